@@ -270,7 +270,7 @@ def derived() -> Names:
                 found[f"values.{tool.name} {name}"] = words
     found["answers.repl_output_log"] = {
         *found["answers.repl_output_log"],
-        *(source.counted_as for hooks in server_hooks() for source, _ in hooks.query_sources if source.counted_as),
+        *(one.counted_as for one in features.event_logs()),
     }
     found |= {
         "exit.statuses": exit_statuses(),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from codriver.log.event_logs import EventLog
     from codriver.server_hooks import ServerHooks
     from codriver.settings.declared import Setting
     from codriver.setup.doctor_checks import FeatureChecks
@@ -61,5 +62,7 @@ class Feature:
     options: tuple[Options, ...] = ()
     doctor: Callable[[], FeatureChecks] | None = None
     """Import and return what the feature adds to `codriver doctor`."""
+    logs: tuple[EventLog, ...] = ()
+    """Logs of events, which commands print together with the output log."""
     durations: tuple[tuple[str, float], ...] = ()
     """Waits of the server, by name and in seconds, that tests make shorter: see `settings.model.Durations`."""

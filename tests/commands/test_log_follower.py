@@ -2,6 +2,7 @@
 
 import pytest
 
+from codriver.app.features import event_logs
 from codriver.commands.log_follower import Follower
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
@@ -29,10 +30,10 @@ class Logs:
     ("options", "lines"),
     [
         ({}, [3, 5, 7]),
-        ({"events": True}, [2, 3, 4, 5, 6, 7]),
-        ({"events": True, "who": "ann"}, [2, 3, 5, 7]),
-        ({"events": True, "categories": ("appEvent",)}, [2, 4, 6]),
-        ({"events": True, "categories": ("appEvent", "evaluationResults"), "who": "bob"}, [4, 6]),
+        ({"logs": event_logs()}, [2, 3, 4, 5, 6, 7]),
+        ({"logs": event_logs(), "who": "ann"}, [2, 3, 5, 7]),
+        ({"logs": event_logs(), "categories": ("appEvent",)}, [2, 4, 6]),
+        ({"logs": event_logs(), "categories": ("appEvent", "evaluationResults"), "who": "bob"}, [4, 6]),
         ({"categories": ("evaluationResults",)}, [7]),
     ],
 )

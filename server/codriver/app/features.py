@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from codriver.core.actions import ReplFound
     from codriver.editing.file_languages import ApplyText
     from codriver.feature import Feature
+    from codriver.log.event_logs import EventLog
     from codriver.repls.contract.extras import AdapterHooks
     from codriver.repls.kinds import Launcher
     from codriver.repls.launch.recipes import Launch
@@ -74,6 +75,11 @@ def requests() -> tuple[Request, ...]:
 def durations() -> Mapping[str, float]:
     """Return the durations that features declare, in seconds by name."""
     return {name: seconds for one in features() for name, seconds in one.durations}
+
+
+def event_logs() -> tuple[EventLog, ...]:
+    """Return the logs of events that features add."""
+    return tuple(log for one in features() for log in one.logs)
 
 
 @cache

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast, get_args
 
 import click
 
+from codriver.app.features import event_logs
 from codriver.commands.log_follower import (
-    APP_EVENT,
     MAX_ENTITIES,
     WHOLE,
     Follower,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from codriver.log.event_logs import EventLog
     from codriver.log.output_log import Entry
     from codriver.net.client import Connection
 
@@ -49,14 +50,12 @@ COLOURS = {
     "evaluationErrorOutput": "red",
     "otherErrorOutput": "red",
     "otherOutput": "yellow",
-    APP_EVENT: "magenta",
 }
 SIGNS = {
     "evaluatedCode": "»",
     "evaluationResults": "=",
     "evaluationErrorOutput": "!",
     "otherErrorOutput": "!",
-    APP_EVENT: "~",
 }
 
 
@@ -142,10 +141,11 @@ def log_command(  # one argument an option
             raise click.UsageError(
                 "--run cannot be combined with --follow or --query; query $memory of a server instead"
             )
-        if APP_EVENT in selection.categories:
-            raise click.UsageError(
-                f"--run has no {APP_EVENT}: events of applications are not stored beyond their server"
-            )
+        for log in event_logs():
+            if log.category in selection.categories:
+                raise click.UsageError(
+                    f"--run has no {log.category}: events of {log.owner} are not stored beyond their server"
+                )
         entries = selection.in_run(run_entries(workspace, run))
         print_entries([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
     elif follow:
@@ -156,27 +156,27 @@ def log_command(  # one argument an option
                 sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
             entries, _, events = _newest(connection, selection, WHOLE if as_json else DISPLAY_BYTES)
             print_entries(entries, as_json=as_json)
-            if events:
-                are = "is 1 event" if events == 1 else f"are {events} events"
-                echo(f"there {are} of applications too; --category {APP_EVENT} prints them", err=True)
+            for log, count in events:
+                are = "is 1 event" if count == 1 else f"are {count} events"
+                echo(f"there {are} of {log.owner} too; --category {log.category} prints them", err=True)
 
 
 def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
-    """Print the newest entries, including events of applications, and then new ones until Ctrl-C.
+    """Print the newest entries, including those of features' logs, and then new ones until Ctrl-C.
 
     When the server stops, wait for the next one and follow its log.
     """
     max_bytes = WHOLE if as_json else DISPLAY_BYTES
-    with_events = not selection.categories or APP_EVENT in selection.categories
+    logs = tuple(log for log in event_logs() if not selection.categories or log.category in selection.categories)
     with client.connect(workspace, name="codriver-log") as connection:
         entries, last_line, events = _newest(connection, selection, max_bytes)
-        if events and with_events:
-            only_events = replace(selection, categories=(APP_EVENT,))
+        if events and logs:
+            only_events = replace(selection, categories=tuple(log.category for log in logs))
             found = [*entries, *_newest(connection, only_events, max_bytes)[0]]
             # Later ones will be received again, because the log is followed from this line.
             found = [entry for entry in found if entry["line"] <= last_line]
             entries = sorted(found, key=lambda entry: int(entry["line"]))[-selection.limit :]
-        follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, with_events)
+        follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, logs)
         try:
             print_entries(entries, as_json=as_json)
             for coming in followed(follower, workspace, "codriver-log"):
@@ -192,7 +192,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
         return
     from codriver.log.output_log import Category  # noqa: PLC0415  # rarely needed
 
-    known = (*get_args(Category), APP_EVENT)
+    known = (*get_args(Category), *(log.category for log in event_logs()))
     for category in categories:
         if category not in known:
             raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
@@ -212,8 +212,10 @@ def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limi
     return 0 if is_answered else 1
 
 
-def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the newest selected entries, the line to continue from, and the number of application events.
+def _newest(
+    connection: Connection, selection: Selection, max_bytes: int
+) -> tuple[list[dict[str, Any]], int, list[tuple[EventLog, int]]]:
+    """Return the newest selected entries, the line to continue from, and the numbers of events in features' logs.
 
     Raises:
         FollowError: the server refuses the request.
@@ -232,7 +234,8 @@ def _newest(connection: Connection, selection: Selection, max_bytes: int) -> tup
     with reading("repl_output_log"):
         entries = selection.matching(answer["result"])[-selection.limit :]
         last_line = max(int(answer["lastLine"] or 0), selection.since or 0)
-        return entries, last_line, int(answer.get("appEvents") or 0)
+        counts = [(log, int(answer.get(log.counted_as) or 0)) for log in event_logs()]
+        return entries, last_line, [(log, count) for log, count in counts if count]
 
 
 def _value(text: str) -> object:
@@ -268,5 +271,9 @@ def formatted_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         text = marked(text, lambda one: f"<<{one.description}: {command}>>")
     indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * HANG)
-    styled = Styled(f"{SIGNS.get(category, ' ')} {indented}", fg=COLOURS.get(category))
+    sign, color = SIGNS.get(category, " "), COLOURS.get(category)
+    for log in event_logs():
+        if log.category == category:
+            sign, color = log.sign, log.color
+    styled = Styled(f"{sign} {indented}", fg=color)
     return [f"{entry['line']:>6} {when} {where}  ", styled]

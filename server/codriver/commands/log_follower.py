@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from codriver.commands.terminal import echo, reading
 from codriver.errors import CodriverError
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
+    from codriver.log.event_logs import EventLog
     from codriver.net.client import Connection
 
 RETRY_S = 1.0
@@ -22,8 +23,6 @@ WAIT_MS = 20_000
 """Timeout of one request for new entries."""
 WHOLE = 16 * 2**20
 """Maximum size of text that can be requested at once, in bytes."""
-APP_EVENT: Final = "appEvent"
-"""The category of application events, which are stored separately from the log."""
 GAP = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
 MAX_ENTITIES = 10_000
 """Maximum number of entries in one answer. If a larger log grows faster, some are skipped and that is reported."""
@@ -40,8 +39,8 @@ class FollowError(CodriverError):
 class Follower:
     """A position in the log, after the line `since`. `who` and `categories` filter the entries.
 
-    The texts of one answer have at most `max_text_bytes` in total, beyond which long ones are truncated. With `events`,
-    application events are included.
+    The texts of one answer have at most `max_text_bytes` in total, beyond which long ones are truncated. The events of
+    `logs` are included.
     """
 
     connection: Connection
@@ -49,7 +48,7 @@ class Follower:
     who: str | None = None
     categories: tuple[str, ...] = ()
     max_text_bytes: int = WHOLE
-    events: bool = False
+    logs: tuple[EventLog, ...] = ()
 
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
         """Wait for new entries and return them, and whether some were evicted before they could be read.
@@ -89,11 +88,14 @@ class Follower:
             clauses.append("[?e :output/category ?category]")
             inputs.append(list(self.categories))
         bound, where_clauses = " ".join(bindings), " ".join(clauses)
-        if not self.events:
+        if not self.logs:
             return f"[:find (pull ?e [*]) :in $ {bound} :where {where_clauses}]", inputs
         shared = bound.replace("[?category ...]", "?category")
-        either = f"(or-join [?e {shared}] (and {where_clauses}) ($app and {where_clauses}))"
-        return f"[:find (pull ?e [*]) (pull $app ?e [*]) :in $ $app {bound} :where {either}]", inputs
+        sources = [log.source for log in self.logs]
+        pulls = " ".join(f"(pull {source} ?e [*])" for source in sources)
+        others = " ".join(f"({source} and {where_clauses})" for source in sources)
+        either = f"(or-join [?e {shared}] (and {where_clauses}) {others})"
+        return f"[:find (pull ?e [*]) {pulls} :in $ {' '.join(sources)} {bound} :where {either}]", inputs
 
 
 def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:

@@ -246,7 +246,7 @@ class OutputLog(BoundedLog):
         super().__init__(SCHEMA, max_entities, max_bytes)
         self._listener = listener
         self._redact = redact
-        self.sources = LOG_SOURCES
+        self._use_sources(LOG_SOURCES)
         self._next_line = next_line
         self._last_evicted_line = next_line - 1
         self._evicted = 0
@@ -316,6 +316,9 @@ class OutputLog(BoundedLog):
 
     @sources.setter
     def sources(self, sources: QuerySources) -> None:
+        self._use_sources(sources)
+
+    def _use_sources(self, sources: QuerySources) -> None:
         self._sources = sources
         self._parse = lru_cache(maxsize=PARSED_QUERIES)(sources.parse)
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from codriver.log.event_logs import EventLog
     from codriver_datalog.entity_store import Schema, Snapshot, Value
     from codriver_datalog.syntax_tree import Query, Rules
 
@@ -61,12 +62,8 @@ class QuerySource:
     schema: Schema
     rules: str = ""
     """Rules in EDN that are available to every query with this source."""
-    category: str = ""
-    """The category of all its entities, if its store is a `GrowingSource`. Calls read it together with the log."""
-    counted_as: str = ""
-    """The field of answers about the log that has the number of its entities."""
-    usage_as: str = ""
-    """The field of `server_health` that has its usage."""
+    log: EventLog | None = None
+    """The log that it is, if its store is a `GrowingSource`. Calls read it together with the output log."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ class QuerySources:
     """The rules of each source, by its name."""
     stores: Mapping[str, Queryable] = field(default_factory=lambda: MappingProxyType({}))
     """The added sources by name. Each is only read for queries that name it."""
-    growing: Mapping[str, tuple[QuerySource, GrowingSource]] = field(default_factory=lambda: MappingProxyType({}))
+    growing: Mapping[str, tuple[EventLog, GrowingSource]] = field(default_factory=lambda: MappingProxyType({}))
     """The sources that grow with the log, by name, each with its store."""
 
     def with_sources(self, added: Sequence[tuple[QuerySource, Queryable]]) -> QuerySources:
@@ -94,7 +91,7 @@ class QuerySources:
             {**self.stores, **{source.name: store for source, store in added}},
             {
                 **self.growing,
-                **{source.name: (source, cast("GrowingSource", store)) for source, store in added if source.category},
+                **{one.name: (one.log, cast("GrowingSource", store)) for one, store in added if one.log is not None},
             },
         )
 

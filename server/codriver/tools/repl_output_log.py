@@ -89,7 +89,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
 
 
 def _check_categories(call: Call, categories: Sequence[str]) -> None:
-    known = (*CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
+    known = (*CATEGORIES, *(one.category for one, _ in call.services.log.sources.growing.values()))
     if unknown := [one for one in categories if one not in known]:
         raise refused(
             "bad-arguments",
@@ -103,8 +103,8 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     since, who, limit, category = arguments.since, arguments.by, arguments.limit, arguments.category
     of_log = call.services.log.entries(since=since, category=category, who=who, limit=limit)
     found = [{name: value for name, value in entry.to_json().items() if name not in FACTS} for entry in of_log]
-    for source, store in call.services.log.sources.growing.values():
-        if category is not None and source.category in category:
+    for event_log, store in call.services.log.sources.growing.values():
+        if category is not None and event_log.category in category:
             of_source = store.entries(since=since, who=who, limit=limit)
             if not traits_of(call.client_name).wants_detail:
                 # An entity's text has the content of the source's own attributes.
@@ -190,13 +190,13 @@ def _of_growing(call: Call, arguments: LogArguments) -> dict[str, int | None]:
     """
     log, category = call.services.log, arguments.category
     fields: dict[str, int | None] = {}
-    for source, store in call.services.log.sources.growing.values():
+    for event_log, store in call.services.log.sources.growing.values():
         if arguments.query is not None or not store.last_line:
             continue
         if category is None:
             count = store.count(since=arguments.since, who=arguments.by)
-            fields |= {source.counted_as: count} if count else {}
-        elif source.category in category:
+            fields |= {event_log.counted_as: count} if count else {}
+        elif event_log.category in category:
             lines = [line for one in (log, store) for line in (one.first_line, one.last_line) if line]
             fields |= {"firstLine": min(lines), "lastLine": max(lines)}
     return fields

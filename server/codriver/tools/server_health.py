@@ -46,7 +46,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "textBytes": log.text_bytes,
             "evicted": log.evicted,
         },
-        **{source.usage_as: usage for source, store in log.sources.growing.values() if (usage := store.usage())},
+        **{event_log.usage_as: usage for event_log, store in log.sources.growing.values() if (usage := store.usage())},
         "history": services.history.usage(),
         "evaluations": {
             "accepted": state.evaluated,

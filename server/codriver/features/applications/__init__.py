@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.feature import Command, Feature, Options
+from codriver.features.applications.event_log import APP_EVENTS
 from codriver.features.applications.settings import SHOWS_SENSITIVE
 
 if TYPE_CHECKING:
@@ -31,4 +32,5 @@ FEATURE = Feature(
     options=(Options("call", "codriver.features.applications.call_options"),),
     settings=(SHOWS_SENSITIVE,),
     doctor=_doctor,
+    logs=(APP_EVENTS,),
 )

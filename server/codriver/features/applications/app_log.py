@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, cast
 
 from codriver.errors import cut_counted
+from codriver.features.applications.event_log import APP_EVENTS
 from codriver.log.control_characters import one_line
 from codriver.log.output_log import SCHEMA, BoundedLog, Follower
 from codriver.log.query_sources import QuerySource
@@ -23,18 +24,14 @@ if TYPE_CHECKING:
 
     from codriver_datalog.entity_store import Record, Value
 
-SOURCE: Final = "$app"
-"""The name of the app log in queries."""
 APP_SCHEMA: Final = replace(
     SCHEMA,
     attributes=(*SCHEMA.attributes, "op", "name", "frame", "cause", "ms", "app-id"),
     indexed=SCHEMA.indexed | {"op", "name", "frame", "cause"},
-    only_in=(SOURCE, len(SCHEMA.attributes)),
+    only_in=(APP_EVENTS.source, len(SCHEMA.attributes)),
 )
 """The attributes of an application's event."""
-APP_EVENT: Final = "appEvent"
-"""The category of all application events."""
-APP_SOURCE: Final = QuerySource(SOURCE, APP_SCHEMA, category=APP_EVENT, counted_as="appEvents", usage_as="appLog")
+APP_SOURCE: Final = QuerySource(APP_EVENTS.source, APP_SCHEMA, log=APP_EVENTS)
 """The app log as a source of queries."""
 MAX_EVENTS: Final = 2000
 """Maximum number of retained events."""
@@ -74,7 +71,16 @@ class AppEvent:
 
     def to_record(self, line: int) -> Record:
         """Return the event as a record in the order of `APP_SCHEMA`."""
-        known = (line, APP_EVENT, self.text, self.timestamp, self.who, None, self.session_key, self.evaluation)
+        known = (
+            line,
+            APP_EVENTS.category,
+            self.text,
+            self.timestamp,
+            self.who,
+            None,
+            self.session_key,
+            self.evaluation,
+        )
         # Events have no `ns`, `run`, `notebook`, `file`, `kind` and `data`.
         return (*known, None, None, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
 

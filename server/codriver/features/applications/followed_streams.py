@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.commands.log import DISPLAY_BYTES, INTERRUPTED, print_entries
-from codriver.commands.log_follower import APP_EVENT, GAP, WHOLE, Follower
+from codriver.commands.log_follower import GAP, WHOLE, Follower
 from codriver.commands.terminal import echo, reading
+from codriver.features.applications.event_log import APP_EVENTS
 
 if TYPE_CHECKING:
     from codriver.net.client import Connection
@@ -23,7 +24,8 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
         since, begins = int(started["since"]), f"{started['subId']} "
     # All streams share one database, so ignore events with another op.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
-    follower = Follower(connection, since, None, (APP_EVENT,), WHOLE if as_json else DISPLAY_BYTES, events=True)
+    max_bytes = WHOLE if as_json else DISPLAY_BYTES
+    follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))
     try:
         while True:
             entities, gap = follower.next()

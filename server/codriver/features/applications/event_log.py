@@ -1,0 +1,9 @@
+"""The description of the app log, which commands read without importing the log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from codriver.log.event_logs import EventLog
+
+APP_EVENTS: Final = EventLog("appEvent", "$app", "appEvents", "appLog", "applications", "magenta", "~")
