@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 SUPPORT = Path(__file__).parents[1] / "support"
-TABLES = ("values", "classes", "frameworks", "idioms", "libraries", "programs", "applications")
+TABLES = ("values", "classes", "frameworks", "idioms", "libraries", "programs", "applications", "projects", "services")
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 
 

@@ -9,6 +9,7 @@ import importlib
 import io
 import json
 import os
+import signal
 import sys
 import tempfile
 import traceback
@@ -22,6 +23,8 @@ from codriver.repls.worker.python.loaded_texts import LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
+MOST_SECONDS = 30
+"""The time after which the fork of a case ends: a case may wait for a thread that the fork does not have."""
 STAYS = (
     "stays",
     "edited",
@@ -130,6 +133,7 @@ def in_fork(act, case):
         if not child:
             try:
                 os.close(reading)
+                signal.alarm(MOST_SECONDS)  # type: ignore[attr-defined, unused-ignore]  # of Windows
                 sys.path.insert(0, folder)
                 warnings.simplefilter("ignore")
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -141,7 +145,8 @@ def in_fork(act, case):
             os._exit(0)
         os.close(writing)
         with os.fdopen(reading) as end:
-            outcome = json.load(end)
+            text = end.read()
+        outcome = json.loads(text) if text else {"failed": f"did not end within {MOST_SECONDS} s"}
         os.waitpid(child, 0)
     return outcome
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import types
 
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
@@ -73,6 +74,8 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
         return one.func is other.func and is_alike(
             (one.args, one.keywords), (other.args, other.keywords), depth + 1, has_cached=has_cached
         )
+    if kind is types.GeneratorType:
+        return _are_unstarted_alike(one, other, depth)
     if is_class(one) or kind is types.ModuleType:
         return False
     if issubclass(kind, tuple):
@@ -84,6 +87,13 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
             return False
     state, fresh = _state_of(one, has_cached=has_cached), _state_of(other, has_cached=has_cached)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
+
+
+def _are_unstarted_alike(one: Any, other: Any, depth: int) -> bool:
+    """Return whether two generators with the same code have not started, and have equal arguments."""
+    if not all(inspect.getgeneratorstate(each) == inspect.GEN_CREATED for each in (one, other)):
+        return False
+    return one.gi_code is other.gi_code and is_alike(one.gi_frame.f_locals, other.gi_frame.f_locals, depth + 1)
 
 
 def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:

@@ -162,6 +162,8 @@ class Followers:
                     self._seeds.add(parts[0])
                 if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
                     self._seeds.update(self._filled_names(one.node, self.text))
+        for one in comparison.moved:
+            self._seeds.update(part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split("."))
         self._seeds = {one for one in self._seeds if one.isidentifier()}
         if not self._seeds:
             return
@@ -287,11 +289,22 @@ class Followers:
 
         Guesses only count if running it is harmless.
         """
-        if any(self._has_changed(module, name) for module, name in effects.reads):
+        if any(self._has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
+            return True
+        if not effects.defaults.isdisjoint(self._refilled):
             return True
         if not effects.fills and not self._filled.isdisjoint(effects.reads):
             return True
         return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
+
+    def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
+        """Return whether an attribute of a class is read only to be changed, as a counter of instances is."""
+        module, name = read
+        owner, _, _ = name.rpartition(".")
+        if not owner or name in self._minimal.names or name[-1] in ")*+=":
+            return False
+        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
+        return id(space.get(owner, ABSENT)) in effects.fills
 
     def _may_have_changed(self, module: str, name: str) -> bool:
         """Return whether a name, an attribute of any class, or any code in a class has changed."""
@@ -400,6 +413,9 @@ class Followers:
         names = [name for name in targets(node) if name.isidentifier()]
         if isinstance(node, ast.If) and self._decides_as_before(text, top, node):
             return
+        if self._is_only_setter(text, node):
+            self._run_or_report(text, node, effects)
+            return
         if effects.effect is not None:
             self._report(
                 text,
@@ -453,6 +469,20 @@ class Followers:
             return False
         branch = node.body if value else node.orelse
         return value is self._truths[top] and not any(self.is_affected(self.effects(one, text)) for one in branch)
+
+    def _is_only_setter(self, text: Text, node: Any) -> bool:
+        """Return whether a statement calls a setter such as `setLevel`, which no other statement calls as well."""
+        call = node.value if isinstance(node, ast.Expr) else None
+        if not isinstance(call, ast.Call) or not _is_setter(call.func):
+            return False
+        given = self.effects(ast.Tuple([*call.args, *[one.value for one in call.keywords]], ast.Load()), text)
+        target = dump([call.func])
+        others = [
+            one for one in text.body
+            if one is not node and isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)
+            and dump([one.value.func]) == target
+        ]  # fmt: skip
+        return given.effect is None and not given.fills and not others
 
     def _is_store(self, node: Any, text: Text) -> bool:
         """Return whether an assignment sets attributes or items that are still the same."""
@@ -550,6 +580,7 @@ class Followers:
                 and bound_name
             ):
                 before = dict(bound_name)
+                self._refilled.add(id(old))
                 self._undo.note("", lambda: True, lambda: _refill(bound_name, before))
                 _refill(bound_name, fresh)
                 return True
@@ -872,21 +903,64 @@ class Followers:
     def watch(self, name: str, old: Any, new: Any) -> None:
         """Remember the sizes of the collections in which an edited definition is registered."""
         space = self._before[self.name]
-        effects = self._analysis.decorators(old, space)
-        fills = set(effects.fills)
-        if isinstance(old, ast.ClassDef):
-            fills |= self._analysis.hooks(old, space).fills
+        fills = self._registered_by(old, space)
         if not fills:
             return
-        sizes = [(one, len(one)) for key, one in self._registries().items() if key in fills]
+        sizes = [(one, _size(one)) for key, one in self._targets_of_registrations().items() if key in fills]
         self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self.rebuilt]
+
+    def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
+        """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
+        if isinstance(node, FUNCTIONS):
+            return set(self._analysis.decorators(node, space).fills)
+        if isinstance(node, ast.ClassDef):
+            fills = self._analysis.decorators(node, space).fills | self._analysis.hooks(node, space).fills
+        else:
+            fills = self._analysis.statement(node, space).fills
+        return fills - {id(space.get(name, ABSENT)) for name in _names_bound_by(node)}
+
+    def filled_in_class(self, node: Any, kind: Any) -> list[str]:
+        """Return the names of other objects that a statement in a class body fills."""
+        fills = self._analysis.within([node], self.text.space, kind).fills - {id(kind)}
+        found = self._targets_of_registrations()
+        return sorted(
+            name for name, value in self.text.space.items() if id(value) in fills and id(value) in found
+        )  # fmt: skip
+
+    def adds_to_class(self, node: Any, kind: Any) -> bool:
+        """Return whether a value in a class body adds something to a collection of the class."""
+        within = {id(one) for one in space_of(kind).values() if isinstance(one, CONTAINERS)} | {id(kind)}
+        return not self._analysis.within([node], self.text.space, kind).fills.isdisjoint(within)
+
+    def has_filled(self, node: Any) -> bool:
+        """Return whether a statement of the previous source has filled an object that is still there."""
+        fills = self._registered_by(node, self._before[self.name])
+        return not fills.isdisjoint(self._targets_of_registrations().keys() - self.rebuilt)
+
+    def _targets_of_registrations(self) -> dict[int, Any]:
+        """Return the collections, classes and objects of the workspace's modules, by id."""
+        found = self._registries()
+        for name in [*self._drift.sources.loads]:
+            module = sys.modules.get(name)
+            for value in list(space_of_module(module).values()) if module is not None else ():
+                is_target = home_of(value) == name if is_class(value) else type(value).__module__ in self._drift.sources.loads
+                if is_target:
+                    found[id(value)] = value
+        return found
 
     def report_grown(self) -> None:
         """Report edited definitions that are now registered twice."""
         for name, node, registry, size in self._watched:
-            if len(registry) > size:
+            if _size(registry) > size:
                 self._report(self.text, node, "what it registered before is not undone", name)
         self._watched.clear()
+
+    def report_replaced_members(self) -> None:
+        """Report members of enumerations in other modules that were replaced and are still in use."""
+        for name, minimal in list(self._minimals.items()):
+            if minimal is not self._minimal:
+                minimal.report_replaced_members()
+                self.stays += [(name, *row) for row in minimal.drain_stays()]
 
     def _is_of_project(self, kind: Any) -> bool:
         return home_of(kind) in self._drift.sources.loads
@@ -1087,6 +1161,7 @@ class Followers:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             self.decorate(text, node)
         else:
+            self.forget_made_names(text, node)
             before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
             self._run(text, node)
             for name, old in before.items():
@@ -1314,6 +1389,19 @@ class Followers:
                 del self.text.space[name]
                 self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
 
+    def forget_made_names(self, text: Text, node: Any) -> None:
+        """Remove the names that a statement, which is about to run again, has put into the module by `globals()`."""
+        if not isinstance(node, (*GUARDS, ast.Expr)) or id(text.space) not in self.effects(node, text).fills:
+            return
+        others = [one for one in text.body if one is not node and id(text.space) in self.effects(one, text).fills]
+        if others:
+            return
+        written, standing = set(BoundNames(text.source.tree).kinds), self._drift.standing(text.name)
+        for name, value in list(text.space.items()):
+            if name[:2] != "__" and name not in written and name not in standing and "*" not in written:
+                del text.space[name]
+                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
+
     def _getter(self) -> bool:
         """Return whether the edited module creates names when they are looked up."""
         return "__getattr__" in self._before[self.name] or "__getattr__" in self.text.space
@@ -1385,6 +1473,8 @@ class Followers:
             for top in text.mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
+                if text is self.text and self._minimal.runs_top(top):
+                    continue
                 if (text.name, top) in self._remade or (not is_class_ and not circle and not late):
                     continue
                 changed = {one for one in self.effects(node, text).reads if self._has_changed(*one)}
@@ -1421,6 +1511,16 @@ class Followers:
     def report(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
         self._report(self.text, node, why, name)
+
+
+def _size(value: Any) -> int:
+    """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
+    if is_class(value):
+        return len(space_of(value))
+    if not isinstance(value, CONTAINERS):
+        return len(attribute_dict(value))
+    inner = dict.values(value) if isinstance(value, dict) else value
+    return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
 
 
 def _with_parents(name: str) -> Iterator[str]:
@@ -1524,6 +1624,11 @@ def _is_setattr(node: Any) -> bool:
         and node.func.id == "setattr"
         and len(node.args) == 3
     )
+
+
+def _is_setter(node: Any) -> bool:
+    """Return whether an expression names a setter of the `logging` style."""
+    return isinstance(node, ast.Attribute) and node.attr[:3] == "set" and node.attr[3:4].isupper()
 
 
 def _refill(old: Any, new: Any) -> None:

@@ -7,7 +7,7 @@ import os
 import sys
 import types
 
-from ..basics.held_definitions import is_class, qualname_of, space_of
+from ..basics.held_definitions import home_of, is_class, qualname_of, space_of
 from .python_names import dictionary_of, space_of_module
 
 TYPE_CHECKING = False
@@ -19,6 +19,8 @@ MOST_STEPS = 4
 """The maximum length of the chain of objects from a name to the object."""
 MOST_LEVEL = 200
 """The number of objects at each step whose referrers are searched."""
+MOST_RECORDED = 8
+"""The length of the chain of collections from an object to a record of the worker."""
 MOST_HOLDERS = 3
 """The number of paths to report."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -62,6 +64,41 @@ def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]
     return list(found)[:most]
 
 
+def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bool:
+    """Return whether anything refers to an object besides frames, and the worker's own records of earlier objects."""
+    seen = set() if seen is None else seen
+    if depth >= MOST_RECORDED:
+        return True
+    seen.add(id(value))
+    referrers = gc.get_referrers(value)
+    seen.add(id(referrers))
+    for one in referrers:
+        if id(one) in seen or _is_codrivers(one) or type(one).__name__.endswith("iterator") or _is_copy(one):
+            continue
+        if is_class(one) and _is_replaced(one):
+            continue
+        if type(one) not in (dict, list, tuple, types.CellType) or (type(one) is dict and "__builtins__" in one):
+            return True
+        if is_in_use(one, seen, depth + 1):
+            return True
+    return False
+
+
+def _is_replaced(kind: Any) -> bool:
+    """Return whether a class without subclasses is no longer the one that its module names."""
+    module = sys.modules.get(str(home_of(kind)))
+    named = space_of_module(module).get(qualname_of(kind)) if module is not None else None
+    return is_class(named) and named is not kind and not type.__subclasses__(kind)
+
+
+def _is_copy(holder: object) -> bool:
+    """Return whether a dictionary is a copy of a module's names, as the worker makes before a load."""
+    if type(holder) is not dict or "__spec__" not in holder:
+        return False
+    module = sys.modules.get(str(holder.get("__name__")))
+    return module is not None and space_of_module(module) is not holder
+
+
 def _is_module(value: object) -> bool:
     return issubclass(type(value), types.ModuleType)
 
@@ -72,6 +109,8 @@ def _is_codrivers(holder: object) -> bool:
         return True
     if type(holder) is types.FunctionType:
         return holder.__code__.co_filename.startswith(CODRIVER_DIRECTORY)
+    if type(holder) is types.GeneratorType:
+        return holder.gi_code.co_filename.startswith(CODRIVER_DIRECTORY)
     home = sys.modules.get(str(space_of(type(holder)).get("__module__")))
     return home is not None and str(space_of_module(home).get("__file__")).startswith(CODRIVER_DIRECTORY)
 

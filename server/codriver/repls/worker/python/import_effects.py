@@ -61,6 +61,8 @@ PLAIN_KINDS = frozenset(
 )
 """Types whose special methods are the interpreter's."""
 COMPARING = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
+NAMED_KINDS = (types.FunctionType, types.MethodType, functools.partial, tuple)
+"""Types whose objects are followed one by one where a collection has them."""
 UNARY: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
@@ -97,10 +99,10 @@ HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 class Value:
     """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node.
 
-    `items`: what an iteration over it yields, if that is known from the text.
+    `items`: what an iteration over it yields, if that is known. `options`: the objects of which it is one.
     """
 
-    __slots__ = ("bound", "inner", "items", "kind", "live", "read", "roots")
+    __slots__ = ("bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots")
 
     def __init__(
         self,
@@ -114,6 +116,8 @@ class Value:
         self.roots, self.live, self.inner, self.bound, self.items = roots, live, inner, bound, items
         self.kind = type(live) if live is not UNKNOWN and kind is None else kind
         self.read: Read | None = None
+        self.options: tuple[Any, ...] = ()
+        self.is_recursive = False
 
 
 class Effects:
@@ -125,7 +129,7 @@ class Effects:
 
     Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
     `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
-    any class, and `C.%` for any code in a class.
+    any class, and `C.%` for any code in a class. `defaults` are the ids of default values that calls receive.
     """
 
     def __init__(self) -> None:
@@ -133,6 +137,7 @@ class Effects:
         self.guesses: set[Read] = set()
         self.calls: set[int] = set()
         self.fills: set[int] = set()
+        self.defaults: set[int] = set()
         self.effect: str | None = None
         self.nodes = 0
 
@@ -257,6 +262,10 @@ class _Walk:
         self.kind: Any = None
         self.with_signatures = False
         self.returned: list[Value] = []
+        self.yielded: list[Value] = []
+        self.is_generator = False
+        self.is_block_target = False
+        self.of_block: dict[str, Value] = {}
         self.globals: set[str] = set()
 
     # Statements
@@ -281,7 +290,7 @@ class _Walk:
             iterated = self.value(node.iter)
             self._special([iterated], "__iter__", "__next__")
             for each in self._items_of(iterated):
-                self._targets(node.target, each)
+                self._bind_in_block(node.target, each)
                 self._all(node.body)
             self._all(node.orelse)
         elif isinstance(node, (ast.If, ast.While, ast.Assert)):
@@ -298,17 +307,17 @@ class _Walk:
                 value = self.value(item.context_expr)
                 self._special([value], "__enter__", "__exit__")
                 if item.optional_vars is not None:
-                    self._targets(item.optional_vars, value)
+                    self._bind_in_block(item.optional_vars, self._entered(value, node))
             self._all(node.body)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
             self.globals.update(node.names)
         elif isinstance(node, ast.expr):
             self.value(node)
         elif isinstance(node, ast.ExceptHandler):
-            if node.type is not None:
-                self.value(node.type)
+            caught = self.value(node.type) if node.type is not None else Value()
             if node.name:
-                self._bind(node.name, Value())
+                error = Value(kind=caught.live if is_class(caught.live) else None)
+                self._bind_in_block(ast.Name(node.name, ast.Store()), error)
             self._all(node.body)
         elif type(node).__name__ == "Match":
             self.value(node.subject)
@@ -360,11 +369,10 @@ class _Walk:
         words.pop("metaclass", None)
         given = [Value(live=node.name), Value(kind=tuple, items=tuple(bases[:count])), Value(kind=dict)]
         for meta in dict.fromkeys(metas):
-            for name in ("__prepare__", "__new__", "__init__", "__call__"):
+            for name in ("__prepare__", "__new__", "__init__"):
                 found = _function_of(_method(meta, name))
                 if type(found) is types.FunctionType and self.analysis.source(found) is not None:
-                    first = value if name in ("__init__", "__call__") else Value(_roots(meta), meta)
-                    self._run(found, [first, *(given if name != "__call__" else [])], node, words)
+                    self._run(found, [value if name == "__init__" else Value(_roots(meta), meta), *given], node, words)
         for base in lived:
             hook = _function_of(_method(base, "__init_subclass__"))
             if type(hook) is types.FunctionType and self.analysis.source(hook) is not None:
@@ -412,7 +420,8 @@ class _Walk:
                     self._run(live, [Value()], node)
         named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
         if self._is_of_project(named):
-            self._run(named, [value, Value(), Value()], node)
+            owner = Value(_roots(self.kind), self.kind) if self.kind is not None else Value()
+            self._run(named, [value, owner, Value(kind=str)], node)
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             self._targets(target, value)
 
@@ -438,6 +447,8 @@ class _Walk:
             self._bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
             items = value.items
+            if items is None and type(value.live) in (tuple, list):
+                items = tuple(Value(value.roots | _roots(one), one) for one in value.live)
             if (
                 items is None
                 or len(items) != len(target.elts)
@@ -451,8 +462,24 @@ class _Walk:
         else:
             self._store(target)
 
+    def _bind_in_block(self, target: ast.AST, value: Value) -> None:
+        """Bind the target of a loop, a `with` or an `except` for the statements in it."""
+        self.is_block_target = True
+        self._targets(target, value)
+        self.is_block_target = False
+
+    def _entered(self, manager: Value, node: ast.AST) -> Value:
+        """Return what the `__enter__` method of a context manager returns."""
+        for name in ("__enter__", "__aenter__"):
+            found = _method(manager.kind, name) if manager.kind is not None else UNKNOWN
+            if self._is_of_project(found):
+                return self._run(found, [manager], node)
+        return manager
+
     def _bind(self, name: str, value: Value) -> None:
         if self.names is None:
+            if self.is_block_target:
+                self.of_block[name] = value
             return
         if name in self.globals:
             self.found.effect = self.found.effect or f"global {name}"
@@ -505,10 +532,11 @@ class _Walk:
         if isinstance(node, ast.BinOp):
             return self._operator(node)
         if isinstance(node, ast.Subscript):
-            owner = self.value(node.value)
-            self.value(node.slice)
-            self._special([owner], "__getitem__")
-            return Value(owner.roots)
+            return self._subscript(node)
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return self._yield(node)
+        if isinstance(node, ast.Await):
+            return self.value(node.value)
         if isinstance(node, ast.IfExp):
             self._truth(node.test)
             one, other = self.value(node.body), self.value(node.orelse)
@@ -538,6 +566,43 @@ class _Walk:
                 roots |= value.roots
                 self._special([value], *(UNARY.get(type(getattr(node, "op", None)), ())))
         return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NONE)
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        """Visit the access to an item, which is known if the collection and the key are."""
+        owner, key = self.value(node.value), self.value(node.slice)
+        self._special([owner], "__getitem__")
+        live = owner.live
+        if type(live) not in (dict, list, tuple) or not live:
+            return Value(owner.roots)
+        if isinstance(node.slice, ast.Slice):
+            return Value(owner.roots, kind=type(live), items=tuple(self._items_of(owner)))
+        if type(key.live) in (str, int):
+            try:
+                item = live[key.live]
+            except LookupError:
+                return Value(owner.roots)
+            return Value(owner.roots | _roots(item), item)
+        items = list(live.values() if type(live) is dict else live)[:MOST_ITEMS]
+        made = Value(owner.roots)
+        if items and len(items) <= MOST_NAMED and all(map(self._is_followed, items)):
+            made.options = tuple(items)
+        kinds = {type(one) for one in items}
+        if len(kinds) == 1 and not made.options:
+            made.kind = kinds.pop()
+        return made
+
+    def _is_followed(self, value: object) -> bool:
+        """Return whether calls of a value can be followed."""
+        return is_class(value) or self._is_of_project(value) or type(value) is functools.partial
+
+    def _yield(self, node: Any) -> Value:
+        self.is_generator = True
+        value = self.value(node.value) if node.value is not None else Value()
+        if isinstance(node, ast.YieldFrom):
+            self.yielded += self._items_of(value) if not value.is_recursive else []
+        else:
+            self.yielded.append(value)
+        return Value()
 
     def _truth(self, node: ast.expr) -> None:
         """Visit a condition."""
@@ -585,6 +650,8 @@ class _Walk:
             if known.read is not None:
                 self.found.reads.add(known.read)
             return known
+        if self.names is None and name in self.of_block:
+            return self.of_block[name]
         if name in self.space or not hasattr(builtins, name):
             self.found.reads.add((self.home, name))
         live = self.space.get(name, UNKNOWN)
@@ -624,6 +691,7 @@ class _Walk:
             self.found.guesses.add((str(home_of(definer)), f"{qualname_of(definer)}.{name}"))
             return Value(live=found, bound=owner)
         if type(found) is functools.singledispatchmethod:
+            self._read_attribute(owner.kind, name)
             return Value(live=found.dispatcher, bound=owner)
         if found is not UNKNOWN and is_class(owner.kind):
             self._read_attribute(owner.kind, name)
@@ -637,8 +705,14 @@ class _Walk:
         if found is UNKNOWN and name == "__subclasses__":
             self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
-        if found is UNKNOWN and _method(type(live), name) is not UNKNOWN and name not in space_of(type):
+        of_meta = _method(type(live), name) if found is UNKNOWN else UNKNOWN
+        if of_meta is not UNKNOWN and name not in space_of(type):
             self._read_whole(live)
+            self._read_attribute(type(live), name)
+            if type(of_meta) is property and self._is_of_project(of_meta.fget):
+                return self._run(of_meta.fget, [Value(_roots(live), live)], ast.Pass())
+            if self._is_of_project(of_meta):
+                return Value(live=of_meta, bound=Value(_roots(live), live))
         if type(found) in (staticmethod, classmethod):
             bound = Value(_roots(live), live) if type(found) is classmethod else None
             return Value(live=found.__func__, bound=bound)
@@ -652,7 +726,7 @@ class _Walk:
     def _comprehension(self, node: Any) -> Value:
         before = None if self.names is None else dict(self.names)
         shadow = self.names
-        self.names = dict(self.names or {})
+        self.names = dict(self.of_block if shadow is None else shadow)
         self._generators(node, list(node.generators))
         self.names = before if shadow is not None else None
         kinds: dict[type, Any] = {ast.ListComp: list, ast.SetComp: set, ast.DictComp: dict}
@@ -686,9 +760,9 @@ class _Walk:
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
         """Return one value for each type of some live elements, and one for each class and function among them."""
         kinds: dict[type, Value] = {}
-        named = [one for one in items if is_class(one) or type(one) is types.FunctionType]
+        named = [one for one in items if is_class(one) or type(one) in NAMED_KINDS]
         for item in items:
-            if not (is_class(item) or type(item) is types.FunctionType):
+            if not (is_class(item) or type(item) in NAMED_KINDS):
                 kinds.setdefault(type(item), Value(roots, kind=type(item)))
         return [*[Value(roots, one) for one in named[:MOST_NAMED]], *list(kinds.values())[:MOST_KINDS]]
 
@@ -740,8 +814,18 @@ class _Walk:
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
+        if function.options:
+            made = [self._apply(Value(function.roots, one), call, given, node, named) for one in function.options]
+            roots = frozenset().union(*(one.roots for one in made))
+            kinds = {one.kind for one in made}
+            return Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
         while type(live) is functools.partial:
+            given = [*(Value(_roots(one), one) for one in live.args), *given]
+            named = {**{name: Value(_roots(one), one) for name, one in live.keywords.items()}, **named}
             live = live.func
+        if type(live) is types.MethodType and self._is_of_project(live.__func__):
+            given = [Value(_roots(live.__self__), live.__self__), *given]
+            live = live.__func__
         function = function if live is function.live else Value(function.roots, live)
         if function.inner is not None:
             inner, outer = function.inner
@@ -758,7 +842,9 @@ class _Walk:
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
             if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
-                self._acts(node)
+                if space_of_module(owner.live) is not self.space:
+                    self._acts(node)
+                self.found.fills.add(id(self.space))
             return Value()
         wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN else None
         registry = attribute_dict(live).get("registry") if type(live) is types.FunctionType else None
@@ -780,6 +866,9 @@ class _Walk:
             return self._method_call(call.attr, function.bound, every, node)
         if live is not UNKNOWN and is_pure_callable(live):
             return self._pure(live, every, node)
+        caller = _method(function.kind, "__call__") if function.kind is not None else UNKNOWN
+        if type(caller) is types.FunctionType and self._is_of_project(caller):
+            return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
         if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
             return Value(given[0].roots)  # the decorator was returned by a pure call of a library
         is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
@@ -797,9 +886,6 @@ class _Walk:
             return Value(live=live)
         if isinstance(call, ast.Attribute) and function.bound is not None:
             return self._method_call(call.attr, function.bound, every, node)
-        caller = _method(type(live), "__call__") if live is not UNKNOWN else UNKNOWN
-        if type(caller) is types.FunctionType and self._is_of_project(caller):
-            return self._run(caller, [Value(_roots(live), live), *given], node, named)
         if is_decorator and isinstance(call, ast.Call) and function.roots and self.found.effect is None:
             # Something returned by a registering method of an object also registers in that object.
             self.found.fills |= function.roots
@@ -856,7 +942,7 @@ class _Walk:
             if name in SIGNATURE_READING:
                 self._read_signature(one.live)
         for one in every:
-            if one.inner is not None and name not in ("contextmanager", "asynccontextmanager"):
+            if one.inner is not None and not _only_stores(live):
                 for item in self._given_to(name, one, every):
                     self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
             elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not _only_stores(live):
@@ -868,6 +954,8 @@ class _Walk:
                 self.found.guesses.add((str(home_of(one)), str(qualname_of(one))))
         if live is builtins.super:
             return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
+        if live is type and len(every) == 1 and is_class(every[0].kind):
+            return Value(_roots(every[0].kind), every[0].kind)
         if name == "next" and every:
             self.found.fills |= every[0].roots
         if name in ("getattr", "vars") and every:
@@ -924,6 +1012,9 @@ class _Walk:
         if not self._is_of_project(_method(kind, "__init__")) and not is_plain_class(kind):
             for one in order_of(kind):
                 self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
+        for factory in _factories_of(kind):
+            if self._is_of_project(factory):
+                self._run(factory, [], node)
         for name in ("__new__", "__init__", "__post_init__"):
             found = _method(kind, name)
             found = found.__func__ if type(found) is staticmethod else found
@@ -1046,11 +1137,21 @@ class _Walk:
             name: _cell_value(cell) for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ())
         }
         outer = _Walk(self.analysis, function.__globals__, closure, self.found, self.stack)
-        return self._run_node(source, outer, given, named or {}, node)
+        return self._run_node(source, outer, given, named or {}, node, _defaults_of(function))
 
-    def _run_node(self, inner: Any, outer: Any, given: list[Value], named: dict[Any, Value], node: ast.AST) -> Value:
+    def _run_node(  # noqa: PLR0913  # a function and what it is called with
+        self,
+        inner: Any,
+        outer: Any,
+        given: list[Value],
+        named: dict[Any, Value],
+        node: ast.AST,
+        defaults: dict[str, Any] | None = None,
+    ) -> Value:
         if id(inner) in self.stack:
-            return Value()
+            made = Value()
+            made.is_recursive = True
+            return made
         self.found.reads.add((outer.home, position_of_code(inner)))
         if len(self.stack) >= MOST_DEPTH:
             self._acts(node)
@@ -1062,6 +1163,12 @@ class _Walk:
         names.update(zip(plain, given))
         names.update({one.arg: Value() for one in arguments.kwonlyargs})
         names.update({name: value for name, value in named.items() if name in names})
+        is_partly_known = None in named or any(isinstance(one, ast.Starred) for one in getattr(node, "args", ()))
+        for name, live in (defaults or {}).items():
+            if name not in plain[: len(given)] and name not in named and name in names:
+                self.found.defaults.add(id(live))
+                if not is_partly_known:
+                    names[name] = Value(_roots(live), live)
         for rest in (arguments.vararg, arguments.kwarg):
             if rest is not None:
                 names[rest.arg] = Value()
@@ -1070,17 +1177,29 @@ class _Walk:
             return walk.value(inner.body)
         for one in inner.body:
             walk.statement(one)
+        if walk.is_generator:
+            return Value(kind=types.GeneratorType, items=tuple(_distinct(walk.yielded)))
         if not walk.returned:
             return Value()
         roots: Roots = NONE
         for one in walk.returned:
             roots |= one.roots
         last = walk.returned[-1]
-        return Value(roots, last.live, last.kind, last.inner, last.bound)
+        made = Value(roots, last.live, last.kind, last.inner, last.bound, last.items)
+        made.options = last.options
+        return made
 
     def _acts(self, node: ast.AST) -> None:
         if self.found.effect is None:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
+
+
+def _distinct(values: list[Value]) -> list[Value]:
+    """Return the values that a generator yields, one for each type and object that is known."""
+    found: dict[Any, Value] = {}
+    for one in values:
+        found.setdefault((one.kind, id(one.live), one.inner and id(one.inner[0])), one)
+    return list(found.values())[:MOST_NAMED]
 
 
 def position_of_code(node: Any) -> str:
@@ -1098,12 +1217,47 @@ def _library_of(value: object) -> str:
     )
 
 
+def _defaults_of(function: types.FunctionType) -> dict[str, Any]:
+    """Return the default values of a function's parameters."""
+    code, given = function.__code__, function.__defaults__ or ()
+    plain = code.co_varnames[: code.co_argcount]
+    return {**dict(zip(plain[len(plain) - len(given) :], given)), **(function.__kwdefaults__ or {})}
+
+
 def _cell_value(cell: types.CellType) -> Value:
     try:
         live = cell.cell_contents
     except ValueError:
         return Value()
     return Value(_roots(live), live)
+
+
+def _factories_of(kind: Any) -> list[Any]:
+    """Return the functions that make the default values of a dataclass, an attrs class or a pydantic model."""
+    found = []
+    fields = _method(kind, "__dataclass_fields__")
+    if type(fields) is dict:
+        found += [attribute_dict(one).get("default_factory") or _slot(one, "default_factory") for one in fields.values()]
+    attributes = _method(kind, "__attrs_attrs__")
+    if isinstance(attributes, tuple):
+        for one in attributes:
+            default = _slot(one, "default")
+            found += [_slot(default, "factory"), _slot(one, "converter")]
+    fields = _method(kind, "__pydantic_fields__")
+    if type(fields) is dict:
+        found += [_slot(one, "default_factory") for one in fields.values()]
+    return found
+
+
+def _slot(value: Any, name: str) -> Any:
+    """Return an attribute in a slot of an object, or None."""
+    slot = _method(type(value), name)
+    if type(slot) is not types.MemberDescriptorType:
+        return None
+    try:
+        return slot.__get__(value)
+    except AttributeError:  # the slot is empty
+        return None
 
 
 def _has_roots(values: Iterable[Value]) -> bool:

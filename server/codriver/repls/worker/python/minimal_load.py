@@ -9,13 +9,14 @@ from __future__ import annotations
 import __future__
 
 import ast
+import functools
 import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
-from .holders import holders_of
+from .holders import holders_of, is_in_use
 from .living_code import FileCodes, LiveCode, annotations_of, is_enum, keeping, move_members, successors
 from .pure_calls import REGISTERING_CALLS
 from .python_names import attribute_dict
@@ -112,6 +113,8 @@ class MinimalLoad:
         self._touched: list[types.FunctionType] = []
         self._running: list[tuple[str, str, weakref.ref[Any]]] = []
         self._removed: list[str] = []
+        self._detached: list[str] = []
+        self._replaced_members: list[tuple[str, Any]] = []
         self._again = list(again)
 
     @property
@@ -143,6 +146,14 @@ class MinimalLoad:
             is_replaced = any(value is running and self._space.get(one) is not running for one, value in before.items())
             if running is not None and not (is_replaced and not holders_of([running])):
                 self.stays.append((name, f"a {word} of it still runs the previous code"))
+
+    def report_replaced_members(self) -> None:
+        """Report the members of enumerations that were replaced and are still in use, now that the load is done."""
+        waiting, self._replaced_members = self._replaced_members, []
+        while waiting:
+            name, member = waiting.pop(0)
+            if is_in_use(member):
+                self.stays.append((name, "references to the previous member now differ from it"))
 
     # Used by the code that handles what depends on the changes
 
@@ -186,6 +197,10 @@ class MinimalLoad:
     def class_of(self, owner: str) -> Any:
         """Return the class for a scope such as `C.` or `C.Inner.`, or None."""
         return self._class(owner)
+
+    def runs_top(self, top: int) -> bool:
+        """Return whether this load runs a whole top-level statement because it was edited."""
+        return top in self._tops
 
     @staticmethod
     def name_of(one: Statement) -> str:
@@ -255,7 +270,9 @@ class MinimalLoad:
         for name in self._again:
             self._plan_again(name)
         self._follow_decorators()
+        self._plan_dispatchers()
         self.emptied += live.empty_caches(self._touched)
+        self._detached = list(self._remove_attributes())
         if followers is not None:
             self._plan_chains(followers)
         return self._steps()
@@ -318,12 +335,19 @@ class MinimalLoad:
     def _watch(change: Change, followers: Any) -> None:
         """Watch for edited classes and functions that are registered a second time."""
         old, new = change.old, change.new
-        if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS):
+        if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS, VALUE, OTHER):
             return
-        fills = followers.effects_of_decorators(old.node, followers.text).fills
+        is_value = old.kind in (VALUE, OTHER)
+        fills = (
+            followers.fills_of(old.node, followers.text)
+            if is_value
+            else followers.effects_of_decorators(old.node, followers.text).fills
+        )
         if not fills.isdisjoint(followers.rebuilt):
             return
-        if DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
+        if old.kind in (VALUE, OTHER):
+            followers.watch(old.name, old.node, new.node)
+        elif DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
             followers.report(new.name, new.node, "what its decorators did before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts:
             followers.watch(old.name, old.node, new.node)
@@ -331,6 +355,10 @@ class MinimalLoad:
     def _plan_removed(self, change: Change, followers: Any) -> None:
         """Report that the effects of a removed function or class were not undone, unless they were."""
         old = change.old
+        if change.new is None and old is not None and old.kind == VALUE and not old.owner and not old.guard:
+            if self._removes(old) and followers.has_filled(old.node):
+                self.stays.append((old.name, NOT_UNDONE))
+            return
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
         if old.kind == CLASS and followers.has_registered(old.name, old.node):
@@ -489,6 +517,17 @@ class MinimalLoad:
             )
         elif found:
             self._tops.add(found[-1].top)
+            self._report_made_again(owner, kind)
+
+    def _report_made_again(self, owner: str, kind: Any) -> None:
+        """Report the objects that the values in a class body fill a second time, as with a counter of fields."""
+        followers = self._followers
+        if followers is None or kind is None:
+            return
+        values = [one.node for one in self._all if one.owner == owner and one.kind == VALUE]
+        filled = sorted({name for node in values for name in followers.filled_in_class(node, kind)})
+        if filled:
+            self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
 
     def _removes(self, one: Statement) -> bool:
         """Return whether removing names undoes all effects of a removed statement."""
@@ -545,10 +584,30 @@ class MinimalLoad:
                 self._remake(new.owner, new)
         elif is_enum(kind) and new.kind == VALUE:
             self._members.setdefault(new.owner, set()).update(targets(new.node))
+        elif self._registers_in_class(kind, new):
+            self._remake(new.owner, new)
         elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
         else:
             self._remake(new.owner, new)
+
+    def _registers_in_class(self, kind: Any, one: Statement) -> bool:
+        """Return whether a value of a class body adds itself to the class, and report what else it fills again."""
+        followers = self._followers
+        if followers is None or one.kind != VALUE:
+            return False
+        filled = followers.filled_in_class(one.node, kind)
+        line = span_of(one.node)[0]
+        later = [
+            each.node
+            for each in self._all
+            if each.owner == one.owner and each.kind == VALUE and span_of(each.node)[0] > line
+        ]
+        edited = {id(change.new.node) for change in self.comparison.changes if change.old and change.new}
+        is_counted_twice = id(one.node) in edited or any(followers.filled_in_class(each, kind) for each in later)
+        if filled and is_counted_twice:
+            self.stays.append((self.name_of(one), f"making it again changes {', '.join(filled)} again"))
+        return followers.adds_to_class(one.node, kind)
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
         """Return whether the hooks that created a class have not read these names of its body."""
@@ -617,7 +676,7 @@ class MinimalLoad:
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
             if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
-                self.stays.append((new.name, "its decorators have used the previous signature"))
+                self.stays.append((new.name, SIGNATURE_USED))
         self._report_cached(new)
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
@@ -664,6 +723,35 @@ class MinimalLoad:
                 read = (node for decorator in one.node.decorator_list for node in ast.walk(decorator))
                 if any(isinstance(node, ast.Name) and node.id == one.node.name for node in read):
                     self._defined[id(one.node)] = one
+
+    def _plan_dispatchers(self) -> None:
+        """Plan to define a `singledispatchmethod` again, with all its types, if its types change."""
+        found: dict[tuple[str, str], None] = {}
+        for change in self.comparison.changes:
+            if change.old is None or change.new is None or {DECORATORS, SIGNATURE} & set(change.parts):
+                for one in (change.old, change.new):
+                    name = self._dispatcher_of(one) if one is not None else ""
+                    if one is not None and name:
+                        found[one.owner, name] = None
+        for owner, name in found:
+            for one in self._all:
+                if one.owner == owner and not one.guard and (one.name == owner + name or self._dispatcher_of(one) == name):
+                    self._attributes.pop(id(one.node), None)
+                    self._defined[id(one.node)] = one
+                    self.stays[:] = [row for row in self.stays if row != (one.name, SIGNATURE_USED)]
+            if self._followers is not None:
+                self._followers.note_update(self._module.__name__, owner + name)
+
+    def _dispatcher_of(self, one: Statement) -> str:
+        """Return the name of the `singledispatchmethod` of a class that a method is registered in, or ""."""
+        kind = self._class(one.owner) if one.kind == FUNCTION and one.owner else None
+        for decorator in _decorators(one) if kind is not None else ():
+            inner = decorator.func if isinstance(decorator, ast.Call) else decorator
+            if isinstance(inner, ast.Attribute) and inner.attr == "register" and isinstance(inner.value, ast.Name):
+                name = inner.value.id
+                if type(space_of(kind).get(name)) is functools.singledispatchmethod:
+                    return name
+        return ""
 
     def _can_set_attributes(self, kind: Any, one: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
@@ -731,23 +819,30 @@ class MinimalLoad:
                 yield Step(body[top], _follower(followers, text, top), is_conditional=True)
 
     def remove(self) -> Iterator[str]:
-        """Remove names that the source no longer binds, except those rebound at run time, and yield them."""
-        for name in self._removed:
-            owner, _, last = name.rpartition(".")
-            if name in self._bound.kinds or last in self._bound.rebound:
-                continue
-            kind = self._class(owner + ".") if owner else None
-            if kind is not None and last in space_of(kind):
-                type.__delattr__(kind, last)
-                if (
-                    last == "__eq__"
-                    and space_of(kind).get("__hash__", ABSENT) is None
-                    and f"{owner}.__hash__" not in self._bound.kinds
-                ):
-                    type.__delattr__(kind, "__hash__")
-                yield name
-            elif not owner and name in self._space:
+        """Remove names that the source no longer binds, and yield them with the removed attributes of classes."""
+        yield from self._detached
+        for name in self._names_to_remove():
+            if "." not in name and name in self._space:
                 del self._space[name]
+                yield name
+
+    def _remove_attributes(self) -> Iterator[str]:
+        """Remove attributes of classes before anything runs, because in a fresh import they never exist."""
+        for name in self._names_to_remove():
+            owner, _, last = name.rpartition(".")
+            kind = self._class(owner + ".") if owner else None
+            if kind is None or last not in space_of(kind):
+                continue
+            type.__delattr__(kind, last)
+            is_hash_derived = last == "__eq__" and space_of(kind).get("__hash__", ABSENT) is None
+            if is_hash_derived and f"{owner}.__hash__" not in self._bound.kinds:
+                type.__delattr__(kind, "__hash__")
+            yield name
+
+    def _names_to_remove(self) -> Iterator[str]:
+        """Yield the names that the source no longer binds, except those rebound at run time."""
+        for name in self._removed:
+            if name not in self._bound.kinds and name.rpartition(".")[2] not in self._bound.rebound:
                 yield name
 
     def _of_top(self, node: ast.stmt) -> Callable[[], object]:
@@ -760,7 +855,14 @@ class MinimalLoad:
                 return found if is_last else ABSENT
 
             return value
-        run = self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
+        run_node = self._runner(self._compile(ast.Module([node], []), "exec"), self._space)
+        followers = self._followers
+
+        def run() -> object:
+            if followers is not None:
+                followers.forget_made_names(followers.text, node)
+            return run_node()
+
         return self._at_position(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
 
     def _at_position(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
@@ -914,9 +1016,9 @@ class MinimalLoad:
         def graft() -> object:
             space: dict[str, Any] = {}
             exec(code, self._space, space)
+            members = dict(space_of(kind)["_member_map_"])
             changed = move_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
-            for name in changed:
-                self.stays.append((owner + name, "references to the previous member now differ from it"))
+            self._replaced_members += [(owner + name, members[name]) for name in changed]
             return ABSENT
 
         return graft
@@ -936,6 +1038,7 @@ class MinimalLoad:
 
 
 NOT_UNDONE = "what it did is not undone"
+SIGNATURE_USED = "its decorators have used the previous signature"
 
 
 def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:

@@ -13,7 +13,7 @@ from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
 from .follow_up import Followers
-from .holders import holders_of
+from .holders import holders_of, is_in_use
 from .living_code import is_enum
 from .loaded_texts import MOST_TEXT
 from .minimal_load import MinimalLoad, Step
@@ -275,8 +275,12 @@ class ModuleLoad:
         for other, one, count in [*emptied, *(self._followers.emptied if self._followers is not None else ())]:
             yield {"module": other, "name": one, "kind": "emptied", "of": str(count)}
         for one, function in minimal.left:
-            self._drift.closures.add(name, one, function)
+            if is_in_use(function):
+                self._drift.closures.add(name, one, function)
         minimal.report_running(before)
+        minimal.report_replaced_members()
+        if self._followers is not None:
+            self._followers.report_replaced_members()
         for one, why in dict.fromkeys(minimal.stays):
             yield _stays(name, one, why)
         for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):

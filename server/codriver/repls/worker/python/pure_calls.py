@@ -27,6 +27,14 @@ PURE_MODULES = frozenset({
     "pydantic.functional_validators", "_pytest.fixtures",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except those in `IMPURE`."""
+PURE_CALLABLES = frozenset({
+    "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
+    "logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler",
+})  # fmt: skip
+"""Functions and classes without external effects of modules that also have others.
+
+Source: the documentation of `asyncio` and `logging`.
+"""
 IMPURE = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
@@ -140,7 +148,7 @@ def is_pure_callable(value: object) -> bool:
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
     if name.rpartition(".")[2] in IMPURE:
         return False
-    return module in PURE_MODULES
+    return module in PURE_MODULES or f"{module}.{name}" in PURE_CALLABLES
 
 
 def is_wrapping_library(value: object) -> bool:
