@@ -16,13 +16,16 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
-from .bound_names import BoundNames, is_plain
+from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
+from .dependent_modules import DependentModules
 from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike, is_made_alike
 from .import_effects import Analysis, position_of_code
 from .living_code import annotations_of, is_enum, keeping
-from .module_text import Outline, Text
+from .module_text import Text
+from .name_changes import NameChanges
 from .python_names import attribute_dict, space_of_module
+from .registrations import CONTAINERS, Registrations
 from .statements import (
     CLASS,
     FUNCTION,
@@ -33,18 +36,17 @@ from .statements import (
     SourceText,
     dump,
     makes_new,
+    names_bound_by,
     span_of,
     targets,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
     from typing import Any, Dict
 
     from ..basics.held_definitions import UndoRecord
     from .import_effects import Effects
-    from .loaded_texts import Load
     from .minimal_load import MinimalLoad
     from .python_drift import Drift
 
@@ -55,12 +57,8 @@ MOST_STEPS = 5
 
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of what `lru_cache` makes."""
-CONTAINERS = (list, dict, set)
 OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
 """Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
-METHODS = (types.FunctionType, staticmethod, classmethod, property)
-OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
-"""Attributes of every class that do not describe its contents."""
 
 
 class Followers:
@@ -80,13 +78,10 @@ class Followers:
         self._is_old = True
         self._loads = {load.file: other for other, load in drift.sources.loads.items()}
         self._analysis = Analysis(self._source_of)
-        self._before: Spaces = {name: dict(self.module.__dict__)}
-        self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self._subclasses: dict[int, set[int]] = {}
-        self._updated: set[tuple[str, str]] = set()
-        self._filled: set[tuple[str, str]] = set()
-        self._refilled: set[int] = set()
-        self._codes: set[tuple[str, str]] = set()
+        self.changes = NameChanges(self.module, minimal.names, drift)
+        self.rebuilt: set[int] = set()
+        self.registrations = Registrations(self.text, self._analysis, self.changes, drift, self.rebuilt)
+        self._dependents = DependentModules(self.text, drift.sources.loads, self.text_of, self._getter)
         self._seeds: set[str] = set()
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
@@ -95,15 +90,8 @@ class Followers:
         self._done: set[tuple[str, int]] = set()
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
-        self._importers: list[Text] | None = None
-        self._words: set[str] = set()
-        self._reached: list[str] = []
-        self.rebuilt: set[int] = set()
-        self._data: dict[int, bytes] = {}
         self._revived: set[tuple[str, str]] = set()
-        self._watched: list[tuple[str, Any, Any, int]] = []
         self._remade: set[tuple[str, int]] = set()
-        self._remember_classes(self.module)
 
     # Sources
 
@@ -138,9 +126,11 @@ class Followers:
 
     def close(self) -> None:
         """Drop all references to objects, so that unused ones can be deleted."""
-        for one in (self._before, self._classes, self._live_by_node or {}, self._minimals, self._sources, self._data):
+        for one in (self._live_by_node or {}, self._minimals, self._sources):
             one.clear()
-        self._importers, self._live_by_node = None, None
+        self._live_by_node = None
+        self.changes.close()
+        self._dependents.close()
 
     # Before anything changes
 
@@ -156,14 +146,16 @@ class Followers:
                 self._seeds |= {parts[0]} if is_dunder and len(parts) > 1 else {parts[-1]}
                 if one.kind != FUNCTION:
                     self._seeds.update(part for name in targets(one.node) for part in name.split("."))
-                    self._seeds.update(_names_bound_by(one.node) if not one.owner else ())
+                    self._seeds.update(names_bound_by(one.node) if not one.owner else ())
                     self._seeds.update(parts[:-1])
                 elif is_dunder and len(parts) > 1:
                     self._seeds.add(parts[0])
                 if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
                     self._seeds.update(self._filled_names(one.node, self.text))
         for one in comparison.moved:
-            self._seeds.update(part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split("."))
+            self._seeds.update(
+                part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split(".")
+            )
         self._seeds = {one for one in self._seeds if one.isidentifier()}
         if not self._seeds:
             return
@@ -226,17 +218,17 @@ class Followers:
             if old is None or new is None:
                 continue
             if "docstring" in change.parts:
-                self._updated.add((self.name, new.name + ".__doc__"))
+                self.changes.updated.add((self.name, new.name + ".__doc__"))
             if not old.kind == new.kind == FUNCTION:
                 continue
             if "signature" in change.parts or self._minimal.runs_otherwise(old, new):
-                self._codes.add((self.name, new.name + "()"))
+                self.changes.codes.add((self.name, new.name + "()"))
             if "signature" in change.parts:
-                self._codes.add((self.name, new.name + "(...)"))
+                self.changes.codes.add((self.name, new.name + "(...)"))
             known = {dump(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
             for one in ast.walk(new.node):
                 if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and dump(one) not in known:
-                    self._codes.add((self.name, position_of_code(one)))
+                    self.changes.codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
         """Return the statements that may depend on changes of some names."""
@@ -252,132 +244,6 @@ class Followers:
         return self._analysis.statement(node, text.space)
 
     # What has changed
-
-    def _remember_classes(self, module: types.ModuleType) -> None:
-        waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
-        while waiting:
-            kind = waiting.pop()
-            if id(kind) not in self._classes:
-                space = dict(space_of(kind))
-                self._classes[id(kind)] = kind, space
-                self._subclasses[id(kind)] = {id(one) for one in type.__subclasses__(kind)}
-                waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
-                if is_enum(kind):
-                    space["_member_names_"] = list(space["_member_names_"])
-
-    def remember_module(self, name: str) -> None:
-        """Remember the names of another module before they change."""
-        if name not in self._before:
-            module = sys.modules[name]
-            self._before[name] = dict(space_of_module(module))
-            self._remember_classes(module)
-
-    def note_filled(self, fills: set[int]) -> None:
-        """Remember that the objects of some names were filled again, and take the names to be changed."""
-        for name in [*self._drift.sources.loads] if fills else ():
-            module = sys.modules.get(name)
-            for attribute, value in list(space_of_module(module).items()) if module is not None else ():
-                if id(value) in fills and id(value) not in PLAIN_IDS:
-                    self._filled.add((name, attribute))
-
-    def note_update(self, module: str, name: str) -> None:
-        """Record that the object of a name was changed in place."""
-        self._updated.add((module, name))
-
-    def is_affected(self, effects: Effects) -> bool:
-        """Return whether something that was read or called has changed.
-
-        Guesses only count if running it is harmless.
-        """
-        if any(self._has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
-            return True
-        if not effects.defaults.isdisjoint(self._refilled):
-            return True
-        if not effects.fills and not self._filled.isdisjoint(effects.reads):
-            return True
-        return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
-
-    def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
-        """Return whether an attribute of a class is read only to be changed, as a counter of instances is."""
-        module, name = read
-        owner, _, _ = name.rpartition(".")
-        if not owner or name in self._minimal.names or name[-1] in ")*+=":
-            return False
-        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
-        return id(space.get(owner, ABSENT)) in effects.fills
-
-    def _may_have_changed(self, module: str, name: str) -> bool:
-        """Return whether a name, an attribute of any class, or any code in a class has changed."""
-        if module == "*":
-            changed = (one for _, one in self._codes)
-            return any(one.endswith(name + "()") for one in changed) or any(
-                self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
-                if name[1:] in space or name[1:] in space_of(kind)
-            )  # fmt: skip
-        if name[-2:] != ".%":
-            return self._has_changed(module, name)
-        start = name[:-1]
-        return any(home == module and one.startswith(start) for home, one in self._codes)
-
-    def _has_changed(self, module: str, name: str) -> bool:
-        if (module, name) in self._codes or (module, name) in self._updated:
-            return True
-        if name.endswith(".__subclasses__()"):
-            return self._has_subclasses(module, name.rpartition(".")[0])
-        if name[-2:] in (".*", ".+", ".="):
-            return self._has_class_changed(module, name[:-2], name[-1])
-        first, _, rest = name.partition(".")
-        before = self._before.get(module)
-        if before is None or name.endswith(")"):
-            return False
-        now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
-        old = before.get(first, ABSENT)
-        if now is not old:
-            return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
-        if rest and is_class(now):
-            return self._has_attribute_changed(now, rest)
-        return id(now) in self._refilled
-
-    def _has_subclasses(self, module: str, name: str) -> bool:
-        """Return whether the direct subclasses of a class have changed."""
-        for kind, _ in list(self._classes.values()):
-            if home_of(kind) == module and qualname_of(kind) == name:
-                return {id(one) for one in type.__subclasses__(kind)} != self._subclasses[id(kind)]
-        return False
-
-    def _has_class_changed(self, module: str, name: str, word: str) -> bool:
-        """Return whether attributes of a class were added, removed or changed, ignoring the code of functions.
-
-        `word` is `*` for all attributes, `+` for their names alone, or `=` for those that are not methods.
-        """
-        if self._has_changed(module, name):
-            return True
-        for kind, before in list(self._classes.values()):
-            if home_of(kind) != module or qualname_of(kind) != name:
-                continue
-            now = space_of(kind)
-            names = {one for one in {*before, *now} if one not in OF_EACH_CLASS}
-            if word == "=":
-                names = {one for one in names if type(now.get(one, before.get(one))) not in METHODS}
-            if any((one in now) != (one in before) for one in names):
-                return True
-            if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
-                return True
-            return word != "+" and any(self._has_attribute_changed(kind, one) for one in names)
-        return False
-
-    def _has_attribute_changed(self, kind: Any, name: str) -> bool:
-        first, _, rest = name.partition(".")
-        for one in order_of(kind):
-            known = self._classes.get(id(one))
-            if known is None:
-                continue
-            now, old = space_of(one).get(first, ABSENT), known[1].get(first, ABSENT)
-            if now is not old:
-                return type(now) is not types.FunctionType or type(old) is not types.FunctionType
-            if now is not ABSENT:
-                return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
-        return False
 
     # One statement
 
@@ -408,7 +274,7 @@ class Followers:
 
     def _follow_statement(self, text: Text, top: int, node: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
         effects = self.effects(node, text)
-        if not self.is_affected(effects):
+        if not self.changes.is_affected(effects):
             return
         names = [name for name in targets(node) if name.isidentifier()]
         if isinstance(node, ast.If) and self._decides_as_before(text, top, node):
@@ -420,7 +286,7 @@ class Followers:
             self._report(
                 text,
                 node,
-                f"it was evaluated with {self._cause(effects)}, which changed, and running it again may act outside",
+                f"it was evaluated with {self.changes.cause(effects)}, which changed, and running it again may act outside",
             )
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
@@ -440,19 +306,21 @@ class Followers:
         if isinstance(node, ast.Assert):
             self._run_or_report(text, node, effects)
             return
-        bound = _names_bound_by(node)
+        bound = names_bound_by(node)
         chains = [name for name in bound if len(self.chain(text, name)) > 1]
         if chains:
             for name in chains:
                 self._rebuild(text, name, text, top, effects)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
-            if not any(self._has_changed(*read) for read in effects.reads):
+            if not any(self.changes.has_changed(*read) for read in effects.reads):
                 return
             self._report(
-                text, node, f"it was computed from {self._cause(effects)}, which changed, and has been used since"
+                text,
+                node,
+                f"it was computed from {self.changes.cause(effects)}, which changed, and has been used since",
             )
         elif isinstance(node, ast.While):
-            self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
+            self._report(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
 
@@ -468,7 +336,9 @@ class Followers:
         except Exception:  # an error in user code
             return False
         branch = node.body if value else node.orelse
-        return value is self._truths[top] and not any(self.is_affected(self.effects(one, text)) for one in branch)
+        return value is self._truths[top] and not any(
+            self.changes.is_affected(self.effects(one, text)) for one in branch
+        )
 
     def _is_only_setter(self, text: Text, node: Any) -> bool:
         """Return whether a statement calls a setter such as `setLevel`, which no other statement calls as well."""
@@ -488,7 +358,7 @@ class Followers:
         """Return whether an assignment sets attributes or items that are still the same."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
-            isinstance(one, (ast.Attribute, ast.Subscript)) and not self.is_affected(self.effects(one, text))
+            isinstance(one, (ast.Attribute, ast.Subscript)) and not self.changes.is_affected(self.effects(one, text))
             for one in assigned
         )
 
@@ -496,7 +366,7 @@ class Followers:
         exec(self.minimal_of(text).compiled(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
-        cause = self._cause(effects)
+        cause = self.changes.cause(effects)
         try:
             self._evaluate(text, node)
         except Exception as error:  # an error in user code
@@ -506,7 +376,7 @@ class Followers:
 
     def _evaluate(self, text: Text, node: Any) -> None:
         """Run a statement that only binds names, and keep previous objects that are equal."""
-        names = _names_bound_by(node)
+        names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
         if isinstance(node, GUARDS):
             for name in names:
@@ -527,7 +397,7 @@ class Followers:
     def _follow_import(self, text: Text, node: Any) -> None:
         """Import names again that the `__getattr__` of a module has returned, or would return now."""
         module = sys.modules.get(_source_of_import(node, text))
-        before = self._before.get(module.__name__) if module is not None else None
+        before = self.changes.before.get(module.__name__) if module is not None else None
         if module is None or before is None:
             return
         for one in node.names:
@@ -537,10 +407,12 @@ class Followers:
             getter = before.get("__getattr__")
             if one.name not in module.__dict__:
                 effects = self._analysis.call(getter) if type(getter) is types.FunctionType else None
-                if effects is None or not self.is_affected(effects):
+                if effects is None or not self.changes.is_affected(effects):
                     continue
                 if effects.effect is not None:
-                    self._report(text, node, f"it was imported with {self._cause(effects)}, which changed", bound_name)
+                    self._report(
+                        text, node, f"it was imported with {self.changes.cause(effects)}, which changed", bound_name
+                    )
                     continue
             try:
                 text.space[bound_name] = getattr(module, one.name)
@@ -558,7 +430,7 @@ class Followers:
                 space[name] = old
             elif self._move_contents(old, new):
                 space[name] = old
-                self._updated.add((text.name, name))
+                self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
             self._undo.note_key(f"{text.name}.{name}", space, name, old)
 
@@ -580,7 +452,7 @@ class Followers:
                 and bound_name
             ):
                 before = dict(bound_name)
-                self._refilled.add(id(old))
+                self.changes.refilled.add(id(old))
                 self._undo.note("", lambda: True, lambda: _refill(bound_name, before))
                 _refill(bound_name, fresh)
                 return True
@@ -589,12 +461,12 @@ class Followers:
     def fill(self, old: Any, new: Any) -> None:
         """Replace the contents of a list, dict or set by those of another."""
         before = old.copy()
-        self._refilled.add(id(old))
+        self.changes.refilled.add(id(old))
         self._undo.note("", lambda: True, lambda: _refill(old, before))
         _refill(old, new)
 
     def _is_bound_again(self, text: Text, node: Any, name: str) -> bool:
-        return any(other is not node and name in _names_bound_by(other) for other in text.body)
+        return any(other is not node and name in names_bound_by(other) for other in text.body)
 
     # Functions
 
@@ -603,14 +475,14 @@ class Followers:
         self._empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self._analysis.reads_signatures(node, text.space):
-            has_new_types = self.is_affected(self._analysis.annotations(node, text.space, with_signatures=True))
+            has_new_types = self.changes.is_affected(self._analysis.annotations(node, text.space, with_signatures=True))
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
         """Update the annotations of a function if they depend on a change, and return whether they do."""
         effects = self._analysis.annotations(node, text.space)
-        if not self.is_affected(effects):
+        if not self.changes.is_affected(effects):
             return False
         stub = self.minimal_of(text).without_body(node)
         space: dict[str, Any] = {}
@@ -634,10 +506,10 @@ class Followers:
         assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for position in assigned:
             effects = self._analysis.within([position], text.space, kind)
-            if not self.is_affected(effects):
+            if not self.changes.is_affected(effects):
                 continue
             if effects.effect is not None or effects.fills:
-                self._report(text, node, f"a default was computed from {self._cause(effects)}, which changed")
+                self._report(text, node, f"a default was computed from {self.changes.cause(effects)}, which changed")
                 continue
             try:
                 code = self.minimal_of(text).compiled(ast.Expression(position), "eval")
@@ -648,7 +520,7 @@ class Followers:
             for function in self.functions(text.file, node):
                 if self._give_default(function, node, position, value):
                     has_changed = True
-                    self._codes.add((text.name, function.__qualname__ + "()"))
+                    self.changes.codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
 
     def _empty_cache(self, text: Text, value: Any, name: str) -> None:
@@ -657,7 +529,7 @@ class Followers:
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
             return
-        if self.is_affected(self._analysis.call(wrapped)):
+        if self.changes.is_affected(self._analysis.call(wrapped)):
             self.emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
@@ -665,11 +537,11 @@ class Followers:
         """Report the instances that keep a cached value which would be another one now."""
         value = space_of(owner).get(one.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
-        if type(function) is not types.FunctionType or not self.is_affected(self._analysis.call(function)):
+        if type(function) is not types.FunctionType or not self.changes.is_affected(self._analysis.call(function)):
             return
         count = keeping(owner, one.node.name)
         name = self.minimal_of(text).name_of(one)
-        if count and (text.name, name + "()") not in self._codes:
+        if count and (text.name, name + "()") not in self.changes.codes:
             self._report(text, one.node, f"{count} instances keep the value that they have cached", name)
 
     def _give_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
@@ -696,7 +568,7 @@ class Followers:
 
     def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
         effects = self._analysis.decorators(node, text.space)
-        if is_affected and not self.is_affected(effects):
+        if is_affected and not self.changes.is_affected(effects):
             if effects.effect is None and not effects.fills:
                 return
             effects.reads |= self._analysis.annotations(node, text.space, with_signatures=True).reads
@@ -704,18 +576,18 @@ class Followers:
                 effects.reads |= (
                     self._analysis.within([position], text.space, None).reads if position is not None else set()
                 )
-        elif not self.is_affected(effects):
+        elif not self.changes.is_affected(effects):
             return
         if effects.effect is not None:
             self._report(
                 text,
                 node,
-                f"its decorators ran with {self._cause(effects)}, which changed, and they may act outside",
+                f"its decorators ran with {self.changes.cause(effects)}, which changed, and they may act outside",
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
             self._rebuild_filled(text, top, node, effects)
         elif not self.decorate(text, node):
-            self._report(text, node, f"its decorators ran with {self._cause(effects)}, which changed")
+            self._report(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         bound_name = {id(text.space.get(node.name))} | {id(one) for one in self.functions(text.file, node)}
@@ -770,32 +642,32 @@ class Followers:
         kind = text.space.get(node.name)
         if not is_class(kind):
             effects = self.effects(node, text)
-            if self.is_affected(effects):
-                self._report(text, node, f"it was made with {self._cause(effects)}, which changed")
+            if self.changes.is_affected(effects):
+                self._report(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
             return
         if (text.name, top) in self._done:
             return
         head = [*node.bases, *[one.value for one in node.keywords]]
         made = self._analysis.within(head, text.space, None)
-        if self.is_affected(made) and not self._are_rebased(node, kind, text):
+        if self.changes.is_affected(made) and not self._are_rebased(node, kind, text):
             self._make_class(text, node, kind, made)
             return
         if self._is_made_by_library(kind):
             read = self._analysis.bases(kind)
-            if self.is_affected(read):
+            if self.changes.is_affected(read):
                 self._make_class(text, node, kind, read)
                 return
         if not self._follow_hooks(text, node, kind):
             return
         if node.decorator_list:
             effects = self._analysis.decorators(node, text.space)
-            if self.is_affected(effects):
+            if self.changes.is_affected(effects):
                 if effects.effect is None and effects.fills <= {id(kind)}:
                     self.decorate(text, node)
                 elif effects.effect is None and effects.fills:
                     self._rebuild_filled(text, top, node, effects)
                 else:
-                    self._report(text, node, f"its decorators ran with {self._cause(effects)}, which changed")
+                    self._report(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
         self._follow_body(text, node, kind)
 
     def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
@@ -833,7 +705,7 @@ class Followers:
         """
         effects = self._analysis.hooks(node, text.space)
         bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
-        if not any(self._has_changed(*read) for read in effects.reads if read not in bases):
+        if not any(self.changes.has_changed(*read) for read in effects.reads if read not in bases):
             return True
         fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
         hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
@@ -855,105 +727,18 @@ class Followers:
         if fills_only_itself and creates_freely(kind):
             self._make_class(text, node, kind, effects)
         else:
-            self._report(text, node, f"it was made with {self._cause(effects)}, which changed")
+            self._report(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
         return False
-
-    def registers(self, kind: Any, text: Text) -> bool:
-        """Return whether creating a class again would register it a second time, by a hook of the workspace."""
-        effects = self._creation_effects(kind, text)
-        return effects is not None and (
-            effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
-        )
-
-    def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
-        hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
-        metas = [one for one in order_of(type(kind)) if one is not type]
-        if not any(self._is_of_project(one) for one in (*hooked, *metas)):
-            return None
-        node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
-        return None if node is None else self._analysis.hooks(node, text.space)
 
     def _is_made_by_library(self, kind: Any) -> bool:
         """Return whether a library reads the bases of a class when it creates the class."""
         kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
-        return any(home_of(one) not in OF_INTERPRETER and not self._is_of_project(one) for one in kinds)
-
-    def has_registered(self, name: str, node: ast.ClassDef) -> bool:
-        """Return whether hooks of the workspace registered a class of the previous source when it was created."""
-        kind = self._before[self.name].get(name)
-        if not is_class(kind):
-            return False
-        effects = self._analysis.hooks(node, self._before[self.name])
-        return not effects.fills.isdisjoint(self._registries())
-
-    def _registries(self) -> dict[int, Any]:
-        """Return the collections in the workspace's modules, in their classes and in their objects, by id."""
-        found: dict[int, Any] = {}
-        for name in [*self._drift.sources.loads]:
-            module = sys.modules.get(name)
-            for value in list(space_of_module(module).values()) if module is not None else ():
-                current = [value]
-                if is_class(value):
-                    current = list(space_of(value).values()) if home_of(value) == name else []
-                elif type(getattr(value, "__dict__", None)) is dict and type(value) is not types.ModuleType:
-                    current += attribute_dict(value).values()
-                found.update((id(one), one) for one in current if isinstance(one, CONTAINERS))
-        return found
-
-    def watch(self, name: str, old: Any, new: Any) -> None:
-        """Remember the sizes of the collections in which an edited definition is registered."""
-        space = self._before[self.name]
-        fills = self._registered_by(old, space)
-        if not fills:
-            return
-        sizes = [(one, _size(one)) for key, one in self._targets_of_registrations().items() if key in fills]
-        self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self.rebuilt]
-
-    def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
-        """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
-        if isinstance(node, FUNCTIONS):
-            return set(self._analysis.decorators(node, space).fills)
-        if isinstance(node, ast.ClassDef):
-            fills = self._analysis.decorators(node, space).fills | self._analysis.hooks(node, space).fills
-        else:
-            fills = self._analysis.statement(node, space).fills
-        return fills - {id(space.get(name, ABSENT)) for name in _names_bound_by(node)}
-
-    def filled_in_class(self, node: Any, kind: Any) -> list[str]:
-        """Return the names of other objects that a statement in a class body fills."""
-        fills = self._analysis.within([node], self.text.space, kind).fills - {id(kind)}
-        found = self._targets_of_registrations()
-        return sorted(
-            name for name, value in self.text.space.items() if id(value) in fills and id(value) in found
-        )  # fmt: skip
-
-    def adds_to_class(self, node: Any, kind: Any) -> bool:
-        """Return whether a value in a class body adds something to a collection of the class."""
-        within = {id(one) for one in space_of(kind).values() if isinstance(one, CONTAINERS)} | {id(kind)}
-        return not self._analysis.within([node], self.text.space, kind).fills.isdisjoint(within)
-
-    def has_filled(self, node: Any) -> bool:
-        """Return whether a statement of the previous source has filled an object that is still there."""
-        fills = self._registered_by(node, self._before[self.name])
-        return not fills.isdisjoint(self._targets_of_registrations().keys() - self.rebuilt)
-
-    def _targets_of_registrations(self) -> dict[int, Any]:
-        """Return the collections, classes and objects of the workspace's modules, by id."""
-        found = self._registries()
-        for name in [*self._drift.sources.loads]:
-            module = sys.modules.get(name)
-            for value in list(space_of_module(module).values()) if module is not None else ():
-                is_target = home_of(value) == name if is_class(value) else type(value).__module__ in self._drift.sources.loads
-                if is_target:
-                    found[id(value)] = value
-        return found
+        return any(home_of(one) not in OF_INTERPRETER and not self.registrations.is_of_project(one) for one in kinds)
 
     def report_grown(self) -> None:
         """Report edited definitions that are now registered twice."""
-        for name, node, registry, size in self._watched:
-            if _size(registry) > size:
-                self._report(self.text, node, "what it registered before is not undone", name)
-        self._watched.clear()
+        for name, node in self.registrations.grown():
+            self._report(self.text, node, "what it registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
         """Report members of enumerations in other modules that were replaced and are still in use."""
@@ -962,47 +747,11 @@ class Followers:
                 minimal.report_replaced_members()
                 self.stays += [(name, *row) for row in minimal.drain_stays()]
 
-    def _is_of_project(self, kind: Any) -> bool:
-        return home_of(kind) in self._drift.sources.loads
-
-    def was_named(self, kind: Any, name: str) -> bool:
-        """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
-        hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
-        return type(hook) is types.FunctionType and self._source_of(hook) is not None
-
-    def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
-        """Return whether hooks of the workspace that registered a class have not read some of its names."""
-        if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
-            return False
-        space = space_of(kind)
-        if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
-            return False
-        words: set[str] = set()
-        for one in order_of(kind)[1:-1]:
-            hook = space_of(one).get("__init_subclass__")
-            if hook is None:
-                continue
-            if not self._is_of_project(one):
-                return False
-            for function in [hook.__func__]:
-                source = self._source_of(function)
-                words |= (
-                    {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
-                    if source is not None
-                    else {"vars"}
-                )
-                words |= (
-                    {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
-                    if source is not None
-                    else set()
-                )
-        return words.isdisjoint({*names, "vars", "dir", "getattr", "__dict__", "__annotations__", "hasattr", "inspect"})
-
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
         whole = self.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
             self._report(
-                text, node, f"it was made with {self._cause(effects)}, which changed, and cannot be made again"
+                text, node, f"it was made with {self.changes.cause(effects)}, which changed, and cannot be made again"
             )
             return
         self._remade.add((text.name, text.body.index(node)))
@@ -1012,7 +761,7 @@ class Followers:
             self._report(
                 text,
                 node,
-                f"it was made with {self._cause(effects)}, which changed, and fails now: {type(error).__name__}",
+                f"it was made with {self.changes.cause(effects)}, which changed, and fails now: {type(error).__name__}",
             )
             return
         if text.name != self.name:
@@ -1025,7 +774,7 @@ class Followers:
             owner = minimal.class_of(one.owner)
             if owner is None or one.guard:
                 effects = self._analysis.within([one.node], text.space, owner or kind)
-                if one.kind != CLASS and self.is_affected(effects):
+                if one.kind != CLASS and self.changes.is_affected(effects):
                     self._make_class(text, node, kind, effects)
                     return
                 continue
@@ -1035,7 +784,7 @@ class Followers:
                 self._report_cached(text, one, owner)
                 if one.node.decorator_list:
                     effects = self._analysis.decorators(one.node, text.space, owner)
-                    if self.is_affected(effects):
+                    if self.changes.is_affected(effects):
                         if effects.effect is not None or not minimal.is_open(owner, one.node):
                             self._make_class(text, node, kind, effects)
                             return
@@ -1044,13 +793,16 @@ class Followers:
             if one.kind == CLASS:
                 continue
             effects = self._analysis.within([one.node], text.space, owner)
-            if not self.is_affected(effects):
+            if not self.changes.is_affected(effects):
                 continue
             if is_enum(owner) and one.kind == VALUE:
                 members.update(targets(one.node))
             elif effects.effect is not None or (effects.fills and one.kind == VALUE):
                 self._report(
-                    text, one.node, f"it was evaluated with {self._cause(effects)}, which changed", minimal.name_of(one)
+                    text,
+                    one.node,
+                    f"it was evaluated with {self.changes.cause(effects)}, which changed",
+                    minimal.name_of(one),
                 )
             elif one.kind == VALUE and minimal.can_set_attributes(owner, one):
                 self._assign(text, one, owner)
@@ -1093,7 +845,7 @@ class Followers:
         for top in text.mentioning(set(words)):
             node = text.body[top]
             if (
-                not names.isdisjoint(_names_bound_by(node))
+                not names.isdisjoint(names_bound_by(node))
                 or not names.isdisjoint(_deleted(node))
                 or (
                     not is_plain_object
@@ -1122,7 +874,7 @@ class Followers:
         node = text.body[top]
         effects = self.effects(node, text)
         bound_name = {
-            id(value) for name in _names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
+            id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
         }
         if isinstance(node, FUNCTIONS):
             functions = self.functions(text.file, node)
@@ -1134,25 +886,11 @@ class Followers:
             whole = self.effects(node, text)
             if whole.fills & objects and not effects.fills & objects:
                 return None
-        return (effects.fills - objects - bound_name) & self.named_objects() if effects.effect is None else None
-
-    def filled_objects(self) -> set[int]:
-        """Return the ids of the named objects, and of the collections that are attributes of them."""
-        return self.named_objects() | set(self._registries())
-
-    def collections(self, keys: set[int]) -> set[int]:
-        """Return those of the ids that belong to collections of the workspace."""
-        return keys & set(self._registries())
-
-    def named_objects(self) -> set[int]:
-        """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
-        found = {0}
-        for name in [*self._drift.sources.loads]:
-            module = sys.modules.get(name)
-            found.update(map(id, space_of_module(module).values()) if module is not None else ())
-        for name in ("sys", "os", "builtins"):
-            found.update((id(sys.modules[name].__dict__), *map(id, sys.modules[name].__dict__.values())))
-        return found
+        return (
+            (effects.fills - objects - bound_name) & self.registrations.named_objects()
+            if effects.effect is None
+            else None
+        )
 
     def _rerun(self, text: Text, top: int) -> None:
         """Run a statement of a chain again."""
@@ -1162,7 +900,7 @@ class Followers:
             self.decorate(text, node)
         else:
             self.forget_made_names(text, node)
-            before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
+            before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
             self._run(text, node)
             for name, old in before.items():
                 if old is ABSENT:
@@ -1179,7 +917,7 @@ class Followers:
     @staticmethod
     def _is_first(text: Text, top: int, name: str) -> bool:
         """Return whether no earlier statement binds a name."""
-        return not any(name in _names_bound_by(node) for node in text.body[:top])
+        return not any(name in names_bound_by(node) for node in text.body[:top])
 
     def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
         names = [
@@ -1195,7 +933,7 @@ class Followers:
                 seen.add(key)
                 self._rebuild(owner, name, text, top, effects)
         if not seen:
-            self._report(text, node, f"it ran with {self._cause(effects)}, which changed")
+            self._report(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
 
     def homes(self, text: Text) -> list[Text]:
         """Return the edited module in a list, or [] if `text` is itself the edited one."""
@@ -1205,7 +943,7 @@ class Followers:
     def binds(text: Text, name: str) -> bool:
         """Return whether a statement of the source creates the object of a name."""
         return any(
-            name in _names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
+            name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
         )
 
     def _rebuild(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
@@ -1217,7 +955,7 @@ class Followers:
         obstacle = self.rebuild_obstacle(text, name, chain)
         node = at.body[top]
         if obstacle:
-            self._report(at, node, f"it ran with {self._cause(effects)}, which changed, and {obstacle}", name)
+            self._report(at, node, f"it ran with {self.changes.cause(effects)}, which changed, and {obstacle}", name)
             return
         self.rebuild(chain, at, top)
 
@@ -1236,7 +974,7 @@ class Followers:
                 continue
             if number == 0:
                 effects = self.effects(node, owner)
-                before = self._before.get(owner.name, {}).get(name)
+                before = self.changes.before.get(owner.name, {}).get(name)
                 if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
                     return f"line {node.lineno} makes the class"
                 if effects.effect is not None or effects.fills - objects:
@@ -1246,7 +984,7 @@ class Followers:
             if others is None or not self._include(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
                 return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
-            for bound in _names_bound_by(node):
+            for bound in names_bound_by(node):
                 value = owner.space.get(bound, ABSENT)
                 is_definition = type(value) is types.FunctionType or is_class(value)
                 if bound != name and not is_definition and id(value) not in PLAIN_IDS:
@@ -1281,7 +1019,7 @@ class Followers:
             if position > now:
                 self.forced.add((owner.name, top))
             elif is_first:
-                before = {one: owner.space.get(one, ABSENT) for one in _names_bound_by(owner.body[top])}
+                before = {one: owner.space.get(one, ABSENT) for one in names_bound_by(owner.body[top])}
                 if isinstance(owner.body[top], (*FUNCTIONS, ast.ClassDef)):
                     self.decorate(owner, owner.body[top])
                 else:
@@ -1299,88 +1037,23 @@ class Followers:
         if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
             self.fill(old, new)
             text.space[name] = old
-            self._updated.add((text.name, name))
+            self.changes.updated.add((text.name, name))
         elif text.name != self.name and new is not old:
             self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
 
     # Other modules
 
     def importers(self) -> list[Text]:
-        """Return the sources of modules that import the edited one, directly or not, with imported modules first.
-
-        Modules are left out if nothing that runs when they are imported mentions a name that may have changed.
-        """
-        if self._importers is None:
-            words = set(self._seeds)
-            self.text.mentioning(words)
-            found, follows = self._mentioning(words)
-            self._words = words
-            self._reached = list(found)
-            self._importers = [
-                text for name in _in_order(found) if name in follows and (text := self.text_of(name)) is not None
-            ]
-        return self._importers
-
-    def _mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
-        """Return the outlines of the importers that mention one of the words, and the names of those to follow up."""
-        waiting, outlines = self._other_loads(), {}
-        found: dict[str, Outline] = {}
-        follows: set[str] = set()
-        fresh = set(words)
-        while fresh:
-            for name, load in list(waiting.items()):
-                if self._mentions(load, fresh):
-                    del waiting[name]
-                    outline = self._outline_of(name, load)
-                    if outline is not None:
-                        outlines[name] = outline
-            known, is_growing = set(words), True
-            reached = {part for name in (self.name, *found) for part in _with_parents(name)}
-            while is_growing:
-                is_growing = False
-                for name, outline in outlines.items():
-                    if name not in found and not reached.isdisjoint(outline.imports):
-                        found[name], is_growing = outline, True
-                        reached.update(_with_parents(name))
-            for name, outline in found.items():
-                if name in follows or outline.may_follow(words) or self._getter():
-                    follows.add(name)
-                    text = self.text_of(name)
-                    if text is not None:
-                        text.mentioning(words)
-            fresh = words - known
-        return found, follows
-
-    def _other_loads(self) -> dict[str, Load]:
-        """Return the loads of the workspace's other modules that are still current."""
-        return {
-            name: load
-            for name, load in list(self._drift.sources.loads.items())
-            if name != self.name and (module := sys.modules.get(name)) is not None
-            and load.module() is module and not load.is_rewritten
-        }  # fmt: skip
-
-    def _outline_of(self, name: str, load: Load) -> Outline | None:
-        """Return the outline of another module, which is cached in its load."""
-        if load.outline is None:
-            text = self.text_of(name)
-            load.outline = None if text is None else Outline(text)
-        return load.outline
-
-    def _mentions(self, load: Load, words: set[str]) -> bool:
-        """Return whether a module contains one of the words."""
-        data = self._data_of(load)
-        return b"import" in data and (
-            self._getter() or b"import *" in data or any(one.encode() in data for one in words)
-        )
+        """Return the sources of modules that depend on the edited one, with imported modules first."""
+        return self._dependents.importers(self._seeds)
 
     def forget_lazy_names(self) -> None:
         """Remove the names that the `__getattr__` of the module has put there, if it would make others now."""
-        getter = self.text.space.get("__getattr__", self._before[self.name].get("__getattr__"))
+        getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
         if type(getter) is not types.FunctionType or self._source_of(getter) is None:
             return
         effects = self._analysis.call(getter)
-        if id(self.text.space) not in effects.fills or not self.is_affected(effects):
+        if id(self.text.space) not in effects.fills or not self.changes.is_affected(effects):
             return
         written = set(BoundNames(self.text.source.tree).kinds)
         for name, value in list(self.text.space.items()):
@@ -1404,22 +1077,15 @@ class Followers:
 
     def _getter(self) -> bool:
         """Return whether the edited module creates names when they are looked up."""
-        return "__getattr__" in self._before[self.name] or "__getattr__" in self.text.space
-
-    def _data_of(self, load: Load) -> bytes:
-        """Return the source of a load, which is decompressed only once."""
-        if id(load) not in self._data:
-            load.read()
-            self._data[id(load)] = load.data or b""
-        return self._data[id(load)]
+        return "__getattr__" in self.changes.before[self.name] or "__getattr__" in self.text.space
 
     def other_sources(self) -> list[Text]:
         """Return the sources of other modules that may depend on the load, with imported modules first."""
         if not self._seeds:
             return []
         found = self.importers()
-        for name in self._reached:
-            self.remember_module(name)
+        for name in self._dependents.reached:
+            self.changes.remember_module(name)
         return found
 
     def tops_of(self, text: Text) -> list[int]:
@@ -1428,7 +1094,9 @@ class Followers:
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
         for top, node in enumerate(text.body) if self._getter() else ():
-            before = self._before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
+            before = (
+                self.changes.before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
+            )
             made = (
                 {one.asname or one.name for one in node.names if one.name not in before or one.name in self._lazy}
                 if before is not None
@@ -1436,7 +1104,7 @@ class Followers:
             )
             self._seeds |= set(made)
             stars |= {top} if made else set()
-        words = {*self._seeds, *self._words}
+        words = {*self._seeds, *self._dependents.words}
         return sorted({*text.mentioning({*words, *self._filled_by(text, words)}), *forced, *stars})
 
     def _renamed(self, text: Text) -> set[str]:
@@ -1451,7 +1119,7 @@ class Followers:
     def _follow_star(self, text: Text, node: Any) -> None:
         """Update the names that `from … import *` has imported."""
         source = _source_of_import(node, text)
-        module, before = sys.modules.get(source), self._before.get(source)
+        module, before = sys.modules.get(source), self.changes.before.get(source)
         if module is None or before is None:
             return
         old, new = _public(before), _public(space_of_module(module))
@@ -1477,16 +1145,16 @@ class Followers:
                     continue
                 if (text.name, top) in self._remade or (not is_class_ and not circle and not late):
                     continue
-                changed = {one for one in self.effects(node, text).reads if self._has_changed(*one)}
+                changed = {one for one in self.effects(node, text).reads if self.changes.has_changed(*one)}
                 is_late = is_class_ or any(one in late or (text is self.text and one[0] in circle) for one in changed)
                 if not changed or not is_late:
                     continue
-                before = {name: text.space.get(name, ABSENT) for name in _names_bound_by(node)}
+                before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
                 self._done.discard((text.name, top))
                 self.follow(text, top)
                 late |= {
                     (text.name, name) for name, old in before.items()
-                    if text.space.get(name, ABSENT) is not old or (text.name, name) in self._updated
+                    if text.space.get(name, ABSENT) is not old or (text.name, name) in self.changes.updated
                 }  # fmt: skip
 
     def minimal_of(self, text: Text) -> MinimalLoad:
@@ -1497,13 +1165,6 @@ class Followers:
 
     # Reports
 
-    def _cause(self, effects: Effects) -> str:
-        """Return the name of something changed that a statement reads."""
-        reads = effects.reads
-        found = sorted(one for module, one in reads if self._has_changed(module, one) or (module, one) in self._filled)
-        plain = [name for name in found if not name.endswith("()")]
-        return (plain or found or ["what"])[0]
-
     def _report(self, text: Text, node: Any, why: str, name: str = "") -> None:
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
@@ -1511,62 +1172,6 @@ class Followers:
     def report(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
         self._report(self.text, node, why, name)
-
-
-def _size(value: Any) -> int:
-    """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
-    if is_class(value):
-        return len(space_of(value))
-    if not isinstance(value, CONTAINERS):
-        return len(attribute_dict(value))
-    inner = dict.values(value) if isinstance(value, dict) else value
-    return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    """Yield a dotted name and the packages that contain it."""
-    while name:
-        yield name
-        name = name.rpartition(".")[0]
-
-
-def _in_order(found: dict[str, Outline]) -> Iterator[str]:
-    """Yield the names of modules, with imported modules first."""
-    done: set[str] = set()
-
-    def visit(name: str) -> Iterator[str]:
-        if name not in done:
-            done.add(name)
-            for other in sorted(found[name].imports & found.keys()):
-                yield from visit(other)
-            yield name
-
-    for one in list(found):
-        yield from visit(one)
-
-
-def _names_bound_by(node: Any) -> list[str]:
-    """Return the names that a statement binds in its module, including those in its blocks and expressions."""
-    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [one.asname or one.name.partition(".")[0] for one in node.names]
-    found: dict[str, None] = {}
-    waiting: list[Any] = [node]
-    while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
-            found[one.name] = None
-        elif isinstance(one, (ast.Import, ast.ImportFrom)):
-            found.update(dict.fromkeys(_names_bound_by(one)))
-        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            found[one.id] = None
-        elif isinstance(one, ast.NamedExpr):
-            found[one.target.id] = None
-            waiting.append(one.value)
-        elif not isinstance(one, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            waiting += ast.iter_child_nodes(one)
-    return list(found)
 
 
 def _deleted(node: Any) -> list[str]:

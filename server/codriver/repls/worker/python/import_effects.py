@@ -1139,7 +1139,7 @@ class _Walk:
         outer = _Walk(self.analysis, function.__globals__, closure, self.found, self.stack)
         return self._run_node(source, outer, given, named or {}, node, _defaults_of(function))
 
-    def _run_node(  # noqa: PLR0913  # a function and what it is called with
+    def _run_node(  # a function and what it is called with
         self,
         inner: Any,
         outer: Any,
@@ -1237,7 +1237,9 @@ def _factories_of(kind: Any) -> list[Any]:
     found = []
     fields = _method(kind, "__dataclass_fields__")
     if type(fields) is dict:
-        found += [attribute_dict(one).get("default_factory") or _slot(one, "default_factory") for one in fields.values()]
+        found += [
+            attribute_dict(one).get("default_factory") or _slot(one, "default_factory") for one in fields.values()
+        ]
     attributes = _method(kind, "__attrs_attrs__")
     if isinstance(attributes, tuple):
         for one in attributes:

@@ -286,7 +286,7 @@ class MinimalLoad:
         for change in self.comparison.changes:
             if change.new is not None and self._runs(change.new):
                 fills = [followers.fills_of(one.node, followers.text) for one in (change.old, change.new) if one]
-                followers.note_filled(set().union(*fills))
+                followers.changes.note_filled(set().union(*fills))
         for name, bindings in changes.items():
             self._plan_chain(bindings, name, followers.text, followers)
         for change in self.comparison.changes:
@@ -317,7 +317,7 @@ class MinimalLoad:
             or (one.kind in (FUNCTION, CLASS) and not one.node.decorator_list)
         ):
             return
-        fills = followers.fills_of(one.node, followers.text) & followers.named_objects()
+        fills = followers.fills_of(one.node, followers.text) & followers.registrations.named_objects()
         names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(one.node)]
         for name in names:
             chain = followers.chain(followers.text, name)
@@ -346,26 +346,26 @@ class MinimalLoad:
         if not fills.isdisjoint(followers.rebuilt):
             return
         if old.kind in (VALUE, OTHER):
-            followers.watch(old.name, old.node, new.node)
+            followers.registrations.watch(old.name, old.node, new.node)
         elif DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
             followers.report(new.name, new.node, "what its decorators did before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts:
-            followers.watch(old.name, old.node, new.node)
+            followers.registrations.watch(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
         """Report that the effects of a removed function or class were not undone, unless they were."""
         old = change.old
         if change.new is None and old is not None and old.kind == VALUE and not old.owner and not old.guard:
-            if self._removes(old) and followers.has_filled(old.node):
+            if self._removes(old) and followers.registrations.has_filled(old.node):
                 self.stays.append((old.name, NOT_UNDONE))
             return
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
-        if old.kind == CLASS and followers.has_registered(old.name, old.node):
+        if old.kind == CLASS and followers.registrations.has_registered(old.name, old.node):
             self.stays.append((old.name, "what its creation registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
-        fills = effects.fills & followers.filled_objects() - followers.rebuilt
+        fills = effects.fills & followers.registrations.filled_objects() - followers.rebuilt
         is_undone = not effects.fills.isdisjoint(followers.rebuilt)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             self.stays.append((old.name, "what its decorators did is not undone"))
@@ -444,9 +444,9 @@ class MinimalLoad:
         if old is None or new is None:
             return False
         fills = followers.fills_of(new.node, followers.text)
-        if new.kind in (FUNCTION, CLASS) and followers.collections(fills):
+        if new.kind in (FUNCTION, CLASS) and followers.registrations.collections(fills):
             return False  # whether they have grown is seen after the load
-        if _top_names(new.node) and fills & followers.named_objects():
+        if _top_names(new.node) and fills & followers.registrations.named_objects():
             return True
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
 
@@ -500,7 +500,7 @@ class MinimalLoad:
         if one.kind == FUNCTION:
             return not _is_open(kind, one.node)
         followers = self._followers
-        if followers is not None and any(followers.was_named(kind, name) for name in targets(one.node)):
+        if followers is not None and any(followers.registrations.was_named(kind, name) for name in targets(one.node)):
             return True
         return one.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, one)
 
@@ -509,7 +509,7 @@ class MinimalLoad:
         kind = self._class(owner)
         followers = self._followers
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
-        if kind is not None and followers is not None and followers.registers(kind, followers.text):
+        if kind is not None and followers is not None and followers.registrations.registers(kind, followers.text):
             self.stays.append((self.name_of(one), f"making {owner[:-1]} again would register it a second time"))
         elif kind is not None and not creates_freely(kind):
             self.stays.append(
@@ -525,7 +525,7 @@ class MinimalLoad:
         if followers is None or kind is None:
             return
         values = [one.node for one in self._all if one.owner == owner and one.kind == VALUE]
-        filled = sorted({name for node in values for name in followers.filled_in_class(node, kind)})
+        filled = sorted({name for node in values for name in followers.registrations.filled_in_class(node, kind)})
         if filled:
             self.stays.append((owner[:-1], f"making it again changes {', '.join(filled)} again"))
 
@@ -596,7 +596,7 @@ class MinimalLoad:
         followers = self._followers
         if followers is None or one.kind != VALUE:
             return False
-        filled = followers.filled_in_class(one.node, kind)
+        filled = followers.registrations.filled_in_class(one.node, kind)
         line = span_of(one.node)[0]
         later = [
             each.node
@@ -604,15 +604,17 @@ class MinimalLoad:
             if each.owner == one.owner and each.kind == VALUE and span_of(each.node)[0] > line
         ]
         edited = {id(change.new.node) for change in self.comparison.changes if change.old and change.new}
-        is_counted_twice = id(one.node) in edited or any(followers.filled_in_class(each, kind) for each in later)
+        is_counted_twice = id(one.node) in edited or any(
+            followers.registrations.filled_in_class(each, kind) for each in later
+        )
         if filled and is_counted_twice:
             self.stays.append((self.name_of(one), f"making it again changes {', '.join(filled)} again"))
-        return followers.adds_to_class(one.node, kind)
+        return followers.registrations.adds_to_class(one.node, kind)
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
         """Return whether the hooks that created a class have not read these names of its body."""
         followers = self._followers
-        return followers is not None and followers.can_change_in_place(kind, names, followers.text)
+        return followers is not None and followers.registrations.can_change_in_place(kind, names, followers.text)
 
     def _plan_again(self, name: str) -> None:
         """Plan to give a name that was rebound at run time its definition from the file."""
@@ -735,12 +737,16 @@ class MinimalLoad:
                         found[one.owner, name] = None
         for owner, name in found:
             for one in self._all:
-                if one.owner == owner and not one.guard and (one.name == owner + name or self._dispatcher_of(one) == name):
+                if (
+                    one.owner == owner
+                    and not one.guard
+                    and (one.name == owner + name or self._dispatcher_of(one) == name)
+                ):
                     self._attributes.pop(id(one.node), None)
                     self._defined[id(one.node)] = one
                     self.stays[:] = [row for row in self.stays if row != (one.name, SIGNATURE_USED)]
             if self._followers is not None:
-                self._followers.note_update(self._module.__name__, owner + name)
+                self._followers.changes.note_update(self._module.__name__, owner + name)
 
     def _dispatcher_of(self, one: Statement) -> str:
         """Return the name of the `singledispatchmethod` of a class that a method is registered in, or ""."""

@@ -118,9 +118,9 @@ class Text:
                     yield one.name
                 elif isinstance(one, ast.Name) and not isinstance(one.ctx, ast.Load):
                     yield one.id
-                elif isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load):
-                    yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
-                elif isinstance(one, ast.Expr):  # a call may change the objects named in it
+                elif (
+                    isinstance(one, (ast.Subscript, ast.Attribute)) and not isinstance(one.ctx, ast.Load)
+                ) or isinstance(one, ast.Expr):
                     yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
         else:
             for name in targets(node):

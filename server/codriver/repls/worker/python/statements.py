@@ -311,6 +311,30 @@ def targets(node: ast.AST) -> list[str]:
     return found if all(found) else []
 
 
+def names_bound_by(node: Any) -> list[str]:
+    """Return the names that a statement binds in its module, including those in its blocks and expressions."""
+    if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        return [one.asname or one.name.partition(".")[0] for one in node.names]
+    found: dict[str, None] = {}
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop(0)
+        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
+            found[one.name] = None
+        elif isinstance(one, (ast.Import, ast.ImportFrom)):
+            found.update(dict.fromkeys(names_bound_by(one)))
+        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
+            found[one.id] = None
+        elif isinstance(one, ast.NamedExpr):
+            found[one.target.id] = None
+            waiting.append(one.value)
+        elif not isinstance(one, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            waiting += ast.iter_child_nodes(one)
+    return list(found)
+
+
 def makes_new(node: Any) -> bool:
     """Return whether the value of an assignment is always a new object."""
     value = getattr(node, "value", None)

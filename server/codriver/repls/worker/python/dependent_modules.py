@@ -1,0 +1,139 @@
+"""Find the modules that import an edited one and mention a name that may have changed."""
+
+from __future__ import annotations
+
+import sys
+
+from .module_text import Outline
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import Mapping
+
+    from .loaded_texts import Load
+    from .module_text import Text
+
+
+class DependentModules:
+    """The modules that depend on the edited one.
+
+    `words` are the names that may have changed, and `reached` the names of the modules that mention one.
+    `has_getter` tells whether the edited module creates names when they are looked up.
+    """
+
+    def __init__(
+        self,
+        text: Text,
+        loads: Mapping[str, Load],
+        text_of: Callable[[str], Text | None],
+        has_getter: Callable[[], bool],
+    ) -> None:
+        self._text, self._loads, self._text_of, self._has_getter = text, loads, text_of, has_getter
+        self.words: set[str] = set()
+        self.reached: list[str] = []
+        self._importers: list[Text] | None = None
+        self._data: dict[int, bytes] = {}
+
+    def close(self) -> None:
+        """Drop the references to modules."""
+        self._importers = None
+        self._data.clear()
+
+    def importers(self, seeds: set[str]) -> list[Text]:
+        """Return the sources of modules that import the edited one, directly or not, with imported modules first.
+
+        Modules are left out if nothing that runs when they are imported mentions a name that may have changed.
+        """
+        if self._importers is None:
+            words = set(seeds)
+            self._text.mentioning(words)
+            found, follows = self._mentioning(words)
+            self.words = words
+            self.reached = list(found)
+            self._importers = [
+                text for name in _in_order(found) if name in follows and (text := self._text_of(name)) is not None
+            ]
+        return self._importers
+
+    def _mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
+        """Return the outlines of the importers that mention one of the words, and the names of those to follow up."""
+        waiting, outlines = self._other_loads(), {}
+        found: dict[str, Outline] = {}
+        follows: set[str] = set()
+        fresh = set(words)
+        while fresh:
+            for name, load in list(waiting.items()):
+                if self._mentions(load, fresh):
+                    del waiting[name]
+                    outline = self._outline_of(name, load)
+                    if outline is not None:
+                        outlines[name] = outline
+            known, is_growing = set(words), True
+            reached = {part for name in (self._text.name, *found) for part in _with_parents(name)}
+            while is_growing:
+                is_growing = False
+                for name, outline in outlines.items():
+                    if name not in found and not reached.isdisjoint(outline.imports):
+                        found[name], is_growing = outline, True
+                        reached.update(_with_parents(name))
+            for name, outline in found.items():
+                if name in follows or outline.may_follow(words) or self._has_getter():
+                    follows.add(name)
+                    text = self._text_of(name)
+                    if text is not None:
+                        text.mentioning(words)
+            fresh = words - known
+        return found, follows
+
+    def _other_loads(self) -> dict[str, Load]:
+        """Return the loads of the workspace's other modules that are still current."""
+        return {
+            name: load
+            for name, load in list(self._loads.items())
+            if name != self._text.name and (module := sys.modules.get(name)) is not None
+            and load.module() is module and not load.is_rewritten
+        }  # fmt: skip
+
+    def _outline_of(self, name: str, load: Load) -> Outline | None:
+        """Return the outline of another module, which is cached in its load."""
+        if load.outline is None:
+            text = self._text_of(name)
+            load.outline = None if text is None else Outline(text)
+        return load.outline
+
+    def _mentions(self, load: Load, words: set[str]) -> bool:
+        """Return whether a module contains one of the words."""
+        data = self._data_of(load)
+        return b"import" in data and (
+            self._has_getter() or b"import *" in data or any(one.encode() in data for one in words)
+        )
+
+    def _data_of(self, load: Load) -> bytes:
+        """Return the source of a load, which is decompressed only once."""
+        if id(load) not in self._data:
+            load.read()
+            self._data[id(load)] = load.data or b""
+        return self._data[id(load)]
+
+
+def _with_parents(name: str) -> Iterator[str]:
+    """Yield a dotted name and the packages that contain it."""
+    while name:
+        yield name
+        name = name.rpartition(".")[0]
+
+
+def _in_order(found: dict[str, Outline]) -> Iterator[str]:
+    """Yield the names of modules, with imported modules first."""
+    done: set[str] = set()
+
+    def visit(name: str) -> Iterator[str]:
+        if name not in done:
+            done.add(name)
+            for other in sorted(found[name].imports & found.keys()):
+                yield from visit(other)
+            yield name
+
+    for one in list(found):
+        yield from visit(one)

@@ -1,0 +1,184 @@
+"""Track which names of the workspace's modules have changed since a load began: bound to another object, filled or
+given new code.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+
+from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from .bound_names import is_plain
+from .equal_values import PLAIN_IDS
+from .living_code import is_enum
+from .python_names import space_of_module
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Dict
+
+    from .import_effects import Effects
+    from .python_drift import Drift
+
+    Spaces = Dict[str, Dict[str, Any]]
+
+METHODS = (types.FunctionType, staticmethod, classmethod, property)
+OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
+"""Attributes of every class that do not describe its contents."""
+
+
+class NameChanges:
+    """The changes of names since the load of a module began. `edited` are the names whose statements differ.
+
+    `before` has the previous names of each module. `updated` are names whose objects were changed in place, `codes` the
+    functions with other code, and `refilled` the ids of objects that got other contents.
+    """
+
+    def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
+        self._edited, self._drift = edited, drift
+        self.before: Spaces = {module.__name__: dict(module.__dict__)}
+        self.updated: set[tuple[str, str]] = set()
+        self.codes: set[tuple[str, str]] = set()
+        self.refilled: set[int] = set()
+        self._filled: set[tuple[str, str]] = set()
+        self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._subclasses: dict[int, set[int]] = {}
+        self.remember_classes(module)
+
+    def close(self) -> None:
+        """Drop all references to objects."""
+        self.before.clear()
+        self._classes.clear()
+
+    def remember_classes(self, module: types.ModuleType) -> None:
+        waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
+        while waiting:
+            kind = waiting.pop()
+            if id(kind) not in self._classes:
+                space = dict(space_of(kind))
+                self._classes[id(kind)] = kind, space
+                self._subclasses[id(kind)] = {id(one) for one in type.__subclasses__(kind)}
+                waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
+                if is_enum(kind):
+                    space["_member_names_"] = list(space["_member_names_"])
+
+    def remember_module(self, name: str) -> None:
+        """Remember the names of another module before they change."""
+        if name not in self.before:
+            module = sys.modules[name]
+            self.before[name] = dict(space_of_module(module))
+            self.remember_classes(module)
+
+    def note_filled(self, fills: set[int]) -> None:
+        """Remember that the objects of some names were filled again, and take the names to be changed."""
+        for name in [*self._drift.sources.loads] if fills else ():
+            module = sys.modules.get(name)
+            for attribute, value in list(space_of_module(module).items()) if module is not None else ():
+                if id(value) in fills and id(value) not in PLAIN_IDS:
+                    self._filled.add((name, attribute))
+
+    def note_update(self, module: str, name: str) -> None:
+        """Record that the object of a name was changed in place."""
+        self.updated.add((module, name))
+
+    def is_affected(self, effects: Effects) -> bool:
+        """Return whether something that was read or called has changed.
+
+        Guesses only count if running it is harmless.
+        """
+        if any(self.has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
+            return True
+        if not effects.defaults.isdisjoint(self.refilled):
+            return True
+        if not effects.fills and not self._filled.isdisjoint(effects.reads):
+            return True
+        return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
+
+    def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
+        """Return whether an attribute of a class is read only to be changed, as a counter of instances is."""
+        module, name = read
+        owner, _, _ = name.rpartition(".")
+        if not owner or name in self._edited or name[-1] in ")*+=":
+            return False
+        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
+        return id(space.get(owner, ABSENT)) in effects.fills
+
+    def _may_have_changed(self, module: str, name: str) -> bool:
+        """Return whether a name, an attribute of any class, or any code in a class has changed."""
+        if module == "*":
+            changed = (one for _, one in self.codes)
+            return any(one.endswith(name + "()") for one in changed) or any(
+                self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
+                if name[1:] in space or name[1:] in space_of(kind)
+            )  # fmt: skip
+        if name[-2:] != ".%":
+            return self.has_changed(module, name)
+        start = name[:-1]
+        return any(home == module and one.startswith(start) for home, one in self.codes)
+
+    def has_changed(self, module: str, name: str) -> bool:
+        if (module, name) in self.codes or (module, name) in self.updated:
+            return True
+        if name.endswith(".__subclasses__()"):
+            return self._has_subclasses(module, name.rpartition(".")[0])
+        if name[-2:] in (".*", ".+", ".="):
+            return self._has_class_changed(module, name[:-2], name[-1])
+        first, _, rest = name.partition(".")
+        before = self.before.get(module)
+        if before is None or name.endswith(")"):
+            return False
+        now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
+        old = before.get(first, ABSENT)
+        if now is not old:
+            return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
+        if rest and is_class(now):
+            return self._has_attribute_changed(now, rest)
+        return id(now) in self.refilled
+
+    def _has_subclasses(self, module: str, name: str) -> bool:
+        """Return whether the direct subclasses of a class have changed."""
+        for kind, _ in list(self._classes.values()):
+            if home_of(kind) == module and qualname_of(kind) == name:
+                return {id(one) for one in type.__subclasses__(kind)} != self._subclasses[id(kind)]
+        return False
+
+    def _has_class_changed(self, module: str, name: str, word: str) -> bool:
+        """Return whether attributes of a class were added, removed or changed, ignoring the code of functions.
+
+        `word` is `*` for all attributes, `+` for their names alone, or `=` for those that are not methods.
+        """
+        if self.has_changed(module, name):
+            return True
+        for kind, before in list(self._classes.values()):
+            if home_of(kind) != module or qualname_of(kind) != name:
+                continue
+            now = space_of(kind)
+            names = {one for one in {*before, *now} if one not in OF_EACH_CLASS}
+            if word == "=":
+                names = {one for one in names if type(now.get(one, before.get(one))) not in METHODS}
+            if any((one in now) != (one in before) for one in names):
+                return True
+            if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
+                return True
+            return word != "+" and any(self._has_attribute_changed(kind, one) for one in names)
+        return False
+
+    def _has_attribute_changed(self, kind: Any, name: str) -> bool:
+        first, _, rest = name.partition(".")
+        for one in order_of(kind):
+            known = self._classes.get(id(one))
+            if known is None:
+                continue
+            now, old = space_of(one).get(first, ABSENT), known[1].get(first, ABSENT)
+            if now is not old:
+                return type(now) is not types.FunctionType or type(old) is not types.FunctionType
+            if now is not ABSENT:
+                return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
+        return False
+
+    def cause(self, effects: Effects) -> str:
+        """Return the name of something changed that a statement reads."""
+        reads = effects.reads
+        found = sorted(one for module, one in reads if self.has_changed(module, one) or (module, one) in self._filled)
+        plain = [name for name in found if not name.endswith("()")]
+        return (plain or found or ["what"])[0]

@@ -1,0 +1,193 @@
+"""Find what decorators, hooks of classes and statements register in collections and objects of the workspace."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+
+from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from .python_names import attribute_dict, space_of_module
+from .statements import FUNCTIONS, names_bound_by
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from .import_effects import Analysis, Effects
+    from .module_text import Text
+    from .name_changes import NameChanges
+    from .python_drift import Drift
+
+CONTAINERS = (list, dict, set)
+
+
+class Registrations:
+    """The objects in which an edited module registers something, and whether that would happen a second time.
+
+    `rebuilt` are the ids of objects that the load creates and fills again.
+    """
+
+    def __init__(self, text: Text, analysis: Analysis, changes: NameChanges, drift: Drift, rebuilt: set[int]) -> None:
+        self._text, self._analysis, self._changes, self._drift = text, analysis, changes, drift
+        self._rebuilt = rebuilt
+        self._watched: list[tuple[str, Any, Any, int]] = []
+
+    def registers(self, kind: Any, text: Text) -> bool:
+        """Return whether creating a class again would register it a second time, by a hook of the workspace."""
+        effects = self._creation_effects(kind, text)
+        return effects is not None and (
+            effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
+        )
+
+    def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
+        hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
+        metas = [one for one in order_of(type(kind)) if one is not type]
+        if not any(self.is_of_project(one) for one in (*hooked, *metas)):
+            return None
+        node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
+        return None if node is None else self._analysis.hooks(node, text.space)
+
+    def has_registered(self, name: str, node: ast.ClassDef) -> bool:
+        """Return whether hooks of the workspace registered a class of the previous source when it was created."""
+        kind = self._changes.before[self._text.name].get(name)
+        if not is_class(kind):
+            return False
+        effects = self._analysis.hooks(node, self._changes.before[self._text.name])
+        return not effects.fills.isdisjoint(self._registries())
+
+    def _registries(self) -> dict[int, Any]:
+        """Return the collections in the workspace's modules, in their classes and in their objects, by id."""
+        found: dict[int, Any] = {}
+        for name in [*self._drift.sources.loads]:
+            module = sys.modules.get(name)
+            for value in list(space_of_module(module).values()) if module is not None else ():
+                current = [value]
+                if is_class(value):
+                    current = list(space_of(value).values()) if home_of(value) == name else []
+                elif type(getattr(value, "__dict__", None)) is dict and type(value) is not types.ModuleType:
+                    current += attribute_dict(value).values()
+                found.update((id(one), one) for one in current if isinstance(one, CONTAINERS))
+        return found
+
+    def watch(self, name: str, old: Any, new: Any) -> None:
+        """Remember the sizes of the collections in which an edited definition is registered."""
+        space = self._changes.before[self._text.name]
+        fills = self._registered_by(old, space)
+        if not fills:
+            return
+        sizes = [(one, _size(one)) for key, one in self._targets_of_registrations().items() if key in fills]
+        self._watched += [(name, new, one, size) for one, size in sizes if id(one) not in self._rebuilt]
+
+    def _registered_by(self, node: Any, space: dict[str, Any]) -> set[int]:
+        """Return the ids of objects that a statement of the previous source has filled, except those it has bound."""
+        if isinstance(node, FUNCTIONS):
+            return set(self._analysis.decorators(node, space).fills)
+        if isinstance(node, ast.ClassDef):
+            fills = self._analysis.decorators(node, space).fills | self._analysis.hooks(node, space).fills
+        else:
+            fills = self._analysis.statement(node, space).fills
+        return fills - {id(space.get(name, ABSENT)) for name in names_bound_by(node)}
+
+    def has_filled(self, node: Any) -> bool:
+        """Return whether a statement of the previous source has filled an object that is still there."""
+        fills = self._registered_by(node, self._changes.before[self._text.name])
+        return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
+
+    def filled_in_class(self, node: Any, kind: Any) -> list[str]:
+        """Return the names of other objects that a statement in a class body fills."""
+        fills = self._analysis.within([node], self._text.space, kind).fills - {id(kind)}
+        found = self._targets_of_registrations()
+        return sorted(
+            name for name, value in self._text.space.items() if id(value) in fills and id(value) in found
+        )  # fmt: skip
+
+    def adds_to_class(self, node: Any, kind: Any) -> bool:
+        """Return whether a value in a class body adds something to a collection of the class."""
+        within = {id(one) for one in space_of(kind).values() if isinstance(one, CONTAINERS)} | {id(kind)}
+        return not self._analysis.within([node], self._text.space, kind).fills.isdisjoint(within)
+
+    def _targets_of_registrations(self) -> dict[int, Any]:
+        """Return the collections, classes and objects of the workspace's modules, by id."""
+        found = self._registries()
+        for name in [*self._drift.sources.loads]:
+            module = sys.modules.get(name)
+            for value in list(space_of_module(module).values()) if module is not None else ():
+                is_target = (
+                    home_of(value) == name if is_class(value) else type(value).__module__ in self._drift.sources.loads
+                )
+                if is_target:
+                    found[id(value)] = value
+        return found
+
+    def was_named(self, kind: Any, name: str) -> bool:
+        """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
+        hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
+        return type(hook) is types.FunctionType and self._analysis.source(hook) is not None
+
+    def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
+        """Return whether hooks of the workspace that registered a class have not read some of its names."""
+        if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
+            return False
+        space = space_of(kind)
+        if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
+            return False
+        words: set[str] = set()
+        for one in order_of(kind)[1:-1]:
+            hook = space_of(one).get("__init_subclass__")
+            if hook is None:
+                continue
+            if not self.is_of_project(one):
+                return False
+            for function in [hook.__func__]:
+                source = self._analysis.source(function)
+                words |= (
+                    {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
+                    if source is not None
+                    else {"vars"}
+                )
+                words |= (
+                    {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+                    if source is not None
+                    else set()
+                )
+        return words.isdisjoint({*names, "vars", "dir", "getattr", "__dict__", "__annotations__", "hasattr", "inspect"})
+
+    def filled_objects(self) -> set[int]:
+        """Return the ids of the named objects, and of the collections that are attributes of them."""
+        return self.named_objects() | set(self._registries())
+
+    def collections(self, keys: set[int]) -> set[int]:
+        """Return those of the ids that belong to collections of the workspace."""
+        return keys & set(self._registries())
+
+    def named_objects(self) -> set[int]:
+        """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
+        found = {0}
+        for name in [*self._drift.sources.loads]:
+            module = sys.modules.get(name)
+            found.update(map(id, space_of_module(module).values()) if module is not None else ())
+        for name in ("sys", "os", "builtins"):
+            found.update((id(sys.modules[name].__dict__), *map(id, sys.modules[name].__dict__.values())))
+        return found
+
+    def is_of_project(self, kind: Any) -> bool:
+        return home_of(kind) in self._drift.sources.loads
+
+    def grown(self) -> Iterator[tuple[str, Any]]:
+        """Yield the name and statement of each edited definition that is now registered twice."""
+        watched, self._watched = self._watched, []
+        for name, node, registry, size in watched:
+            if _size(registry) > size:
+                yield name, node
+
+
+def _size(value: Any) -> int:
+    """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
+    if is_class(value):
+        return len(space_of(value))
+    if not isinstance(value, CONTAINERS):
+        return len(attribute_dict(value))
+    inner = dict.values(value) if isinstance(value, dict) else value
+    return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
