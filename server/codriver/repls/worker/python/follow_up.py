@@ -19,12 +19,13 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualn
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
 from .dependent_modules import DependentModules
-from .equal_values import MOST_COMPARED, PLAIN_IDS, is_alike, is_made_alike
+from .equal_values import is_alike, is_made_alike
 from .import_effects import Analysis, position_of_code
 from .living_code import annotations_of, is_enum, keeping
 from .module_text import Text
 from .name_changes import NameChanges
 from .python_names import attribute_dict, space_of_module
+from .rebuilds import Rebuilds, deleted_names, is_setattr, leads_to
 from .registrations import CONTAINERS, Registrations
 from .statements import (
     CLASS,
@@ -35,7 +36,6 @@ from .statements import (
     VALUE,
     SourceText,
     dump,
-    makes_new,
     names_bound_by,
     span_of,
     targets,
@@ -68,7 +68,7 @@ class Followers:
     """
 
     def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
-        self._minimal, self._drift, self._undo, self.name = minimal, drift, undo, name
+        self._minimal, self.drift, self._undo, self.name = minimal, drift, undo, name
         self.stays: list[tuple[str, str, str]] = []
         self.emptied: list[tuple[str, str, int]] = []
         self.module = minimal.module
@@ -77,20 +77,17 @@ class Followers:
         self.text = Text(name, self.module, minimal.file, minimal.new)
         self._is_old = True
         self._loads = {load.file: other for other, load in drift.sources.loads.items()}
-        self._analysis = Analysis(self._source_of)
+        self.analysis = Analysis(self._source_of)
         self.changes = NameChanges(self.module, minimal.names, drift)
-        self.rebuilt: set[int] = set()
-        self.registrations = Registrations(self.text, self._analysis, self.changes, drift, self.rebuilt)
+        self.rebuilds = Rebuilds(self, undo)
+        self.registrations = Registrations(self.text, self.analysis, self.changes, drift, self.rebuilds.objects)
         self._dependents = DependentModules(self.text, drift.sources.loads, self.text_of, self._getter)
         self._seeds: set[str] = set()
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
-        self.forced: set[tuple[str, int]] = set()
         self._lazy: set[str] = set()
-        self._done: set[tuple[str, int]] = set()
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
-        self._revived: set[tuple[str, str]] = set()
         self._remade: set[tuple[str, int]] = set()
 
     # Sources
@@ -114,7 +111,7 @@ class Followers:
             return self.text
         if name not in self._sources:
             self._sources[name] = None
-            load = self._drift.sources.loads.get(name)
+            load = self.drift.sources.loads.get(name)
             module = sys.modules.get(name)
             if load is not None and module is not None and load.module() is module and not load.is_rewritten:
                 load.read()
@@ -168,7 +165,7 @@ class Followers:
                 continue
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
                 names = [name for name in targets(node) if name.isidentifier()]
-                effects = self._analysis.statement(old, self.text.space)
+                effects = self.analysis.statement(old, self.text.space)
                 is_pure = effects.effect is None and not effects.fills
                 value = self._try(old.value) if names and is_pure else ABSENT
                 present = self.text.space.get(names[0], ABSENT) if names else ABSENT
@@ -177,7 +174,7 @@ class Followers:
                 ):
                     self._is_touched.add(top)
             elif isinstance(node, ast.If):
-                effects = self._analysis.statement(old.test, self.text.space)
+                effects = self.analysis.statement(old.test, self.text.space)
                 value = self._try(old.test) if effects.effect is None and not effects.fills else ABSENT
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
@@ -199,7 +196,7 @@ class Followers:
         return found
 
     def _filled_names(self, node: Any, text: Text) -> set[str]:
-        fills = self._analysis.statement(node, text.space).fills
+        fills = self.analysis.statement(node, text.space).fills
         return {name for name, value in text.space.items() if id(value) in fills}
 
     def _try(self, node: Any) -> Any:
@@ -241,7 +238,7 @@ class Followers:
 
     def effects(self, node: Any, text: Text) -> Effects:
         """Return the effects of a statement in the present state."""
-        return self._analysis.statement(node, text.space)
+        return self.analysis.statement(node, text.space)
 
     # What has changed
 
@@ -249,11 +246,11 @@ class Followers:
 
     def follow(self, text: Text, top: int) -> None:
         """Update what a statement of a module has computed, if it depends on a change."""
-        if (text.name, top) in self._done:
+        if (text.name, top) in self.rebuilds.done:
             return
         node = text.body[top]
-        if (text.name, top) in self.forced:
-            self._rerun(text, top)
+        if (text.name, top) in self.rebuilds.forced:
+            self.rebuilds.rerun(text, top)
             return
         if isinstance(node, FUNCTIONS):
             self._follow_function(text, top, node)
@@ -262,8 +259,8 @@ class Followers:
         elif _is_star(node):
             self._follow_star(text, node)
         elif isinstance(node, ast.Delete):
-            for name in _deleted(node):
-                if (text.name, name) in self._revived and name in text.space:
+            for name in deleted_names(node):
+                if (text.name, name) in self.rebuilds.revived and name in text.space:
                     del text.space[name]
         elif isinstance(node, ast.ImportFrom):
             self._follow_import(text, node)
@@ -283,7 +280,7 @@ class Followers:
             self._run_or_report(text, node, effects)
             return
         if effects.effect is not None:
-            self._report(
+            self.report_in(
                 text,
                 node,
                 f"it was evaluated with {self.changes.cause(effects)}, which changed, and running it again may act outside",
@@ -291,15 +288,15 @@ class Followers:
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
             if self._is_store(node, text):
-                self._run(text, node)
+                self.run(text, node)
             else:
-                self._rebuild_filled(text, top, node, effects)
+                self.rebuilds.rebuild_filled(text, top, node, effects)
             return
-        if isinstance(node, ast.Expr) and _is_setattr(node.value):
-            self._run(text, node)
+        if isinstance(node, ast.Expr) and is_setattr(node.value):
+            self.run(text, node)
             return
         if effects.fills:
-            self._rebuild_filled(text, top, node, effects)
+            self.rebuilds.rebuild_filled(text, top, node, effects)
             return
         if isinstance(node, ast.Expr):
             return
@@ -307,20 +304,20 @@ class Followers:
             self._run_or_report(text, node, effects)
             return
         bound = names_bound_by(node)
-        chains = [name for name in bound if len(self.chain(text, name)) > 1]
+        chains = [name for name in bound if len(self.rebuilds.chain(text, name)) > 1]
         if chains:
             for name in chains:
-                self._rebuild(text, name, text, top, effects)
+                self.rebuilds.rebuild_name(text, name, text, top, effects)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and top in self._is_touched and text.name == self.name:
             if not any(self.changes.has_changed(*read) for read in effects.reads):
                 return
-            self._report(
+            self.report_in(
                 text,
                 node,
                 f"it was computed from {self.changes.cause(effects)}, which changed, and has been used since",
             )
         elif isinstance(node, ast.While):
-            self._report(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
+            self.report_in(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
 
@@ -362,7 +359,7 @@ class Followers:
             for one in assigned
         )
 
-    def _run(self, text: Text, node: Any) -> None:
+    def run(self, text: Text, node: Any) -> None:
         exec(self.minimal_of(text).compiled(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
@@ -370,7 +367,7 @@ class Followers:
         try:
             self._evaluate(text, node)
         except Exception as error:  # an error in user code
-            self._report(
+            self.report_in(
                 text, node, f"it was evaluated with {cause}, which changed, and fails now: {type(error).__name__}"
             )
 
@@ -383,7 +380,7 @@ class Followers:
                 if before[name] is not ABSENT and not self._is_bound_again(text, node, name):
                     del text.space[name]
         try:
-            self._run(text, node)
+            self.run(text, node)
         except BaseException:
             for name, value in before.items():
                 if value is not ABSENT:
@@ -392,7 +389,7 @@ class Followers:
         for name, old in before.items():
             self._settle(text, name, old)
             if old is ABSENT:
-                self._revived.add((text.name, name))
+                self.rebuilds.revived.add((text.name, name))
 
     def _follow_import(self, text: Text, node: Any) -> None:
         """Import names again that the `__getattr__` of a module has returned, or would return now."""
@@ -406,18 +403,18 @@ class Followers:
                 continue
             getter = before.get("__getattr__")
             if one.name not in module.__dict__:
-                effects = self._analysis.call(getter) if type(getter) is types.FunctionType else None
+                effects = self.analysis.call(getter) if type(getter) is types.FunctionType else None
                 if effects is None or not self.changes.is_affected(effects):
                     continue
                 if effects.effect is not None:
-                    self._report(
+                    self.report_in(
                         text, node, f"it was imported with {self.changes.cause(effects)}, which changed", bound_name
                     )
                     continue
             try:
                 text.space[bound_name] = getattr(module, one.name)
             except Exception as error:  # an error in user code
-                self._report(text, node, f"its import fails now: {type(error).__name__}", bound_name)
+                self.report_in(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
             self._settle(text, bound_name, value)
 
@@ -474,14 +471,14 @@ class Followers:
         has_defaults = self._follow_defaults(text, node, None)
         self._empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
-        if node.decorator_list and not has_new_types and self._analysis.reads_signatures(node, text.space):
-            has_new_types = self.changes.is_affected(self._analysis.annotations(node, text.space, with_signatures=True))
+        if node.decorator_list and not has_new_types and self.analysis.reads_signatures(node, text.space):
+            has_new_types = self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True))
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
         """Update the annotations of a function if they depend on a change, and return whether they do."""
-        effects = self._analysis.annotations(node, text.space)
+        effects = self.analysis.annotations(node, text.space)
         if not self.changes.is_affected(effects):
             return False
         stub = self.minimal_of(text).without_body(node)
@@ -505,17 +502,17 @@ class Followers:
         has_changed = False
         assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
         for position in assigned:
-            effects = self._analysis.within([position], text.space, kind)
+            effects = self.analysis.within([position], text.space, kind)
             if not self.changes.is_affected(effects):
                 continue
             if effects.effect is not None or effects.fills:
-                self._report(text, node, f"a default was computed from {self.changes.cause(effects)}, which changed")
+                self.report_in(text, node, f"a default was computed from {self.changes.cause(effects)}, which changed")
                 continue
             try:
                 code = self.minimal_of(text).compiled(ast.Expression(position), "eval")
                 value = eval(code, text.space, dict(space_of(kind)) if kind is not None else {})
             except Exception as error:  # an error in user code
-                self._report(text, node, f"a default fails now: {type(error).__name__}")
+                self.report_in(text, node, f"a default fails now: {type(error).__name__}")
                 continue
             for function in self.functions(text.file, node):
                 if self._give_default(function, node, position, value):
@@ -529,7 +526,7 @@ class Followers:
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
             return
-        if self.changes.is_affected(self._analysis.call(wrapped)):
+        if self.changes.is_affected(self.analysis.call(wrapped)):
             self.emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
@@ -537,12 +534,12 @@ class Followers:
         """Report the instances that keep a cached value which would be another one now."""
         value = space_of(owner).get(one.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
-        if type(function) is not types.FunctionType or not self.changes.is_affected(self._analysis.call(function)):
+        if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
             return
         count = keeping(owner, one.node.name)
         name = self.minimal_of(text).name_of(one)
         if count and (text.name, name + "()") not in self.changes.codes:
-            self._report(text, one.node, f"{count} instances keep the value that they have cached", name)
+            self.report_in(text, one.node, f"{count} instances keep the value that they have cached", name)
 
     def _give_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         before = function.__defaults__, function.__kwdefaults__
@@ -567,27 +564,27 @@ class Followers:
         return True
 
     def _follow_decorators(self, text: Text, top: int, node: Any, *, is_affected: bool) -> None:
-        effects = self._analysis.decorators(node, text.space)
+        effects = self.analysis.decorators(node, text.space)
         if is_affected and not self.changes.is_affected(effects):
             if effects.effect is None and not effects.fills:
                 return
-            effects.reads |= self._analysis.annotations(node, text.space, with_signatures=True).reads
+            effects.reads |= self.analysis.annotations(node, text.space, with_signatures=True).reads
             for position in (*node.args.defaults, *node.args.kw_defaults):
                 effects.reads |= (
-                    self._analysis.within([position], text.space, None).reads if position is not None else set()
+                    self.analysis.within([position], text.space, None).reads if position is not None else set()
                 )
         elif not self.changes.is_affected(effects):
             return
         if effects.effect is not None:
-            self._report(
+            self.report_in(
                 text,
                 node,
                 f"its decorators ran with {self.changes.cause(effects)}, which changed, and they may act outside",
             )
         elif effects.fills and not self._fills_only_itself(text, node, effects):
-            self._rebuild_filled(text, top, node, effects)
+            self.rebuilds.rebuild_filled(text, top, node, effects)
         elif not self.decorate(text, node):
-            self._report(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
+            self.report_in(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         bound_name = {id(text.space.get(node.name))} | {id(one) for one in self.functions(text.file, node)}
@@ -606,15 +603,15 @@ class Followers:
         else:
             functions = self.functions(text.file, node)
             if not functions:  # nothing refers to the function that was decorated
-                self._run(text, node)
+                self.run(text, node)
                 return True
             if len(functions) > 1:
-                functions = [one for one in functions if _leads_to(before, one)]
+                functions = [one for one in functions if leads_to(before, one)]
             if len(functions) != 1:
                 return False
             value = functions[0]
             if value.__dict__:  # its decorators would add to the attributes that they have set
-                self._run(text, node)
+                self.run(text, node)
                 return True
         minimal = self.minimal_of(text)
         made = [eval(minimal.compiled(ast.Expression(one), "eval"), text.space) for one in node.decorator_list]
@@ -643,31 +640,31 @@ class Followers:
         if not is_class(kind):
             effects = self.effects(node, text)
             if self.changes.is_affected(effects):
-                self._report(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
+                self.report_in(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
             return
-        if (text.name, top) in self._done:
+        if (text.name, top) in self.rebuilds.done:
             return
         head = [*node.bases, *[one.value for one in node.keywords]]
-        made = self._analysis.within(head, text.space, None)
+        made = self.analysis.within(head, text.space, None)
         if self.changes.is_affected(made) and not self._are_rebased(node, kind, text):
             self._make_class(text, node, kind, made)
             return
         if self._is_made_by_library(kind):
-            read = self._analysis.bases(kind)
+            read = self.analysis.bases(kind)
             if self.changes.is_affected(read):
                 self._make_class(text, node, kind, read)
                 return
         if not self._follow_hooks(text, node, kind):
             return
         if node.decorator_list:
-            effects = self._analysis.decorators(node, text.space)
+            effects = self.analysis.decorators(node, text.space)
             if self.changes.is_affected(effects):
                 if effects.effect is None and effects.fills <= {id(kind)}:
                     self.decorate(text, node)
                 elif effects.effect is None and effects.fills:
-                    self._rebuild_filled(text, top, node, effects)
+                    self.rebuilds.rebuild_filled(text, top, node, effects)
                 else:
-                    self._report(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
+                    self.report_in(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
         self._follow_body(text, node, kind)
 
     def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
@@ -703,7 +700,7 @@ class Followers:
 
         Returns False if nothing else is left to do.
         """
-        effects = self._analysis.hooks(node, text.space)
+        effects = self.analysis.hooks(node, text.space)
         bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
         if not any(self.changes.has_changed(*read) for read in effects.reads if read not in bases):
             return True
@@ -727,7 +724,7 @@ class Followers:
         if fills_only_itself and creates_freely(kind):
             self._make_class(text, node, kind, effects)
         else:
-            self._report(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
+            self.report_in(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
         return False
 
     def _is_made_by_library(self, kind: Any) -> bool:
@@ -738,7 +735,7 @@ class Followers:
     def report_grown(self) -> None:
         """Report edited definitions that are now registered twice."""
         for name, node in self.registrations.grown():
-            self._report(self.text, node, "what it registered before is not undone", name)
+            self.report_in(self.text, node, "what it registered before is not undone", name)
 
     def report_replaced_members(self) -> None:
         """Report members of enumerations in other modules that were replaced and are still in use."""
@@ -750,15 +747,15 @@ class Followers:
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
         whole = self.effects(node, text)
         if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
-            self._report(
+            self.report_in(
                 text, node, f"it was made with {self.changes.cause(effects)}, which changed, and cannot be made again"
             )
             return
         self._remade.add((text.name, text.body.index(node)))
         try:
-            self._run(text, node)
+            self.run(text, node)
         except Exception as error:  # an error in user code or a library
-            self._report(
+            self.report_in(
                 text,
                 node,
                 f"it was made with {self.changes.cause(effects)}, which changed, and fails now: {type(error).__name__}",
@@ -773,7 +770,7 @@ class Followers:
         for one in minimal.within(node):
             owner = minimal.class_of(one.owner)
             if owner is None or one.guard:
-                effects = self._analysis.within([one.node], text.space, owner or kind)
+                effects = self.analysis.within([one.node], text.space, owner or kind)
                 if one.kind != CLASS and self.changes.is_affected(effects):
                     self._make_class(text, node, kind, effects)
                     return
@@ -783,7 +780,7 @@ class Followers:
                 self._empty_cache(text, space_of(owner).get(one.node.name), minimal.name_of(one))
                 self._report_cached(text, one, owner)
                 if one.node.decorator_list:
-                    effects = self._analysis.decorators(one.node, text.space, owner)
+                    effects = self.analysis.decorators(one.node, text.space, owner)
                     if self.changes.is_affected(effects):
                         if effects.effect is not None or not minimal.is_open(owner, one.node):
                             self._make_class(text, node, kind, effects)
@@ -792,13 +789,13 @@ class Followers:
                 continue
             if one.kind == CLASS:
                 continue
-            effects = self._analysis.within([one.node], text.space, owner)
+            effects = self.analysis.within([one.node], text.space, owner)
             if not self.changes.is_affected(effects):
                 continue
             if is_enum(owner) and one.kind == VALUE:
                 members.update(targets(one.node))
             elif effects.effect is not None or (effects.fills and one.kind == VALUE):
-                self._report(
+                self.report_in(
                     text,
                     one.node,
                     f"it was evaluated with {self.changes.cause(effects)}, which changed",
@@ -818,7 +815,7 @@ class Followers:
         try:
             self.minimal_of(text).attribute(one)()
         except Exception as error:  # an error in user code
-            self._report(text, one.node, f"it fails now: {type(error).__name__}", self.minimal_of(text).name_of(one))
+            self.report_in(text, one.node, f"it fails now: {type(error).__name__}", self.minimal_of(text).name_of(one))
             return
         for name, old in before.items():
             new = space_of(owner).get(name, ABSENT)
@@ -831,215 +828,9 @@ class Followers:
 
     # Objects that statements fill
 
-    def chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
-        """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
-        value = text.space.get(name, ABSENT)
-        found = self._chain_in(text, {name}, {id(value)}, {name})
-        for other in [one for one in self.importers() if one is not text]:
-            found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
-        return found
-
-    def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
-        found = []
-        is_plain_object = not objects or all(one in PLAIN_IDS for one in objects)
-        for top in text.mentioning(set(words)):
-            node = text.body[top]
-            if (
-                not names.isdisjoint(names_bound_by(node))
-                or not names.isdisjoint(_deleted(node))
-                or (
-                    not is_plain_object
-                    and not isinstance(node, (ast.Import, ast.ImportFrom))
-                    and self.fills_of(node, text) & objects
-                )
-            ):
-                found.append((text, top))
-        return found
-
-    def fills_of(self, node: Any, text: Text) -> set[int]:
-        """Return the ids of the existing objects that a statement fills."""
-        effects = self.effects(node, text)
-        found = set(effects.fills)
-        if isinstance(node, ast.Expr) and _is_setattr(node.value):
-            call: Any = node.value
-            found |= {id(text.space.get(one.id)) for one in call.args[:1] if isinstance(one, ast.Name)}
-        return found
-
     def effects_of_decorators(self, node: Any, text: Text) -> Effects:
         """Return the effects of the decorators of a definition."""
-        return self._analysis.decorators(node, text.space)
-
-    def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
-        """Return the other named objects that a statement fills, or None if it may have external effects."""
-        node = text.body[top]
-        effects = self.effects(node, text)
-        bound_name = {
-            id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
-        }
-        if isinstance(node, FUNCTIONS):
-            functions = self.functions(text.file, node)
-            bound_name |= {id(one) for one in functions}
-            if len([one for one in functions if len(functions) == 1 or _leads_to(text.space.get(node.name), one)]) != 1:
-                return None
-        if isinstance(node, ast.ClassDef):
-            effects = self._analysis.decorators(node, text.space)
-            whole = self.effects(node, text)
-            if whole.fills & objects and not effects.fills & objects:
-                return None
-        return (
-            (effects.fills - objects - bound_name) & self.registrations.named_objects()
-            if effects.effect is None
-            else None
-        )
-
-    def _rerun(self, text: Text, top: int) -> None:
-        """Run a statement of a chain again."""
-        self._done.add((text.name, top))
-        node = text.body[top]
-        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
-            self.decorate(text, node)
-        else:
-            self.forget_made_names(text, node)
-            before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
-            self._run(text, node)
-            for name, old in before.items():
-                if old is ABSENT:
-                    self._revived.add((text.name, name))
-                elif (
-                    isinstance(node, (ast.Assign, ast.AnnAssign))
-                    and makes_new(node)
-                    and self._is_first(text, top, name)
-                ):
-                    self.preserve_identity(text, name, old)
-                if text.name != self.name:
-                    self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
-
-    @staticmethod
-    def _is_first(text: Text, top: int, name: str) -> bool:
-        """Return whether no earlier statement binds a name."""
-        return not any(name in names_bound_by(node) for node in text.body[:top])
-
-    def _rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
-        names = [
-            (owner, name)
-            for owner in (text, *self.homes(text))
-            for name, value in list(owner.space.items())
-            if id(value) in effects.fills and type(value) is not types.ModuleType
-        ]
-        seen: set[int] = set()
-        for owner, name in names:
-            key = id(owner.space.get(name))
-            if key not in seen and self.binds(owner, name):
-                seen.add(key)
-                self._rebuild(owner, name, text, top, effects)
-        if not seen:
-            self._report(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
-
-    def homes(self, text: Text) -> list[Text]:
-        """Return the edited module in a list, or [] if `text` is itself the edited one."""
-        return [self.text] if text.name != self.name else []
-
-    @staticmethod
-    def binds(text: Text, name: str) -> bool:
-        """Return whether a statement of the source creates the object of a name."""
-        return any(
-            name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
-        )
-
-    def _rebuild(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
-        """Evaluate a name anew, with all statements that fill its object, or report it.
-
-        `at` and `top`: the statement that is followed.
-        """
-        chain = self.chain(text, name)
-        obstacle = self.rebuild_obstacle(text, name, chain)
-        node = at.body[top]
-        if obstacle:
-            self._report(at, node, f"it ran with {self.changes.cause(effects)}, which changed, and {obstacle}", name)
-            return
-        self.rebuild(chain, at, top)
-
-    def rebuild_obstacle(
-        self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
-    ) -> str:
-        """Return why a name cannot be evaluated again with all statements that fill its object, or ""."""
-        objects = {id(text.space.get(name, ABSENT))}
-        for number, (owner, top) in enumerate(chain):
-            node = owner.body[top]
-            if owner is text and top in planned:
-                continue  # it runs because it was edited
-            if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
-                if any(self.fills_of(one.body[position], one) & objects for one, position in chain[1:]):
-                    return "another module makes the object"
-                continue
-            if number == 0:
-                effects = self.effects(node, owner)
-                before = self.changes.before.get(owner.name, {}).get(name)
-                if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
-                    return f"line {node.lineno} makes the class"
-                if effects.effect is not None or effects.fills - objects:
-                    return f"line {node.lineno} makes the object"
-                continue
-            others = self.others_filled(owner, top, objects)
-            if others is None or not self._include(others, text, chain, objects):
-                where = "" if owner is text else f" of {owner.name}"
-                return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
-            for bound in names_bound_by(node):
-                value = owner.space.get(bound, ABSENT)
-                is_definition = type(value) is types.FunctionType or is_class(value)
-                if bound != name and not is_definition and id(value) not in PLAIN_IDS:
-                    more = self._chain_in(owner, {bound}, {id(value)}, {bound})
-                    known = {(one.name, position) for one, position in chain}
-                    objects.add(id(value))
-                    chain += [one for one in more if (one[0].name, one[1]) not in known]
-        return ""
-
-    def _include(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
-        """Add the statements of other objects of a module to a chain; False if one of these has another origin."""
-        for key in others:
-            name = next((one for one, value in text.space.items() if id(value) == key and self.binds(text, one)), None)
-            more = self.chain(text, name) if name is not None else []
-            if not more or more[0][0] is not text or isinstance(text.body[more[0][1]], (ast.Import, ast.ImportFrom)):
-                return False
-            objects.add(key)
-            known = {(owner.name, top) for owner, top in chain}
-            chain += [one for one in more if (one[0].name, one[1]) not in known]
-        return True
-
-    def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
-        """Run the statements of a chain again: now if their turn is past, else when it comes.
-
-        `at` and `upto`: the statement that is followed.
-        """
-        modules = [one.name for one in (self.text, *self.importers())]
-        now = modules.index(at.name), upto
-        is_first = True
-        statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
-        for position, owner, top in sorted(statements, key=lambda one: one[0]):
-            if position > now:
-                self.forced.add((owner.name, top))
-            elif is_first:
-                before = {one: owner.space.get(one, ABSENT) for one in names_bound_by(owner.body[top])}
-                if isinstance(owner.body[top], (*FUNCTIONS, ast.ClassDef)):
-                    self.decorate(owner, owner.body[top])
-                else:
-                    self._run(owner, owner.body[top])
-                for one, old in before.items():
-                    self.preserve_identity(owner, one, old)
-                self._done.add((owner.name, top))
-            else:
-                self._rerun(owner, top)
-            is_first = False
-
-    def preserve_identity(self, text: Text, name: str, old: Any) -> None:
-        """Restore the identity of a collection that was recreated, with the new contents."""
-        new = text.space.get(name, ABSENT)
-        if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
-            self.fill(old, new)
-            text.space[name] = old
-            self.changes.updated.add((text.name, name))
-        elif text.name != self.name and new is not old:
-            self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+        return self.analysis.decorators(node, text.space)
 
     # Other modules
 
@@ -1052,28 +843,15 @@ class Followers:
         getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
         if type(getter) is not types.FunctionType or self._source_of(getter) is None:
             return
-        effects = self._analysis.call(getter)
+        effects = self.analysis.call(getter)
         if id(self.text.space) not in effects.fills or not self.changes.is_affected(effects):
             return
         written = set(BoundNames(self.text.source.tree).kinds)
         for name, value in list(self.text.space.items()):
-            if name[:2] != "__" and name not in written and name not in self._drift.standing(self.name):
+            if name[:2] != "__" and name not in written and name not in self.drift.standing(self.name):
                 self._lazy.add(name)
                 del self.text.space[name]
                 self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
-
-    def forget_made_names(self, text: Text, node: Any) -> None:
-        """Remove the names that a statement, which is about to run again, has put into the module by `globals()`."""
-        if not isinstance(node, (*GUARDS, ast.Expr)) or id(text.space) not in self.effects(node, text).fills:
-            return
-        others = [one for one in text.body if one is not node and id(text.space) in self.effects(one, text).fills]
-        if others:
-            return
-        written, standing = set(BoundNames(text.source.tree).kinds), self._drift.standing(text.name)
-        for name, value in list(text.space.items()):
-            if name[:2] != "__" and name not in written and name not in standing and "*" not in written:
-                del text.space[name]
-                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
 
     def _getter(self) -> bool:
         """Return whether the edited module creates names when they are looked up."""
@@ -1090,7 +868,7 @@ class Followers:
 
     def tops_of(self, text: Text) -> list[int]:
         """Return the statements of another module that may depend on the load."""
-        forced = {top for owner, top in self.forced if owner == text.name}
+        forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
         for top, node in enumerate(text.body) if self._getter() else ():
@@ -1150,7 +928,7 @@ class Followers:
                 if not changed or not is_late:
                     continue
                 before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
-                self._done.discard((text.name, top))
+                self.rebuilds.done.discard((text.name, top))
                 self.follow(text, top)
                 late |= {
                     (text.name, name) for name, old in before.items()
@@ -1165,37 +943,13 @@ class Followers:
 
     # Reports
 
-    def _report(self, text: Text, node: Any, why: str, name: str = "") -> None:
+    def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 
     def report(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
-        self._report(self.text, node, why, name)
-
-
-def _deleted(node: Any) -> list[str]:
-    """Return the names that a `del` statement removes."""
-    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
-
-
-def _leads_to(value: Any, function: Any) -> bool:
-    """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
-    seen: set[int] = set()
-    level = [value]
-    for _ in range(MOST_STEPS):
-        level = [one for one in level if id(one) not in seen]
-        if any(one is function for one in level):
-            return True
-        seen.update(map(id, level))
-        inner: list[Any] = []
-        for one in level:
-            if type(one) is types.FunctionType:
-                inner += [*(one.__closure__ or ()), *one.__dict__.values()]
-            elif not isinstance(one, (types.ModuleType, str, bytes)) and not is_class(one):
-                inner += gc.get_referents(one)
-        level = inner[:MOST_COMPARED]
-    return False
+        self.report_in(self.text, node, why, name)
 
 
 def _is_star(node: Any) -> bool:
@@ -1220,15 +974,6 @@ def _public(space: dict[str, Any]) -> dict[str, Any]:
 def _are_namesakes(one: Any, other: Any) -> bool:
     """Return whether both objects are classes with the same name."""
     return is_class(one) and is_class(other) and qualname_of(one) == qualname_of(other)
-
-
-def _is_setattr(node: Any) -> bool:
-    return (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Name)
-        and node.func.id == "setattr"
-        and len(node.args) == 3
-    )
 
 
 def _is_setter(node: Any) -> bool:

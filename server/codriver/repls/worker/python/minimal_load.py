@@ -285,7 +285,9 @@ class MinimalLoad:
                 changes.setdefault(name, []).append(change)
         for change in self.comparison.changes:
             if change.new is not None and self._runs(change.new):
-                fills = [followers.fills_of(one.node, followers.text) for one in (change.old, change.new) if one]
+                fills = [
+                    followers.rebuilds.fills_of(one.node, followers.text) for one in (change.old, change.new) if one
+                ]
                 followers.changes.note_filled(set().union(*fills))
         for name, bindings in changes.items():
             self._plan_chain(bindings, name, followers.text, followers)
@@ -317,14 +319,14 @@ class MinimalLoad:
             or (one.kind in (FUNCTION, CLASS) and not one.node.decorator_list)
         ):
             return
-        fills = followers.fills_of(one.node, followers.text) & followers.registrations.named_objects()
+        fills = followers.rebuilds.fills_of(one.node, followers.text) & followers.registrations.named_objects()
         names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(one.node)]
         for name in names:
-            chain = followers.chain(followers.text, name)
-            if len(chain) < 2 or id(self._space[name]) in followers.rebuilt:
+            chain = followers.rebuilds.chain(followers.text, name)
+            if len(chain) < 2 or id(self._space[name]) in followers.rebuilds.objects:
                 continue
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
-            obstacle = followers.rebuild_obstacle(followers.text, name, chain, planned)
+            obstacle = followers.rebuilds.rebuild_obstacle(followers.text, name, chain, planned)
             if obstacle:
                 why = f"line {span_of(one.node)[0]}: its order has changed, and {obstacle}"
                 self.stays.append((name, why))
@@ -339,11 +341,11 @@ class MinimalLoad:
             return
         is_value = old.kind in (VALUE, OTHER)
         fills = (
-            followers.fills_of(old.node, followers.text)
+            followers.rebuilds.fills_of(old.node, followers.text)
             if is_value
             else followers.effects_of_decorators(old.node, followers.text).fills
         )
-        if not fills.isdisjoint(followers.rebuilt):
+        if not fills.isdisjoint(followers.rebuilds.objects):
             return
         if old.kind in (VALUE, OTHER):
             followers.registrations.watch(old.name, old.node, new.node)
@@ -365,8 +367,8 @@ class MinimalLoad:
             self.stays.append((old.name, "what its creation registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
-        fills = effects.fills & followers.registrations.filled_objects() - followers.rebuilt
-        is_undone = not effects.fills.isdisjoint(followers.rebuilt)
+        fills = effects.fills & followers.registrations.filled_objects() - followers.rebuilds.objects
+        is_undone = not effects.fills.isdisjoint(followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             self.stays.append((old.name, "what its decorators did is not undone"))
 
@@ -392,15 +394,15 @@ class MinimalLoad:
                 continue
             if not (one.kind == FUNCTION and new is None):
                 found.update(dict.fromkeys(_top_names(one.node)))
-            fills |= followers.fills_of(one.node, followers.text)
+            fills |= followers.rebuilds.fills_of(one.node, followers.text)
         for name, value in list(self._space.items()):
-            if id(value) in fills and followers.binds(followers.text, name):
+            if id(value) in fills and followers.rebuilds.binds(followers.text, name):
                 found[name] = None
         return [name for name in found if name in self._space]
 
     def _plan_chain(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
         """Decide whether to create an object again, with all the statements that fill it."""
-        chain = followers.chain(text, name)
+        chain = followers.rebuilds.chain(text, name)
         if not chain or chain[0][0] is not text:
             return
         body = self._new.tree.body
@@ -408,9 +410,9 @@ class MinimalLoad:
         planned = frozenset(
             one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
         )
-        obstacle = followers.rebuild_obstacle(text, name, chain, planned)
+        obstacle = followers.rebuilds.rebuild_obstacle(text, name, chain, planned)
         if isinstance(body[base], (ast.Import, ast.ImportFrom)) and any(
-            id(self._space[name]) in followers.fills_of(one.node, text)
+            id(self._space[name]) in followers.rebuilds.fills_of(one.node, text)
             for change in changes
             for one in (change.old, change.new)
             if one is not None
@@ -443,7 +445,7 @@ class MinimalLoad:
         old, new = change.old, change.new
         if old is None or new is None:
             return False
-        fills = followers.fills_of(new.node, followers.text)
+        fills = followers.rebuilds.fills_of(new.node, followers.text)
         if new.kind in (FUNCTION, CLASS) and followers.registrations.collections(fills):
             return False  # whether they have grown is seen after the load
         if _top_names(new.node) and fills & followers.registrations.named_objects():
@@ -453,12 +455,14 @@ class MinimalLoad:
     def _replan(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
         """Plan to run all statements that create and fill an object, instead of only the edited ones."""
         text = followers.text
-        followers.rebuilt.add(id(self._space.get(name)))
+        followers.rebuilds.objects.add(id(self._space.get(name)))
         body = self._new.tree.body
         planned = {
             one for owner, one in chain if owner is text and (one in self._tops or id(body[one]) in self._defined)
         }
-        followers.forced.update((owner.name, one) for owner, one in chain if owner is not text or one not in planned)
+        followers.rebuilds.forced.update(
+            (owner.name, one) for owner, one in chain if owner is not text or one not in planned
+        )
         changed = {change.some.name for change in changes if change.new is None}
         self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE)]
 
@@ -819,7 +823,7 @@ class MinimalLoad:
     def _conditional_steps(self, followers: Any) -> Iterator[Step]:
         """Yield steps for statements that may depend on something that changes."""
         text, body = followers.text, self._new.tree.body
-        forced = {one for owner, one in followers.forced if owner == followers.name}
+        forced = {one for owner, one in followers.rebuilds.forced if owner == followers.name}
         for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
             if id(body[top]) not in self._defined:
                 yield Step(body[top], _follower(followers, text, top), is_conditional=True)
@@ -866,7 +870,7 @@ class MinimalLoad:
 
         def run() -> object:
             if followers is not None:
-                followers.forget_made_names(followers.text, node)
+                followers.rebuilds.forget_made_names(followers.text, node)
             return run_node()
 
         return self._at_position(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
@@ -884,7 +888,7 @@ class MinimalLoad:
             before = self._space.get(names[0], ABSENT)
             found = run()
             if names[0] not in self._bound.rebound:
-                followers.preserve_identity(followers.text, names[0], before)
+                followers.rebuilds.preserve_identity(followers.text, names[0], before)
             return found
 
         return assign

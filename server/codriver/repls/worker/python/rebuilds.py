@@ -1,0 +1,294 @@
+"""Evaluate names again together with all statements that fill their objects, in the edited module and in others."""
+
+from __future__ import annotations
+
+import ast
+import types
+
+from ..basics.held_definitions import ABSENT, is_class
+from .bound_names import BoundNames
+from .equal_values import PLAIN_IDS
+from .registrations import CONTAINERS
+from .statements import FUNCTIONS, GUARDS, makes_new, names_bound_by, span_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..basics.held_definitions import UndoRecord
+    from .follow_up import Followers
+    from .import_effects import Effects
+    from .module_text import Text
+
+
+class Rebuilds:
+    """The statements that run again because an object is created again.
+
+    `forced` are the statements to run when their turn comes, and `done` those that have run. `revived` are names that
+    were bound again, which later statements may delete. `objects` are the ids of the objects that are created again.
+    """
+
+    def __init__(self, followers: Followers, undo: UndoRecord) -> None:
+        self._followers, self._undo = followers, undo
+        self.forced: set[tuple[str, int]] = set()
+        self.done: set[tuple[str, int]] = set()
+        self.revived: set[tuple[str, str]] = set()
+        self.objects: set[int] = set()
+
+    def chain(self, text: Text, name: str) -> list[tuple[Text, int]]:
+        """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
+        value = text.space.get(name, ABSENT)
+        found = self._chain_in(text, {name}, {id(value)}, {name})
+        for other in [one for one in self._followers.importers() if one is not text]:
+            found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
+        return found
+
+    def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
+        found = []
+        is_plain_object = not objects or all(one in PLAIN_IDS for one in objects)
+        for top in text.mentioning(set(words)):
+            node = text.body[top]
+            if (
+                not names.isdisjoint(names_bound_by(node))
+                or not names.isdisjoint(deleted_names(node))
+                or (
+                    not is_plain_object
+                    and not isinstance(node, (ast.Import, ast.ImportFrom))
+                    and self.fills_of(node, text) & objects
+                )
+            ):
+                found.append((text, top))
+        return found
+
+    def fills_of(self, node: Any, text: Text) -> set[int]:
+        """Return the ids of the existing objects that a statement fills."""
+        effects = self._followers.effects(node, text)
+        found = set(effects.fills)
+        if isinstance(node, ast.Expr) and is_setattr(node.value):
+            call: Any = node.value
+            found |= {id(text.space.get(one.id)) for one in call.args[:1] if isinstance(one, ast.Name)}
+        return found
+
+    def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
+        """Return the other named objects that a statement fills, or None if it may have external effects."""
+        node = text.body[top]
+        effects = self._followers.effects(node, text)
+        bound_name = {
+            id(value) for name in names_bound_by(node) if (value := text.space.get(name, ABSENT)) is not ABSENT
+        }
+        if isinstance(node, FUNCTIONS):
+            functions = self._followers.functions(text.file, node)
+            bound_name |= {id(one) for one in functions}
+            if len([one for one in functions if len(functions) == 1 or leads_to(text.space.get(node.name), one)]) != 1:
+                return None
+        if isinstance(node, ast.ClassDef):
+            effects = self._followers.analysis.decorators(node, text.space)
+            whole = self._followers.effects(node, text)
+            if whole.fills & objects and not effects.fills & objects:
+                return None
+        return (
+            (effects.fills - objects - bound_name) & self._followers.registrations.named_objects()
+            if effects.effect is None
+            else None
+        )
+
+    def rerun(self, text: Text, top: int) -> None:
+        """Run a statement of a chain again."""
+        self.done.add((text.name, top))
+        node = text.body[top]
+        if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            self._followers.decorate(text, node)
+        else:
+            self.forget_made_names(text, node)
+            before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
+            self._followers.run(text, node)
+            for name, old in before.items():
+                if old is ABSENT:
+                    self.revived.add((text.name, name))
+                elif (
+                    isinstance(node, (ast.Assign, ast.AnnAssign))
+                    and makes_new(node)
+                    and self._is_first(text, top, name)
+                ):
+                    self.preserve_identity(text, name, old)
+                if text.name != self._followers.name:
+                    self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+
+    @staticmethod
+    def _is_first(text: Text, top: int, name: str) -> bool:
+        """Return whether no earlier statement binds a name."""
+        return not any(name in names_bound_by(node) for node in text.body[:top])
+
+    def rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
+        names = [
+            (owner, name)
+            for owner in (text, *self.homes(text))
+            for name, value in list(owner.space.items())
+            if id(value) in effects.fills and type(value) is not types.ModuleType
+        ]
+        seen: set[int] = set()
+        for owner, name in names:
+            key = id(owner.space.get(name))
+            if key not in seen and self.binds(owner, name):
+                seen.add(key)
+                self.rebuild_name(owner, name, text, top, effects)
+        if not seen:
+            self._followers.report_in(
+                text, node, f"it ran with {self._followers.changes.cause(effects)}, which changed"
+            )
+
+    def homes(self, text: Text) -> list[Text]:
+        """Return the edited module in a list, or [] if `text` is itself the edited one."""
+        return [self._followers.text] if text.name != self._followers.name else []
+
+    @staticmethod
+    def binds(text: Text, name: str) -> bool:
+        """Return whether a statement of the source creates the object of a name."""
+        return any(
+            name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
+        )
+
+    def rebuild_name(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
+        """Evaluate a name anew, with all statements that fill its object, or report it.
+
+        `at` and `top`: the statement that is followed.
+        """
+        chain = self.chain(text, name)
+        obstacle = self.rebuild_obstacle(text, name, chain)
+        node = at.body[top]
+        if obstacle:
+            self._followers.report_in(
+                at, node, f"it ran with {self._followers.changes.cause(effects)}, which changed, and {obstacle}", name
+            )
+            return
+        self.rebuild(chain, at, top)
+
+    def rebuild_obstacle(
+        self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
+    ) -> str:
+        """Return why a name cannot be evaluated again with all statements that fill its object, or ""."""
+        objects = {id(text.space.get(name, ABSENT))}
+        for number, (owner, top) in enumerate(chain):
+            node = owner.body[top]
+            if owner is text and top in planned:
+                continue  # it runs because it was edited
+            if number == 0 and isinstance(node, (ast.Import, ast.ImportFrom)):
+                if any(self.fills_of(one.body[position], one) & objects for one, position in chain[1:]):
+                    return "another module makes the object"
+                continue
+            if number == 0:
+                effects = self._followers.effects(node, owner)
+                before = self._followers.changes.before.get(owner.name, {}).get(name)
+                if isinstance(node, ast.ClassDef) and before is owner.space.get(name):
+                    return f"line {node.lineno} makes the class"
+                if effects.effect is not None or effects.fills - objects:
+                    return f"line {node.lineno} makes the object"
+                continue
+            others = self.others_filled(owner, top, objects)
+            if others is None or not self._include(others, text, chain, objects):
+                where = "" if owner is text else f" of {owner.name}"
+                return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
+            for bound in names_bound_by(node):
+                value = owner.space.get(bound, ABSENT)
+                is_definition = type(value) is types.FunctionType or is_class(value)
+                if bound != name and not is_definition and id(value) not in PLAIN_IDS:
+                    more = self._chain_in(owner, {bound}, {id(value)}, {bound})
+                    known = {(one.name, position) for one, position in chain}
+                    objects.add(id(value))
+                    chain += [one for one in more if (one[0].name, one[1]) not in known]
+        return ""
+
+    def _include(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
+        """Add the statements of other objects of a module to a chain; False if one of these has another origin."""
+        for key in others:
+            name = next((one for one, value in text.space.items() if id(value) == key and self.binds(text, one)), None)
+            more = self.chain(text, name) if name is not None else []
+            if not more or more[0][0] is not text or isinstance(text.body[more[0][1]], (ast.Import, ast.ImportFrom)):
+                return False
+            objects.add(key)
+            known = {(owner.name, top) for owner, top in chain}
+            chain += [one for one in more if (one[0].name, one[1]) not in known]
+        return True
+
+    def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
+        """Run the statements of a chain again: now if their turn is past, else when it comes.
+
+        `at` and `upto`: the statement that is followed.
+        """
+        modules = [one.name for one in (self._followers.text, *self._followers.importers())]
+        now = modules.index(at.name), upto
+        is_first = True
+        statements = [((modules.index(owner.name), top), owner, top) for owner, top in chain if owner.name in modules]
+        for position, owner, top in sorted(statements, key=lambda one: one[0]):
+            if position > now:
+                self.forced.add((owner.name, top))
+            elif is_first:
+                before = {one: owner.space.get(one, ABSENT) for one in names_bound_by(owner.body[top])}
+                if isinstance(owner.body[top], (*FUNCTIONS, ast.ClassDef)):
+                    self._followers.decorate(owner, owner.body[top])
+                else:
+                    self._followers.run(owner, owner.body[top])
+                for one, old in before.items():
+                    self.preserve_identity(owner, one, old)
+                self.done.add((owner.name, top))
+            else:
+                self.rerun(owner, top)
+            is_first = False
+
+    def preserve_identity(self, text: Text, name: str, old: Any) -> None:
+        """Restore the identity of a collection that was recreated, with the new contents."""
+        new = text.space.get(name, ABSENT)
+        if new is not old and type(new) is type(old) and type(old) in CONTAINERS:
+            self._followers.fill(old, new)
+            text.space[name] = old
+            self._followers.changes.updated.add((text.name, name))
+        elif text.name != self._followers.name and new is not old:
+            self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
+
+    def forget_made_names(self, text: Text, node: Any) -> None:
+        """Remove the names that a statement, which is about to run again, has put into the module by `globals()`."""
+        if not isinstance(node, (*GUARDS, ast.Expr)) or id(text.space) not in self._followers.effects(node, text).fills:
+            return
+        others = [
+            one for one in text.body if one is not node and id(text.space) in self._followers.effects(one, text).fills
+        ]
+        if others:
+            return
+        written, standing = set(BoundNames(text.source.tree).kinds), self._followers.drift.standing(text.name)
+        for name, value in list(text.space.items()):
+            if name[:2] != "__" and name not in written and name not in standing and "*" not in written:
+                del text.space[name]
+                self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
+
+
+def is_setattr(node: Any) -> bool:
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "setattr"
+        and len(node.args) == 3
+    )
+
+
+def deleted_names(node: Any) -> list[str]:
+    """Return the names that a `del` statement removes."""
+    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
+
+
+def leads_to(value: Any, function: Any) -> bool:
+    """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
+    seen: set[int] = set()
+    level = [value]
+    for _ in range(MOST_STEPS):
+        level = [one for one in level if id(one) not in seen]
+        if any(one is function for one in level):
+            return True
+        seen.update(map(id, level))
+        inner: list[Any] = []
+        for one in level:
+            if type(one) is types.FunctionType:
+                inner += [*(one.__closure__ or ()), *one.__dict__.values()]
+            elif not isinstance(one, (types.ModuleType, str, bytes)) and not is_class(one):
+                inner += gc.get_referents(one)
+        level = inner[:MOST_COMPARED]
+    return False
