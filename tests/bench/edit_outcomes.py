@@ -35,6 +35,7 @@ def main():
             counts[verdict] += 1
             if verdict != edit.expects and (verdict, edit.expects) != ("silent", "invisible"):
                 sys.stdout.write(f"{table}: {edit.name}: {verdict}, expected {edit.expects}: {why}\n")
+                sys.stdout.flush()
         if lacking:
             sys.stdout.write(f"{table}: left out for want of {', '.join(sorted(lacking))}\n")
     sys.stdout.write(f"{dict(counts)}\n")

@@ -703,7 +703,6 @@ ALL = [
         "'%(message)s'",
         "'%(name)s'",
         ("m.handler.formatter._fmt", "[one.formatter._fmt for one in m.log.handlers]"),
-        expects="reported",
     ),
     Edit(
         "a handler's class",

@@ -15,9 +15,9 @@ import gc
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, is_class, order_of, qualname_of, space_of
 from .bound_names import BoundNames
-from .class_renewal import creates_freely, is_plain_class
+from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .equal_values import is_alike, is_made_alike
 from .import_effects import Analysis, position_of_code
@@ -33,7 +33,6 @@ from .statements import (
     FUNCTIONS,
     GUARDS,
     UNPARSABLE,
-    VALUE,
     SourceText,
     dump,
     names_bound_by,
@@ -52,13 +51,8 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
-MOST_STEPS = 5
-"""The number of references to follow from a decorated object to its function."""
-
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of what `lru_cache` makes."""
-OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
-"""Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
 
 
 class Followers:
@@ -88,7 +82,7 @@ class Followers:
         self._lazy: set[str] = set()
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
-        self._remade: set[tuple[str, int]] = set()
+        self._classes = ClassFollowUp(self, undo)
 
     # Sources
 
@@ -255,7 +249,7 @@ class Followers:
         if isinstance(node, FUNCTIONS):
             self._follow_function(text, top, node)
         elif isinstance(node, ast.ClassDef):
-            self._follow_class(text, top, node)
+            self._classes.follow(text, top, node)
         elif _is_star(node):
             self._follow_star(text, node)
         elif isinstance(node, ast.Delete):
@@ -283,7 +277,8 @@ class Followers:
             self.report_in(
                 text,
                 node,
-                f"it was evaluated with {self.changes.cause(effects)}, which changed, and running it again may act outside",
+                f"it was evaluated with {self.changes.cause(effects)}, which changed,"
+                " and running it again may act outside",
             )
             return
         if isinstance(node, (ast.Assign, ast.AnnAssign)) and not names:
@@ -360,6 +355,7 @@ class Followers:
         )
 
     def run(self, text: Text, node: Any) -> None:
+        """Run a statement in its module."""
         exec(self.minimal_of(text).compiled(ast.Module([node], []), "exec"), text.space)
 
     def _run_or_report(self, text: Text, node: Any, effects: Effects) -> None:
@@ -425,13 +421,13 @@ class Followers:
         if new is not old and old is not ABSENT and new is not ABSENT:
             if is_alike(old, new):
                 space[name] = old
-            elif self._move_contents(old, new):
+            elif self.move_contents(old, new):
                 space[name] = old
                 self.changes.updated.add((text.name, name))
         if text.name != self.name and space.get(name, ABSENT) is not old:
             self._undo.note_key(f"{text.name}.{name}", space, name, old)
 
-    def _move_contents(self, old: Any, new: Any) -> bool:
+    def move_contents(self, old: Any, new: Any) -> bool:
         """Replace the contents of a collection or workspace object by those of another, and return whether it did."""
         if type(old) is not type(new):
             return False
@@ -468,8 +464,8 @@ class Followers:
     # Functions
 
     def _follow_function(self, text: Text, top: int, node: Any) -> None:
-        has_defaults = self._follow_defaults(text, node, None)
-        self._empty_cache(text, text.space.get(node.name), node.name)
+        has_defaults = self.follow_defaults(text, node, None)
+        self.empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self.analysis.reads_signatures(node, text.space):
             has_new_types = self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True))
@@ -497,7 +493,7 @@ class Followers:
         setattr(function, *made)
         self._undo.note("", lambda: True, lambda: setattr(function, *before))
 
-    def _follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
+    def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
         """Update the default values of a function, and return whether any has changed."""
         has_changed = False
         assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
@@ -520,7 +516,7 @@ class Followers:
                     self.changes.codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
 
-    def _empty_cache(self, text: Text, value: Any, name: str) -> None:
+    def empty_cache(self, text: Text, value: Any, name: str) -> None:
         """Clear the cache around a function whose results would be different now."""
         information = getattr(value, "cache_info", None) if type(value) is CACHE else None
         wrapped = attribute_dict(value).get("__wrapped__") if information is not None else None
@@ -530,7 +526,7 @@ class Followers:
             self.emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
-    def _report_cached(self, text: Text, one: Any, owner: Any) -> None:
+    def report_cached(self, text: Text, one: Any, owner: Any) -> None:
         """Report the instances that keep a cached value which would be another one now."""
         value = space_of(owner).get(one.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
@@ -635,103 +631,6 @@ class Followers:
 
     # Classes
 
-    def _follow_class(self, text: Text, top: int, node: ast.ClassDef) -> None:
-        kind = text.space.get(node.name)
-        if not is_class(kind):
-            effects = self.effects(node, text)
-            if self.changes.is_affected(effects):
-                self.report_in(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
-            return
-        if (text.name, top) in self.rebuilds.done:
-            return
-        head = [*node.bases, *[one.value for one in node.keywords]]
-        made = self.analysis.within(head, text.space, None)
-        if self.changes.is_affected(made) and not self._are_rebased(node, kind, text):
-            self._make_class(text, node, kind, made)
-            return
-        if self._is_made_by_library(kind):
-            read = self.analysis.bases(kind)
-            if self.changes.is_affected(read):
-                self._make_class(text, node, kind, read)
-                return
-        if not self._follow_hooks(text, node, kind):
-            return
-        if node.decorator_list:
-            effects = self.analysis.decorators(node, text.space)
-            if self.changes.is_affected(effects):
-                if effects.effect is None and effects.fills <= {id(kind)}:
-                    self.decorate(text, node)
-                elif effects.effect is None and effects.fills:
-                    self.rebuilds.rebuild_filled(text, top, node, effects)
-                else:
-                    self.report_in(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
-        self._follow_body(text, node, kind)
-
-    def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
-        """Return whether the new bases replace those of the same name, and assign them to the class."""
-        if node.keywords or not is_plain_class(kind):
-            return False
-        bases = tuple(self._live(one, text) for one in node.bases)
-        before = kind.__bases__
-        are_heirs = len(bases) == len(before) and all(
-            is_class(one) and (home_of(one), qualname_of(one)) == (home_of(old), qualname_of(old))
-            for one, old in zip(bases, before)
-        )
-        if not are_heirs:
-            return False
-        try:
-            type.__setattr__(kind, "__bases__", bases)
-        except TypeError:  # the memory layouts differ
-            return False
-        self._undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
-        return True
-
-    def _live(self, node: Any, text: Text) -> Any:
-        if isinstance(node, ast.Name):
-            return text.space.get(node.id)
-        if isinstance(node, ast.Attribute):
-            owner = self._live(node.value, text)
-            if isinstance(owner, types.ModuleType):
-                return space_of_module(owner).get(node.attr)
-        return None
-
-    def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
-        """Call the hooks that created a class again, if they have changed.
-
-        Returns False if nothing else is left to do.
-        """
-        effects = self.analysis.hooks(node, text.space)
-        bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
-        if not any(self.changes.has_changed(*read) for read in effects.reads if read not in bases):
-            return True
-        fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
-        hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
-        if (
-            fills_only_itself
-            and hooks & {"__init_subclass__()"}
-            and not hooks & {"__new__()", "__prepare__()", "__init__()"}
-        ):
-            minimal = self.minimal_of(text)
-            words = {
-                one.arg: eval(minimal.compiled(ast.Expression(one.value), "eval"), text.space)
-                for one in node.keywords
-                if one.arg and one.arg != "metaclass"
-            }
-            super(kind, kind).__init_subclass__(**words)
-            return True
-        if fills_only_itself and hooks <= {"__call__()"}:
-            return True
-        if fills_only_itself and creates_freely(kind):
-            self._make_class(text, node, kind, effects)
-        else:
-            self.report_in(text, node, f"it was made with {self.changes.cause(effects)}, which changed")
-        return False
-
-    def _is_made_by_library(self, kind: Any) -> bool:
-        """Return whether a library reads the bases of a class when it creates the class."""
-        kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
-        return any(home_of(one) not in OF_INTERPRETER and not self.registrations.is_of_project(one) for one in kinds)
-
     def report_grown(self) -> None:
         """Report edited definitions that are now registered twice."""
         for name, node in self.registrations.grown():
@@ -743,88 +642,6 @@ class Followers:
             if minimal is not self._minimal:
                 minimal.report_replaced_members()
                 self.stays += [(name, *row) for row in minimal.drain_stays()]
-
-    def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
-        whole = self.effects(node, text)
-        if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
-            self.report_in(
-                text, node, f"it was made with {self.changes.cause(effects)}, which changed, and cannot be made again"
-            )
-            return
-        self._remade.add((text.name, text.body.index(node)))
-        try:
-            self.run(text, node)
-        except Exception as error:  # an error in user code or a library
-            self.report_in(
-                text,
-                node,
-                f"it was made with {self.changes.cause(effects)}, which changed, and fails now: {type(error).__name__}",
-            )
-            return
-        if text.name != self.name:
-            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
-
-    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
-        minimal = self.minimal_of(text)
-        members: set[str] = set()
-        for one in minimal.within(node):
-            owner = minimal.class_of(one.owner)
-            if owner is None or one.guard:
-                effects = self.analysis.within([one.node], text.space, owner or kind)
-                if one.kind != CLASS and self.changes.is_affected(effects):
-                    self._make_class(text, node, kind, effects)
-                    return
-                continue
-            if one.kind == FUNCTION:
-                self._follow_defaults(text, one.node, owner)
-                self._empty_cache(text, space_of(owner).get(one.node.name), minimal.name_of(one))
-                self._report_cached(text, one, owner)
-                if one.node.decorator_list:
-                    effects = self.analysis.decorators(one.node, text.space, owner)
-                    if self.changes.is_affected(effects):
-                        if effects.effect is not None or not minimal.is_open(owner, one.node):
-                            self._make_class(text, node, kind, effects)
-                            return
-                        minimal.definition(one)()
-                continue
-            if one.kind == CLASS:
-                continue
-            effects = self.analysis.within([one.node], text.space, owner)
-            if not self.changes.is_affected(effects):
-                continue
-            if is_enum(owner) and one.kind == VALUE:
-                members.update(targets(one.node))
-            elif effects.effect is not None or (effects.fills and one.kind == VALUE):
-                self.report_in(
-                    text,
-                    one.node,
-                    f"it was evaluated with {self.changes.cause(effects)}, which changed",
-                    minimal.name_of(one),
-                )
-            elif one.kind == VALUE and minimal.can_set_attributes(owner, one):
-                self._assign(text, one, owner)
-            else:
-                self._make_class(text, node, kind, effects)
-                return
-        if members:
-            minimal.members(node.name + ".", members, node)()
-            self.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
-
-    def _assign(self, text: Text, one: Any, owner: Any) -> None:
-        before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
-        try:
-            self.minimal_of(text).attribute(one)()
-        except Exception as error:  # an error in user code
-            self.report_in(text, one.node, f"it fails now: {type(error).__name__}", self.minimal_of(text).name_of(one))
-            return
-        for name, old in before.items():
-            new = space_of(owner).get(name, ABSENT)
-            if new is old or old is ABSENT:
-                continue
-            if is_alike(old, new) or self._move_contents(old, new):
-                type.__setattr__(owner, name, old)
-            elif text.name != self.name:
-                self._undo.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
 
     # Objects that statements fill
 
@@ -921,7 +738,7 @@ class Followers:
                 is_class_ = isinstance(node, ast.ClassDef)
                 if text is self.text and self._minimal.runs_top(top):
                     continue
-                if (text.name, top) in self._remade or (not is_class_ and not circle and not late):
+                if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue
                 changed = {one for one in self.effects(node, text).reads if self.changes.has_changed(*one)}
                 is_late = is_class_ or any(one in late or (text is self.text and one[0] in circle) for one in changed)
@@ -944,6 +761,7 @@ class Followers:
     # Reports
 
     def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
+        """Report a part of a module that was not updated."""
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 

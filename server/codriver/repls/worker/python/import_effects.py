@@ -801,7 +801,7 @@ class _Walk:
         named = {one.arg: self.value(one.value) for one in node.keywords}
         return self._apply(function, node.func, given, node, named)
 
-    def _apply(  # noqa: C901, PLR0912  # one branch for each kind of callable
+    def _apply(  # noqa: C901, PLR0912, PLR0915  # one branch for each kind of callable
         self,
         function: Value,
         call: ast.AST,
@@ -815,10 +815,7 @@ class _Walk:
         every = [*given, *named.values()]
         live = function.live
         if function.options:
-            made = [self._apply(Value(function.roots, one), call, given, node, named) for one in function.options]
-            roots = frozenset().union(*(one.roots for one in made))
-            kinds = {one.kind for one in made}
-            return Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
+            return self._apply_each(function, call, given, node, named)
         while type(live) is functools.partial:
             given = [*(Value(_roots(one), one) for one in live.args), *given]
             named = {**{name: Value(_roots(one), one) for name, one in live.keywords.items()}, **named}
@@ -895,6 +892,15 @@ class _Walk:
             return Value(given[0].roots)
         self._acts(node)
         return Value(function.roots)
+
+    def _apply_each(
+        self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
+    ) -> Value:
+        """Visit the calls of all objects that a value may be."""
+        made = [self._apply(Value(function.roots, one), call, given, node, named) for one in function.options]
+        kinds = {one.kind for one in made}
+        roots: Roots = frozenset().union(*(one.roots for one in made))
+        return Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
 
     def _run_each(
         self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
@@ -1139,7 +1145,7 @@ class _Walk:
         outer = _Walk(self.analysis, function.__globals__, closure, self.found, self.stack)
         return self._run_node(source, outer, given, named or {}, node, _defaults_of(function))
 
-    def _run_node(  # a function and what it is called with
+    def _run_node(  # noqa: C901  # one branch for each kind of parameter
         self,
         inner: Any,
         outer: Any,

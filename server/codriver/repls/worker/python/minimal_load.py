@@ -613,7 +613,8 @@ class MinimalLoad:
         )
         if filled and is_counted_twice:
             self.stays.append((self.name_of(one), f"making it again changes {', '.join(filled)} again"))
-        return followers.registrations.adds_to_class(one.node, kind)
+        is_added: bool = followers.registrations.adds_to_class(one.node, kind)
+        return is_added
 
     def _is_unread(self, kind: Any, names: list[str]) -> bool:
         """Return whether the hooks that created a class have not read these names of its body."""

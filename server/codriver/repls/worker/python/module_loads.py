@@ -256,18 +256,9 @@ class ModuleLoad:
 
     def _report_rows(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Yield rows for caches that the load emptied, and for names that were left unchanged or replaced."""
-        minimal, space = self._minimal, module.__dict__
-        changed = {one for one, old in before.items() if space.get(one, ABSENT) is not old}
+        minimal = self._minimal
         if minimal is None:
-            for one in sorted(changed & set(space)):
-                if is_enum(before[one]):
-                    yield _stays(name, one, "its members are new objects, unequal to those referenced elsewhere")
-                elif type(before[one]) is object:
-                    yield _stays(name, one, "it is a new object, unlike the one referenced elsewhere")
-                elif _is_shared(before[one]):
-                    undo = holders_of([before[one]])
-                    if undo:
-                        yield _stays(name, one, f"the former {type(before[one]).__name__} is held by {', '.join(undo)}")
+            yield from self._replaced_rows(module, name, before)
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
@@ -285,6 +276,21 @@ class ModuleLoad:
             yield _stays(name, one, why)
         for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
             yield _stays(other, one, why)
+
+    @staticmethod
+    def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
+        """Yield rows for objects that running the whole module has replaced, and that are still in use elsewhere."""
+        space = module.__dict__
+        for one in sorted(one for one, old in before.items() if one in space and space[one] is not old):
+            if is_enum(before[one]):
+                yield _stays(name, one, "its members are new objects, unequal to those referenced elsewhere")
+            elif type(before[one]) is object:
+                yield _stays(name, one, "it is a new object, unlike the one referenced elsewhere")
+            elif _is_shared(before[one]):
+                holders = holders_of([before[one]])
+                if holders:
+                    kind = type(before[one]).__name__
+                    yield _stays(name, one, f"the former {kind} is held by {', '.join(holders)}")
 
     def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         modules: dict[str, Any] = sys.modules

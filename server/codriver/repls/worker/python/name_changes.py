@@ -1,5 +1,6 @@
-"""Track which names of the workspace's modules have changed since a load began: bound to another object, filled or
-given new code.
+"""Track which names of the workspace's modules have changed since a load began.
+
+A name has changed if it is bound to another object, or if its object was filled again or has new code.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class NameChanges:
         self._classes.clear()
 
     def remember_classes(self, module: types.ModuleType) -> None:
+        """Remember the attributes of a module's classes before they change."""
         waiting = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == module.__name__]
         while waiting:
             kind = waiting.pop()
@@ -117,6 +119,7 @@ class NameChanges:
         return any(home == module and one.startswith(start) for home, one in self.codes)
 
     def has_changed(self, module: str, name: str) -> bool:
+        """Return whether a name of a module, which may have one of the forms that `Effects` describes, has changed."""
         if (module, name) in self.codes or (module, name) in self.updated:
             return True
         if name.endswith(".__subclasses__()"):

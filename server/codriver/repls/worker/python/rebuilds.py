@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import gc
 import types
 
 from ..basics.held_definitions import ABSENT, is_class
 from .bound_names import BoundNames
-from .equal_values import PLAIN_IDS
+from .equal_values import MOST_COMPARED, PLAIN_IDS
 from .registrations import CONTAINERS
 from .statements import FUNCTIONS, GUARDS, makes_new, names_bound_by, span_of
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from .follow_up import Followers
     from .import_effects import Effects
     from .module_text import Text
+
+MOST_STEPS = 5
+"""The number of references to follow from a decorated object to its function."""
 
 
 class Rebuilds:
@@ -120,6 +124,7 @@ class Rebuilds:
         return not any(name in names_bound_by(node) for node in text.body[:top])
 
     def rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
+        """Evaluate the names anew whose objects a statement fills, or report it."""
         names = [
             (owner, name)
             for owner in (text, *self.homes(text))
@@ -262,6 +267,7 @@ class Rebuilds:
 
 
 def is_setattr(node: Any) -> bool:
+    """Return whether an expression calls `setattr` with a name and a value."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)

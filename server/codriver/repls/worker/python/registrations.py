@@ -173,6 +173,7 @@ class Registrations:
         return found
 
     def is_of_project(self, kind: Any) -> bool:
+        """Return whether a class is from a module of the workspace."""
         return home_of(kind) in self._drift.sources.loads
 
     def grown(self) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,221 @@
+"""Update classes whose bases, decorators, hooks or bodies depend on a change."""
+
+from __future__ import annotations
+
+import ast
+import types
+
+from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
+from .class_renewal import creates_freely, is_plain_class
+from .equal_values import is_alike
+from .living_code import is_enum
+from .python_names import space_of_module
+from .statements import CLASS, FUNCTION, VALUE, targets
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..basics.held_definitions import UndoRecord
+    from .follow_up import Followers
+    from .import_effects import Effects
+    from .module_text import Text
+
+OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
+"""Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
+
+
+class ClassFollowUp:
+    """Updates the classes of a module. `remade` are the class statements that ran again, by module and position."""
+
+    def __init__(self, followers: Followers, undo: UndoRecord) -> None:
+        self._followers, self._undo = followers, undo
+        self._changes, self._registrations = followers.changes, followers.registrations
+        self.remade: set[tuple[str, int]] = set()
+
+    def follow(self, text: Text, top: int, node: ast.ClassDef) -> None:  # one branch per kind of change
+        """Update a class of a module if it depends on a change."""
+        kind = text.space.get(node.name)
+        if not is_class(kind):
+            effects = self._followers.effects(node, text)
+            if self._changes.is_affected(effects):
+                self._followers.report_in(text, node, f"it was made with {self._changes.cause(effects)}, which changed")
+            return
+        if (text.name, top) in self._followers.rebuilds.done:
+            return
+        head = [*node.bases, *[one.value for one in node.keywords]]
+        made = self._followers.analysis.within(head, text.space, None)
+        if self._changes.is_affected(made) and not self._are_rebased(node, kind, text):
+            self._make_class(text, node, kind, made)
+            return
+        if self._is_made_by_library(kind):
+            read = self._followers.analysis.bases(kind)
+            if self._changes.is_affected(read):
+                self._make_class(text, node, kind, read)
+                return
+        if not self._follow_hooks(text, node, kind):
+            return
+        if node.decorator_list:
+            effects = self._followers.analysis.decorators(node, text.space)
+            if self._changes.is_affected(effects):
+                if effects.effect is None and effects.fills <= {id(kind)}:
+                    self._followers.decorate(text, node)
+                elif effects.effect is None and effects.fills:
+                    self._followers.rebuilds.rebuild_filled(text, top, node, effects)
+                else:
+                    self._followers.report_in(
+                        text, node, f"its decorators ran with {self._changes.cause(effects)}, which changed"
+                    )
+        self._follow_body(text, node, kind)
+
+    def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
+        """Return whether the new bases replace those of the same name, and assign them to the class."""
+        if node.keywords or not is_plain_class(kind):
+            return False
+        bases = tuple(self._live(one, text) for one in node.bases)
+        before = kind.__bases__
+        are_heirs = len(bases) == len(before) and all(
+            is_class(one) and (home_of(one), qualname_of(one)) == (home_of(old), qualname_of(old))
+            for one, old in zip(bases, before)
+        )
+        if not are_heirs:
+            return False
+        try:
+            type.__setattr__(kind, "__bases__", bases)
+        except TypeError:  # the memory layouts differ
+            return False
+        self._undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
+        return True
+
+    def _live(self, node: Any, text: Text) -> Any:
+        if isinstance(node, ast.Name):
+            return text.space.get(node.id)
+        if isinstance(node, ast.Attribute):
+            owner = self._live(node.value, text)
+            if isinstance(owner, types.ModuleType):
+                return space_of_module(owner).get(node.attr)
+        return None
+
+    def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
+        """Call the hooks that created a class again, if they have changed.
+
+        Returns False if nothing else is left to do.
+        """
+        effects = self._followers.analysis.hooks(node, text.space)
+        bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
+        if not any(self._changes.has_changed(*read) for read in effects.reads if read not in bases):
+            return True
+        fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
+        hooks = {name.rpartition(".")[2] for _, name in effects.reads if name.endswith("__()")}
+        if (
+            fills_only_itself
+            and hooks & {"__init_subclass__()"}
+            and not hooks & {"__new__()", "__prepare__()", "__init__()"}
+        ):
+            minimal = self._followers.minimal_of(text)
+            words = {
+                one.arg: eval(minimal.compiled(ast.Expression(one.value), "eval"), text.space)
+                for one in node.keywords
+                if one.arg and one.arg != "metaclass"
+            }
+            super(kind, kind).__init_subclass__(**words)
+            return True
+        if fills_only_itself and hooks <= {"__call__()"}:
+            return True
+        if fills_only_itself and creates_freely(kind):
+            self._make_class(text, node, kind, effects)
+        else:
+            self._followers.report_in(text, node, f"it was made with {self._changes.cause(effects)}, which changed")
+        return False
+
+    def _is_made_by_library(self, kind: Any) -> bool:
+        """Return whether a library reads the bases of a class when it creates the class."""
+        kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
+        return any(home_of(one) not in OF_INTERPRETER and not self._registrations.is_of_project(one) for one in kinds)
+
+    def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
+        whole = self._followers.effects(node, text)
+        if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
+            self._followers.report_in(
+                text,
+                node,
+                f"it was made with {self._changes.cause(effects)}, which changed, and cannot be made again",
+            )
+            return
+        self.remade.add((text.name, text.body.index(node)))
+        try:
+            self._followers.run(text, node)
+        except Exception as error:  # an error in user code or a library
+            self._followers.report_in(
+                text,
+                node,
+                f"it was made with {self._changes.cause(effects)}, which changed,"
+                f" and fails now: {type(error).__name__}",
+            )
+            return
+        if text.name != self._followers.name:
+            self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
+
+    def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
+        minimal = self._followers.minimal_of(text)
+        members: set[str] = set()
+        for one in minimal.within(node):
+            owner = minimal.class_of(one.owner)
+            if owner is None or one.guard:
+                effects = self._followers.analysis.within([one.node], text.space, owner or kind)
+                if one.kind != CLASS and self._changes.is_affected(effects):
+                    self._make_class(text, node, kind, effects)
+                    return
+                continue
+            if one.kind == FUNCTION:
+                self._followers.follow_defaults(text, one.node, owner)
+                self._followers.empty_cache(text, space_of(owner).get(one.node.name), minimal.name_of(one))
+                self._followers.report_cached(text, one, owner)
+                if one.node.decorator_list:
+                    effects = self._followers.analysis.decorators(one.node, text.space, owner)
+                    if self._changes.is_affected(effects):
+                        if effects.effect is not None or not minimal.is_open(owner, one.node):
+                            self._make_class(text, node, kind, effects)
+                            return
+                        minimal.definition(one)()
+                continue
+            if one.kind == CLASS:
+                continue
+            effects = self._followers.analysis.within([one.node], text.space, owner)
+            if not self._changes.is_affected(effects):
+                continue
+            if is_enum(owner) and one.kind == VALUE:
+                members.update(targets(one.node))
+            elif effects.effect is not None or (effects.fills and one.kind == VALUE):
+                self._followers.report_in(
+                    text,
+                    one.node,
+                    f"it was evaluated with {self._changes.cause(effects)}, which changed",
+                    minimal.name_of(one),
+                )
+            elif one.kind == VALUE and minimal.can_set_attributes(owner, one):
+                self._assign(text, one, owner)
+            else:
+                self._make_class(text, node, kind, effects)
+                return
+        if members:
+            minimal.members(node.name + ".", members, node)()
+            self._followers.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
+
+    def _assign(self, text: Text, one: Any, owner: Any) -> None:
+        before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
+        try:
+            self._followers.minimal_of(text).attribute(one)()
+        except Exception as error:  # an error in user code
+            self._followers.report_in(
+                text, one.node, f"it fails now: {type(error).__name__}", self._followers.minimal_of(text).name_of(one)
+            )
+            return
+        for name, old in before.items():
+            new = space_of(owner).get(name, ABSENT)
+            if new is old or old is ABSENT:
+                continue
+            if is_alike(old, new) or self._followers.move_contents(old, new):
+                type.__setattr__(owner, name, old)
+            elif text.name != self._followers.name:
+                self._undo.note_attribute(f"{text.name}.{owner.__qualname__}.{name}", owner, name, old)
