@@ -22,11 +22,18 @@ MOST_COMPARED = 20_000
 MOST_ENCLOSING = 8
 """Functions within the closures of functions that are compared: such a function may enclose itself."""
 
+CACHES = {
+    "django.urls.resolvers": ("_callback_strs", "_populated", "_local", "_reverse_dict", "_namespace_dict", "_app_dict")
+}
+"""Attributes in which the objects of a library cache what they have computed. Source: Django 5.2."""
+
 PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 def is_made_alike(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, ignoring cached properties of instances."""
+    """Return whether two values are equal, ignoring what instances and declarations of types have cached."""
+    if type(one) is type(other) and type(one).__module__ == "typing":
+        return True
     return is_alike(one, other, has_cached=True)
 
 
@@ -115,6 +122,9 @@ def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
         for name, slot in space_of(kind).items():
             if has_cached and type(slot).__name__ == "cached_property":
                 state.pop(name, None)
+        for name in CACHES.get(str(space_of(kind).get("__module__")), ()) if has_cached else ():
+            state.pop(name, None)
+        for name, slot in space_of(kind).items():
             if type(slot) is types.MemberDescriptorType and name not in ("__dict__", "__weakref__"):
                 try:
                     state[name] = slot.__get__(value)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import functools
 import gc
 import sys
@@ -51,6 +52,15 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
+MOST_REACHED = 20
+"""The number of functions of a decorator that are searched for what reads signatures."""
+OF_SIGNATURES = frozenset({
+    "signature", "Signature", "getfullargspec", "get_annotations", "get_type_hints", "__defaults__", "__kwdefaults__",
+    "__annotations__", "__code__", "inspect",
+})  # fmt: skip
+"""Names in a decorator that reads the signature of its function. Source: the documentation of `inspect`."""
+READING_NO_DEFAULTS = frozenset({"celery", "click", "flask"})
+"""Libraries whose decorators call the function without having read the values of its defaults."""
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of what `lru_cache` makes."""
 
@@ -216,9 +226,9 @@ class Followers:
                 self.changes.codes.add((self.name, new.name + "()"))
             if "signature" in change.parts:
                 self.changes.codes.add((self.name, new.name + "(...)"))
-            known = {dump(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
+            known = {_own_text(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
             for one in ast.walk(new.node):
-                if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and dump(one) not in known:
+                if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and _own_text(one) not in known:
                     self.changes.codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
@@ -765,9 +775,47 @@ class Followers:
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 
+    def reads_signature(self, decorator: Any, *, only_defaults: bool) -> bool:
+        """Return whether a decorator may have read the signature of its function, or only the values of defaults."""
+        called = decorator.func if isinstance(decorator, ast.Call) else decorator
+        live: Any = self._try(called) if isinstance(called, ast.Name) else ABSENT
+        if type(live) is not types.FunctionType or self._source_of(live) is None:
+            return not (only_defaults and self.analysis.library_of(called, self.text.space) in READING_NO_DEFAULTS)
+        reached = [live]
+        for one in reached:
+            source = self._source_of(one)
+            words = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
+            words |= {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
+            if not words.isdisjoint(OF_SIGNATURES):
+                return True
+            named = [one.__globals__.get(word) for word in words]
+            known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
+            reached += [each for each in known if each not in reached and len(reached) < MOST_REACHED]
+        return False
+
     def report(self, name: str, node: Any, why: str) -> None:
         """Report a part of the edited module that was not updated."""
         self.report_in(self.text, node, why, name)
+
+
+class _WithoutBodies(ast.NodeTransformer):
+    """Removes the bodies of functions."""
+
+    def visit_FunctionDef(self, node: Any) -> Any:  # the name of the node
+        made = type(node)(**{name: getattr(node, name, None) for name in node._fields})
+        made.body = []
+        return made
+
+    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815
+
+    def visit_Lambda(self, node: Any) -> Any:
+        return ast.Lambda(node.args, ast.Constant(None))
+
+
+def _own_text(node: Any) -> str:
+    """Return the text of a function or lambda without the bodies of the functions within it."""
+    parts = node.body if isinstance(node.body, list) else [node.body]
+    return dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(one)) for one in parts]]) + getattr(node, "name", "")
 
 
 def _is_star(node: Any) -> bool:

@@ -191,6 +191,18 @@ class Analysis:
                 return True
         return False
 
+    def library_of(self, node: ast.expr, space: dict[str, Any]) -> str:
+        """Return the top-level package of the object that an expression names, or whose method it names."""
+        walk = _Walk(self, space, None, Effects(), ())
+        value = walk.value(node.value if isinstance(node, ast.Attribute) else node)
+        if value.live is UNKNOWN:
+            return ""
+        if type(value.live) is types.ModuleType:
+            return str(space_of_module(value.live).get("__name__")).partition(".")[0]
+        kind = value.live if is_class(value.live) else type(value.live)
+        home = value.live.__module__ if type(value.live) is types.FunctionType else home_of(kind)
+        return str(home).partition(".")[0]
+
     def annotations(self, node: Any, space: dict[str, Any], *, with_signatures: bool = False) -> Effects:
         """Return what the annotations of a function read, including the signatures of classes if requested."""
         found = Effects()
@@ -862,7 +874,7 @@ class _Walk:
         if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
             return self._method_call(call.attr, function.bound, every, node)
         if live is not UNKNOWN and is_pure_callable(live):
-            return self._pure(live, every, node)
+            return self._pure(live, every, node, is_decorator=is_decorator)
         caller = _method(function.kind, "__call__") if function.kind is not None else UNKNOWN
         if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
@@ -933,9 +945,10 @@ class _Walk:
                 self._read_whole(owner.live, "+")
 
     def _pure(  # noqa: C901, PLR0912  # one branch per case
-        self, live: Any, every: list[Value], node: ast.AST
+        self, live: Any, every: list[Value], node: ast.AST, *, is_decorator: bool = False
     ) -> Value:
         name = getattr(live, "__name__", "")
+        only_stores = is_decorator or _only_stores(live)
         is_module = live is builtins.globals or self.names is None
         if live in (builtins.globals, builtins.vars, builtins.locals) and not every and is_module:
             return Value(frozenset((id(self.space),)), self.space)
@@ -948,10 +961,10 @@ class _Walk:
             if name in SIGNATURE_READING:
                 self._read_signature(one.live)
         for one in every:
-            if one.inner is not None and not _only_stores(live):
+            if one.inner is not None and not only_stores:
                 for item in self._given_to(name, one, every):
                     self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
-            elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not _only_stores(live):
+            elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not only_stores:
                 for item in self._given_to(name, one, every):
                     self._run(one.live, [item, Value(), Value()], node)
         self._note_special_methods(name, every)
@@ -1086,6 +1099,8 @@ class _Walk:
         if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
             return Value(owner.roots, items=self._parts_of(owner, name))
         if name in READING and (not is_filling(name) or is_mapping_of_interpreter(owner.kind)):
+            if _library_of(owner.kind) == "pydantic":
+                self._guess_code_of_models(owner.kind)
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
             if name in MUTATORS or name in SNAPSHOTS:
@@ -1098,6 +1113,21 @@ class _Walk:
         self.found.fills |= owner.roots
         self._acts(node)
         return Value(owner.roots)
+
+    def _guess_code_of_models(self, kind: Any, seen: frozenset[int] = frozenset()) -> None:
+        """Record that the library may call any function of a model and of the models in its fields."""
+        if id(kind) in seen:
+            return
+        for one in order_of(kind):
+            self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
+        fields = _method(kind, "__pydantic_fields__")
+        for field in fields.values() if type(fields) is dict else ():
+            waiting = [_slot(field, "annotation")]
+            while waiting:
+                one = waiting.pop()
+                waiting += getattr(one, "__args__", ()) if type(one).__module__ in ("typing", "types") else ()
+                if is_class(one) and _library_of(one) == "pydantic":
+                    self._guess_code_of_models(one, seen | {id(kind)})
 
     def _note_called_back(self, owner: Value) -> None:
         """Record the methods of a workspace class that a method inherited from a library may call."""

@@ -446,7 +446,7 @@ class MinimalLoad:
         if old is None or new is None:
             return False
         fills = followers.rebuilds.fills_of(new.node, followers.text)
-        if new.kind in (FUNCTION, CLASS) and followers.registrations.collections(fills):
+        if new.kind in (FUNCTION, CLASS) and followers.registrations.are_watched(fills):
             return False  # whether they have grown is seen after the load
         if _top_names(new.node) and fills & followers.registrations.named_objects():
             return True
@@ -682,12 +682,26 @@ class MinimalLoad:
             return False  # its decorators may have read the docstring
         if SIGNATURE in change.parts:
             self._attributes[id(new.node)] = new.owner, new
-            if any(_name_of(one) not in TRANSPARENT for one in new.node.decorator_list):
+            if self._has_read_signature(change):
                 self.stays.append((new.name, SIGNATURE_USED))
         self._report_cached(new)
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
         return True
+
+    def _has_read_signature(self, change: Change) -> bool:
+        """Return whether the decorators of a function may have read what has changed in its signature."""
+        old, new, followers = change.old, change.new, self._followers
+        opaque = [one for one in new.node.decorator_list if _name_of(one) not in TRANSPARENT] if new else []
+        if old is None or new is None or followers is None:
+            return bool(opaque)
+        arguments = [
+            [one.arg for one in (*each.args.args, *each.args.kwonlyargs, *getattr(each.args, "posonlyargs", []))]
+            + [len(each.args.defaults), sum(one is not None for one in each.args.kw_defaults)]
+            for each in (old.node, new.node)
+        ]
+        only_defaults = arguments[0] == arguments[1]
+        return any(followers.reads_signature(one, only_defaults=only_defaults) for one in opaque)
 
     def _document_wrappers(self, change: Change) -> None:
         """Update the copied docstring of wrappers and properties of a function."""

@@ -163,6 +163,7 @@ class NameChanges:
                 return True
             if is_enum(kind) and before["_member_names_"] != now["_member_names_"]:
                 return True
+            names.discard("_member_names_")
             return word != "+" and any(self._has_attribute_changed(kind, one) for one in names)
         return False
 

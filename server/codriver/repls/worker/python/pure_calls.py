@@ -24,7 +24,7 @@ PURE_MODULES = frozenset({
     "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
-    "pydantic.functional_validators", "_pytest.fixtures",
+    "pydantic.functional_validators", "_pytest.fixtures", "celery.canvas",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except those in `IMPURE`."""
 PURE_CALLABLES = frozenset({
@@ -74,9 +74,13 @@ READING = frozenset({
     "splitlines", "startswith", "strip", "swapcase", "title", "total_seconds", "translate", "union", "upper",
     "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
+    "as_manager", "as_view", "s", "si", "signature",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
-"""Methods that change nothing, regardless of the object: of built-in types, paths and pydantic models."""
+"""Methods that change nothing, regardless of the object.
+
+They are of built-in types, paths, pydantic models, Django's views and managers, and Celery's tasks.
+"""
 FILLING = MUTATORS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
     "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",

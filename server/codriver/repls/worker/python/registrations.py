@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from .python_drift import Drift
 
 CONTAINERS = (list, dict, set)
+REPLACING = ("click", "typer")
+"""Libraries whose objects replace what was registered under the same name."""
 
 
 class Registrations:
@@ -114,12 +116,12 @@ class Registrations:
         for name in [*self._drift.sources.loads]:
             module = sys.modules.get(name)
             for value in list(space_of_module(module).values()) if module is not None else ():
-                is_target = (
-                    home_of(value) == name if is_class(value) else type(value).__module__ in self._drift.sources.loads
-                )
-                if is_target:
+                if home_of(value) == name if is_class(value) else self._is_of_project_or_replaces(value):
                     found[id(value)] = value
         return found
+
+    def _is_of_project_or_replaces(self, value: object) -> bool:
+        return type(value).__module__ in self._drift.sources.loads or _replaces(value)
 
     def was_named(self, kind: Any, name: str) -> bool:
         """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
@@ -158,9 +160,11 @@ class Registrations:
         """Return the ids of the named objects, and of the collections that are attributes of them."""
         return self.named_objects() | set(self._registries())
 
-    def collections(self, keys: set[int]) -> set[int]:
-        """Return those of the ids that belong to collections of the workspace."""
-        return keys & set(self._registries())
+    def are_watched(self, keys: set[int]) -> bool:
+        """Return whether some ids belong to collections, or all to objects that replace what has the same name."""
+        found = self._targets_of_registrations()
+        known = [found[key] for key in keys if key in found]
+        return not keys.isdisjoint(self._registries()) or bool(known and all(map(_replaces, known)))
 
     def named_objects(self) -> set[int]:
         """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
@@ -189,6 +193,11 @@ def _size(value: Any) -> int:
     if is_class(value):
         return len(space_of(value))
     if not isinstance(value, CONTAINERS):
-        return len(attribute_dict(value))
+        return _size(dict(attribute_dict(value)))
     inner = dict.values(value) if isinstance(value, dict) else value
     return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
+
+
+def _replaces(value: object) -> bool:
+    """Return whether registering a name in an object again replaces what was registered before."""
+    return any(str(home_of(one)).partition(".")[0] in REPLACING for one in order_of(type(value)))
