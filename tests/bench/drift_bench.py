@@ -11,7 +11,7 @@ from pathlib import Path
 
 from report import Report, in_turns, timed_ms
 
-from codriver.repls.worker.python.loaded_texts import LoadedSources
+from codriver.repls.worker.python.loaded_sources import LoadedSources
 from codriver.repls.worker.python.python_drift import Drift
 
 UNCHANGED = "nothing changed"

@@ -22,8 +22,8 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from codriver.repls.worker.basics.held_definitions import UndoRecords
-from codriver.repls.worker.python.living_code import FileCodes
-from codriver.repls.worker.python.loaded_texts import CLOCKS_NS, LoadedSources
+from codriver.repls.worker.python.live_functions import FileCodes
+from codriver.repls.worker.python.loaded_sources import CLOCKS_NS, LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 from codriver.repls.worker.python.renewal import is_same_code

@@ -25,7 +25,7 @@ IMPORTS = {
 PROGRAM = """
 import json, sys, time
 sys.path[:0] = [{server!r}, {folder!r}]
-from codriver.repls.worker.python.loaded_texts import LoadedSources
+from codriver.repls.worker.python.loaded_sources import LoadedSources
 texts = LoadedSources()
 if {is_on}:
     texts.begin()

@@ -59,7 +59,9 @@ def get(path, more=""):
     return f"(lambda r: (r.status_code, r.json))(m.app.test_client().get({path!r}{more}))"
 
 
-FLASK_RULES = "sorted((str(r), sorted(r.methods)) for r in m.app.url_map.iter_rules() if 'static' not in str(r))"
+FLASK_RULES = (
+    "sorted((str(r), r.endpoint, sorted(r.methods)) for r in m.app.url_map.iter_rules() if 'static' not in str(r))"
+)
 FLASK_ONE = """\
 import flask, functools
 app = flask.Flask(__name__)

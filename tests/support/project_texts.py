@@ -2,7 +2,7 @@
 
 import os
 
-from codriver.repls.worker.python.loaded_texts import LoadedSources
+from codriver.repls.worker.python.loaded_sources import LoadedSources
 
 
 class ProjectTexts(LoadedSources):

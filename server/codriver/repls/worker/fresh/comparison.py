@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from typing import Any, Dict, List
 
-    from ..python.loaded_texts import LoadedSources
+    from ..python.loaded_sources import LoadedSources
     from .filled_caches import FilledCache, FilledProperties
     from .leaf_rules import Fresh, Row
 

@@ -33,7 +33,9 @@ from ..basics.error_report import (
 from ..basics.frame_spaces import FRAME, frames_of, of_failed_test
 from ..basics.plain_values import BRACKETS, PlainPrinter
 from ..basics.printing import limits, requested_limits
-from .held_lisp import LispLoaded, LispUndoRecords, LispValues, print_string
+from .loaded_namespaces import LispLoaded
+from .undo_records import LispUndoRecords
+from .value_parts import LispValues, print_string
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .class_renewal import creates_freely, is_plain_class
+from .enum_members import is_enum
 from .equal_values import is_alike
-from .living_code import is_enum
 from .python_names import space_of_module
 from .statements import CLASS, FUNCTION, VALUE, targets
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.held_definitions import UndoRecord
-    from .follow_up import Followers
     from .import_effects import Effects
     from .module_text import Text
 
@@ -28,7 +27,7 @@ OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threa
 class ClassFollowUp:
     """Updates the classes of a module. `remade` are the class statements that ran again, by module and position."""
 
-    def __init__(self, followers: Followers, undo: UndoRecord) -> None:
+    def __init__(self, followers: Any, undo: UndoRecord) -> None:
         self._followers, self._undo = followers, undo
         self._changes, self._registrations = followers.changes, followers.registrations
         self.remade: set[tuple[str, int]] = set()

@@ -15,9 +15,18 @@ REGISTERING = ("sqlalchemy", "sqlmodel", "peewee", "mongoengine", "pony", "torto
 """Libraries that register each class when it is created, and refuse a second one with the same name."""
 
 
+PLAIN_METACLASSES = frozenset({
+    ("builtins", "type"), ("abc", "ABCMeta"), ("django.forms.widgets", "MediaDefiningClass"),
+})  # fmt: skip
+"""Metaclasses that do not read the attributes of a class.
+
+Source: `MediaDefiningClass` of Django 5.2 only adds `media`.
+"""
+
+
 def is_plain_class(kind: Any) -> bool:
     """Return whether a class was created by `type` or `ABCMeta` alone, without other code that read its attributes."""
-    if type(kind).__name__ not in ("type", "ABCMeta") or type(kind).__module__ not in ("builtins", "abc"):
+    if (type(kind).__module__, type(kind).__qualname__) not in PLAIN_METACLASSES:
         return False
     space = space_of(kind)
     if "__dataclass_fields__" in space or "__attrs_attrs__" in space or "_fields" in space:

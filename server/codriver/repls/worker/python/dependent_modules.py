@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Mapping
 
-    from .loaded_texts import Load
+    from .loaded_sources import Load
     from .module_text import Text
 
 

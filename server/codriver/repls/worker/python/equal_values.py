@@ -26,13 +26,15 @@ CACHES = {
     "django.urls.resolvers": ("_callback_strs", "_populated", "_local", "_reverse_dict", "_namespace_dict", "_app_dict")
 }
 """Attributes in which the objects of a library cache what they have computed. Source: Django 5.2."""
+DECLARATIONS = ("typing", "pydantic.type_adapter")
+"""Modules whose objects are not changed after they are made, except that libraries cache in them."""
 
 PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
 def is_made_alike(one: Any, other: Any) -> bool:
     """Return whether two values are equal, ignoring what instances and declarations of types have cached."""
-    if type(one) is type(other) and type(one).__module__ == "typing":
+    if type(one) is type(other) and type(one).__module__ in DECLARATIONS:
         return True
     return is_alike(one, other, has_cached=True)
 
@@ -78,9 +80,8 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
     if kind in (staticmethod, classmethod):
         return is_alike(one.__func__, other.__func__, depth + 1, has_cached=has_cached)
     if kind is functools.partial:
-        return one.func is other.func and is_alike(
-            (one.args, one.keywords), (other.args, other.keywords), depth + 1, has_cached=has_cached
-        )
+        (function, *given), (other_function, *others) = _flat(one), _flat(other)
+        return function is other_function and is_alike(given, others, depth + 1, has_cached=has_cached)
     if kind is types.GeneratorType:
         return _are_unstarted_alike(one, other, depth)
     if is_class(one) or kind is types.ModuleType:
@@ -94,6 +95,15 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
             return False
     state, fresh = _state_of(one, has_cached=has_cached), _state_of(other, has_cached=has_cached)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
+
+
+def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return the function and the arguments of a partial object, which may be made from another one."""
+    given, named = value.args, dict(value.keywords)
+    while type(value.func) is functools.partial:
+        value = value.func
+        given, named = (*value.args, *given), {**value.keywords, **named}
+    return value.func, given, named
 
 
 def _are_unstarted_alike(one: Any, other: Any, depth: int) -> bool:

@@ -20,9 +20,10 @@ from ..basics.held_definitions import ABSENT, is_class, order_of, qualname_of, s
 from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
+from .enum_members import is_enum
 from .equal_values import is_alike, is_made_alike
 from .import_effects import Analysis, position_of_code
-from .living_code import annotations_of, is_enum, keeping
+from .live_functions import annotations_of, keeping
 from .module_text import Text
 from .name_changes import NameChanges
 from .python_names import attribute_dict, space_of_module
@@ -226,9 +227,15 @@ class Followers:
                 self.changes.codes.add((self.name, new.name + "()"))
             if "signature" in change.parts:
                 self.changes.codes.add((self.name, new.name + "(...)"))
-            known = {_own_text(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))}
+            known = {
+                _text_without_bodies(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))
+            }
             for one in ast.walk(new.node):
-                if one is not new.node and isinstance(one, (*FUNCTIONS, ast.Lambda)) and _own_text(one) not in known:
+                if (
+                    one is not new.node
+                    and isinstance(one, (*FUNCTIONS, ast.Lambda))
+                    and _text_without_bodies(one) not in known
+                ):
                     self.changes.codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
@@ -812,7 +819,7 @@ class _WithoutBodies(ast.NodeTransformer):
         return ast.Lambda(node.args, ast.Constant(None))
 
 
-def _own_text(node: Any) -> str:
+def _text_without_bodies(node: Any) -> str:
     """Return the text of a function or lambda without the bodies of the functions within it."""
     parts = node.body if isinstance(node.body, list) else [node.body]
     return dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(one)) for one in parts]]) + getattr(node, "name", "")

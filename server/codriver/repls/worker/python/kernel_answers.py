@@ -30,7 +30,7 @@ from ..basics.frame_spaces import FrameSpaces, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
-from .loaded_texts import MOST_AT_ONCE, LoadedSources
+from .loaded_sources import MOST_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, definition_of, find, lookup, names

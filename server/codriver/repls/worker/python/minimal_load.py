@@ -13,11 +13,12 @@ import functools
 import sys
 import types
 
-from ..basics.held_definitions import ABSENT, home_of, is_class, qualname_of, space_of
+from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
+from .enum_members import is_enum, move_members
 from .holders import holders_of, is_in_use
-from .living_code import FileCodes, LiveCode, annotations_of, is_enum, keeping, move_members, successors
+from .live_functions import FileCodes, LiveCode, annotations_of, keeping, successors
 from .pure_calls import REGISTERING_CALLS
 from .python_names import attribute_dict
 from .renewal import is_same_function_code
@@ -61,6 +62,8 @@ TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "d
 """Decorators that do not read the signature of the function."""
 MAKING_MEMBERS = ("_generate_next_value_", "__init__", "__new__")
 """Methods of an enumeration that affect how members are created."""
+COLUMNS = ("mapped_column", "Column")
+"""The functions of SQLAlchemy that make columns, whose order is that of the statements."""
 CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names in a class body that only have an effect when the class is created."""
 
@@ -592,8 +595,22 @@ class MinimalLoad:
             self._remake(new.owner, new)
         elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
+            if change.old is None and not is_plain_class(kind) and self._comes_before_others(kind, new):
+                self.stays.append((self.name_of(new), "its column comes after the others of the class"))
         else:
             self._remake(new.owner, new)
+
+    def _comes_before_others(self, kind: Any, one: Statement) -> bool:
+        """Return whether a fresh import would create other columns of a class after a new one."""
+        value = getattr(one.node, "value", None)
+        if not isinstance(value, ast.Call) or _name_of(value) not in COLUMNS:
+            return False
+        line = span_of(one.node)[0]
+        later = [each for each in self._all if each.owner == one.owner and each.kind == VALUE]
+        mixins = [each for each in order_of(kind)[1:] if type(each) is type and each is not object]
+        return any(span_of(each.node)[0] > line for each in later) or any(
+            space_of(each).get("__annotations__") and not str(home_of(each)).startswith("sqlalchemy") for each in mixins
+        )
 
     def _registers_in_class(self, kind: Any, one: Statement) -> bool:
         """Return whether a value of a class body adds itself to the class, and report what else it fills again."""

@@ -12,10 +12,11 @@ from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, home_of, is_
 from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
+from .enum_members import is_enum
 from .follow_up import Followers
 from .holders import holders_of, is_in_use
-from .living_code import is_enum
-from .loaded_texts import MOST_TEXT
+from .library_caches import clear_url_caches
+from .loaded_sources import MOST_TEXT
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
 from .renewal import forget, renew
@@ -157,6 +158,7 @@ class ModuleLoad:
             self._sources.renamed(text.name, standing)
         followers.follow_late(others)
         followers.report_grown()
+        clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
         kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
         update_abstract_methods(kinds, self._undo.note)
         return ABSENT

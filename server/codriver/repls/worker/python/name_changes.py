@@ -10,8 +10,8 @@ import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .bound_names import is_plain
+from .enum_members import is_enum
 from .equal_values import PLAIN_IDS
-from .living_code import is_enum
 from .python_names import space_of_module
 
 TYPE_CHECKING = False

@@ -24,7 +24,8 @@ PURE_MODULES = frozenset({
     "zoneinfo", "_collections_abc", "binascii", "_bisect", "_heapq", "_json", "attr", "attr._make", "attr._next_gen",
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
-    "pydantic.functional_validators", "_pytest.fixtures", "celery.canvas",
+    "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
+    "celery.canvas",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except those in `IMPURE`."""
 PURE_CALLABLES = frozenset({

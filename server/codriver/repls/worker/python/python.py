@@ -24,7 +24,7 @@ from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.printing import QUOTA, Printer, limits, part_at, requested_limits, text_of
 from .images import Figures, image_of, with_image
-from .loaded_texts import MOST_AT_ONCE, LoadedSources
+from .loaded_sources import MOST_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names

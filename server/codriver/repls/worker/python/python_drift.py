@@ -16,7 +16,7 @@ import types
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .holders import holders_of
-from .loaded_texts import MOST_TEXT, LoadedSources, read_file, stamp_of
+from .loaded_sources import MOST_TEXT, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
 from .renewal import PreviousClosures, is_same_code
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, Dict, Tuple
 
     from .bound_names import Remembered
-    from .loaded_texts import Load, Stamp
+    from .loaded_sources import Load, Stamp
 
     Row = Dict[str, str]
     Differing = Tuple[str, str, str]

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..basics.held_definitions import UndoRecord
-    from .follow_up import Followers
     from .import_effects import Effects
     from .module_text import Text
 
@@ -32,7 +31,7 @@ class Rebuilds:
     were bound again, which later statements may delete. `objects` are the ids of the objects that are created again.
     """
 
-    def __init__(self, followers: Followers, undo: UndoRecord) -> None:
+    def __init__(self, followers: Any, undo: UndoRecord) -> None:
         self._followers, self._undo = followers, undo
         self.forced: set[tuple[str, int]] = set()
         self.done: set[tuple[str, int]] = set()

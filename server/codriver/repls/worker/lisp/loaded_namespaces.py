@@ -1,0 +1,217 @@
+"""Compare loaded Basilisp namespaces with their files, and find objects of previous loads.
+
+Values are retained until the next query, so that an id cannot be reused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import itertools
+import os
+import time
+
+from ..basics.held_definitions import all_classes, home_of, is_class, qualname_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
+
+
+
+FUNCTION = type(lambda: None)
+COLLECTIONS = (".vector", ".map", ".set", ".list")
+"""Modules of Basilisp that contain the classes of collections."""
+REFERENCES = {".atom": "_state", ".volatile": "value"}
+"""The field that contains the value of a reference, by the module of its class."""
+WALKED, DEEP = 10_000, 6
+"""Maximum number of values that are searched for functions, and the maximum depth."""
+
+
+class LispLoaded:
+    """The loaded code of one worker, which is queried repeatedly. Created with the language's own modules."""
+
+    def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
+        keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
+        self._file, self._line, self._interface = keys
+        self._map, self._munge = maps.PersistentMap, names.munge
+        self._language = maps.__name__.rpartition(".")[0]
+        self._started_ms = time.time_ns() // 1_000_000
+        self._numbers = itertools.count(1)
+        self._seen: dict[tuple[str, str], tuple[object, object, int, int]] = {}
+        """By namespace and name: the value, the metadata, and numbers that identify the value and both together."""
+
+    def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
+        """Return the `names` of all namespaces, the changed ones in `spaces`, and objects of previous loads.
+
+        `known` has a line for each namespace from an earlier reply, with its mark and whether it is of a file below
+        `root`. Objects of previous loads are in `old` and `instances`.
+        """
+        marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
+        before, self._seen = self._seen, {}
+        within = _Files(root)
+        names, spaces = [], []
+        project_vars: list[tuple[str, Any, list[tuple[str, Any]]]] = []
+        for namespace in namespaces:
+            name = str(namespace.name)
+            names.append(name)
+            variables = [(str(symbol.name), var) for symbol, var in namespace.interns.items()]
+            mark = self._mark(name, variables, before)
+            was = marks.get(name)
+            if was is not None and was[0] == mark:
+                if was[1]:
+                    project_vars.append((name, namespace, variables))
+                continue
+            rows = [self._row(name, var_name, var) for var_name, var in variables]
+            files = [getattr(namespace.module, "__file__", None), *(row[1] for row in rows)]
+            found = sorted({file for file in files if isinstance(file, str) and within.has(file)})
+            spaces.append({"ns": name, "mark": mark, "files": found, "vars": rows if found else []})
+            if found:
+                project_vars.append((name, namespace, variables))
+        old, instances = self._lives_on(project_vars)
+        report = {"names": " ".join(names), "spaces": spaces, "old": old, "instances": instances}
+        return {"began": str(self._started_ms), **report}
+
+    def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
+        newest = 0
+        for var_name, var in variables:
+            value, meta = var.root, var.meta
+            was = before.get((name, var_name), (self, None, 0, 0))
+            if was[0] is value and was[1] is meta:
+                seen = was
+            else:
+                number = next(self._numbers)
+                seen = value, meta, was[2] if was[0] is value else number, number
+            self._seen[name, var_name] = seen
+            newest = max(newest, seen[3])
+        return f"{newest}.{len(variables)}"
+
+    def _row(self, name: str, var_name: str, var: Any) -> list[object]:
+        meta = var.meta
+        file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
+        known = file if isinstance(file, str) and not file.startswith("<") else ""
+        return [var_name, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, var_name][2:])]
+
+    def _lives_on(
+        self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
+    ) -> tuple[list[list[str]], list[list[str]]]:
+        """Return rows for vars with an object of a previous load, and for classes of which instances still exist."""
+        heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
+        faces: dict[str, list[tuple[object, str]]] = {}
+        for name, namespace, variables in project_vars:
+            for var_name, var in variables:
+                value = var.root
+                if is_class(value) and home_of(value) == namespace.module.__name__:
+                    heirs[home_of(value), qualname_of(value)] = value, name, var_name
+                face = value.val_at(self._interface) if type(value) is self._map else None
+                if is_class(face):
+                    faces.setdefault(str(qualname_of(face)), []).append((face, name + "/" + var_name))
+        old = _captured_functions(project_vars, self._language, self._munge)
+        for name, _, variables in project_vars:
+            for var_name, var in variables:
+                if is_class(var.root):
+                    old += [[name, var_name, *row] for row in _previous_types(var.root, heirs, faces)]
+        return old, _instances(heirs)
+
+
+def _captured_functions(project_vars: Iterable[Any], language: str, munge: Callable[[str], str]) -> list[list[str]]:
+    """Return rows for vars that refer to a function of a previous load, even through collections or other functions."""
+    current: dict[tuple[str, str], tuple[types.CodeType, str]] = {}
+    for name, _, variables in project_vars:
+        for var_name, var in variables:
+            code = _code_of(var.root)
+            if code is not None and munge(var_name) == code.co_name:
+                current[code.co_filename, code.co_name] = code, name + "/" + var_name
+    rows: dict[tuple[str, ...], None] = {}
+    left = [WALKED]
+    for name, _, variables in project_vars:
+        for var_name, var in variables:
+            for code in _codes_in(var.root, language, left, DEEP):
+                now = current.get((code.co_filename, code.co_name))
+                if now is not None and now[0] is not code:
+                    rows[name, var_name, "old", now[1]] = None
+    return [list(row) for row in rows]
+
+
+def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterator[types.CodeType]:
+    """Yield the code of each function in a value, up to a depth. No user code runs."""
+    left[0] -= 1
+    if depth < 1 or left[0] < 0:
+        return
+    kind = type(value)
+    module = home_of(kind)
+    home = module[len(language) :] if type(module) is str and module.startswith(language) else ""
+    parts: Iterable[Any] = ()
+    code = _code_of(value)
+    if code is not None:
+        yield code
+        parts = _enclosed(value)
+    elif kind in (list, tuple, set, frozenset) or home in COLLECTIONS:
+        parts = value.items() if qualname_of(kind) == "PersistentMap" else value
+    elif kind is dict:
+        parts = list(value.items())
+    elif home in REFERENCES:
+        parts = (getattr(value, REFERENCES[home], None),)
+    for part in itertools.islice(parts, max(left[0], 0)):
+        yield from _codes_in(part, language, left, depth - 1)
+
+
+def _enclosed(function: types.FunctionType) -> Iterator[Any]:
+    for cell in function.__closure__ or ():
+        with contextlib.suppress(ValueError):  # the cell is empty
+            yield cell.cell_contents
+
+
+def _code_of(value: Any) -> types.CodeType | None:
+    """Return the code of a function, unwrapping one with metadata, or None for any other value."""
+    while type(value) is FUNCTION and "__wrapped__" in value.__dict__:
+        value = value.__dict__["__wrapped__"]
+    code: types.CodeType | None = value.__code__ if type(value) is FUNCTION else None
+    return code
+
+
+def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
+    """Describe which previous load a class belongs to, or the protocol that it implements."""
+    heir = heirs.get((home_of(kind), qualname_of(kind)))
+    if heir is not None and heir[0] is not kind:
+        return [["old", heir[1] + "/" + heir[2]]]
+    current = [face for found in faces.values() for face, _ in found]
+    for base in type.__dict__["__mro__"].__get__(kind)[1:]:
+        found = faces.get(str(qualname_of(base)), [])
+        if len(found) == 1 and home_of(base) == home_of(found[0][0]) and not any(base is face for face in current):
+            return [["former", found[0][1]]]
+    return []
+
+
+def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
+    previous = {}
+    for kind in all_classes():
+        heir = heirs.get((home_of(kind), qualname_of(kind)))
+        if heir is not None and heir[0] is not kind:
+            previous[id(kind)] = heir[1], heir[2]
+    if not previous:
+        return []
+    counts: dict[tuple[str, str], int] = {}
+    for one in gc.get_objects():
+        named = previous.get(id(type(one)))
+        if named is not None:
+            counts[named] = counts.get(named, 0) + 1
+    return [[name, var_name, str(count)] for (name, var_name), count in counts.items()]
+
+
+class _Files:
+    """The files below a directory."""
+
+    def __init__(self, root: str) -> None:
+        self._root = os.path.realpath(root) + os.sep
+        self._known: dict[str, bool] = {}
+
+    def has(self, file: str) -> bool:
+        """Return whether the directory contains a file that is not installed there."""
+        if file not in self._known:
+            real = os.path.realpath(file)
+            is_installed = "site-packages" in real or "dist-packages" in real
+            self._known[file] = real.startswith(self._root) and not is_installed and os.path.isfile(real)
+        return self._known[file]

@@ -1,0 +1,160 @@
+"""Print values of Basilisp and return their parts. Lazy sequences are never realized to count them."""
+
+from __future__ import annotations
+
+import itertools
+
+from ..basics.previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
+from ..basics.printing import Cuts, NoSuchPartError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any, Callable
+
+
+
+ATOMS = (str, bytes, int, float, complex, type(None))
+COUNTED = (list, tuple, dict, set, frozenset)
+PLAIN = ("keyword", "symbol")
+"""Modules of Basilisp whose values are printed as one word."""
+AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
+"""The brackets of a collection, by the module of its class."""
+
+
+def pairs_of(value: Any) -> Any:
+    """Return an iterator over the steps and parts of a collection, or None for any other value."""
+    if isinstance(value, (*ATOMS, type)) or not hasattr(type(value), "__iter__"):
+        return None
+    if hasattr(value, "items"):
+        return iter(value.items())
+    # Iterators are excluded, because iterating would consume them.
+    return None if hasattr(type(value), "__next__") else enumerate(value)
+
+
+ESCAPES = str.maketrans({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\f": "\\f", "\b": "\\b"})
+
+
+def print_string(text: str, *, human_readable: bool = False, print_readably: bool = True, **_settings: object) -> str:
+    """Print a string like Clojure. Basilisp itself escapes all non-ASCII characters."""
+    if human_readable or not print_readably:
+        return text
+    return '"' + text.translate(ESCAPES) + '"'
+
+
+class LispValues:
+    """The parts of Lisp values.
+
+    `counted` is the class of collections with a known length, `vector` creates a vector, and `show` prints a key.
+    """
+
+    def __init__(self, counted: Any, vector: Callable[[list[Any]], Any], show: Callable[[Any], str]) -> None:
+        self._counted = counted
+        self._home = counted.__module__.rpartition(".")[0] + "."
+        """The prefix of the names of Basilisp's own modules."""
+        self._vector = vector
+        self._show = show
+
+    def _count(self, value: Any) -> int | None:
+        # A lazy sequence has a length too, but would be realized to compute it.
+        return len(value) if isinstance(value, (COUNTED, self._counted)) else None
+
+    def cut(self, value: Any, length: int, depth: int | None, start: int, path: tuple[object, ...]) -> str:
+        """Describe what was cut from a printed value. All parts that were printed are already realized."""
+        cuts = Cuts()
+        self._walk(value, path, (length, depth, 0), start, cuts)
+        return cuts.words()
+
+    def _walk(
+        self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
+    ) -> None:
+        length, depth, level = bounds
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if depth is not None and level >= depth:
+            cuts.add(f"levels below {depth}", path)
+            return
+        name = list(itertools.islice(pairs, start, start + length + 1))
+        if len(name) > length:
+            count = self._count(value)
+            words = f"more than {start + length}" if count is None else f"{count - length} of {count} elements"
+            cuts.add(words, path)
+        for step, part in name[:length]:
+            way = (*path, step if type(step) in (int, str) else self._show(step))
+            self._walk(part, way, (length, depth, level + 1), 0, cuts)
+
+    def _module_of(self, value: Any) -> str:
+        """Return the last part of the name of a value's module if it is one of Basilisp's, or ""."""
+        before, home, name = type(value).__module__.partition(self._home)
+        return "" if before or not home else name
+
+    def _is_core(self, value: Any) -> bool:
+        """Return whether a value is one of Basilisp's collections with a known length."""
+        return isinstance(value, self._counted) and bool(self._module_of(value))
+
+    def is_function(self, value: Any) -> bool:
+        """Return whether a value is a function. Collections and keywords are callable, but do not count."""
+        return callable(value) and not self._is_core(value) and self._module_of(value) not in PLAIN
+
+    def glimpse(self, value: Any) -> dict[str, str]:
+        """Describe a value by its class, its size, and its text in one line, without running user code."""
+        found = {"class": class_name(type(value))}
+        if self._is_core(value):
+            found["count"] = str(len(value))
+        text = self._in_line(value, LEVELS)
+        return found if text == f"<{found['class']}>" else {**found, "value": text}
+
+    def _in_line(self, value: Any, levels: int) -> str:
+        kind = type(value)
+        if kind in (str, bytes) and len(value) > TEXT_CHARACTERS:
+            return f"<{kind.__name__} of {len(value)}>"
+        if kind in (*ATOMS, bool) or self._module_of(value) in PLAIN:
+            return self._show(value)
+        if not levels or not self._is_core(value):
+            return f"<{class_name(kind)}>"
+        before, after = AROUND.get(self._module_of(value), ("(", ")"))
+        if hasattr(value, "items"):
+            pairs = itertools.islice(value.items(), GLIMPSED)
+            parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
+        else:
+            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, GLIMPSED)]
+        if len(value) > GLIMPSED:
+            parts.append("...")
+        return before + " ".join(parts) + after
+
+    def slice(self, value: Any, start: int, length: int) -> Any:
+        """Return `length + 1` elements of a collection from `start` on. Other values are returned unchanged."""
+        pairs = pairs_of(value)
+        if pairs is None:
+            return value
+        name = itertools.islice(pairs, start, start + length + 1)
+        if hasattr(value, "items"):
+            return self._vector([self._vector(list(pair)) for pair in name])
+        return self._vector([part for _, part in name])
+
+    def part_at(self, value: Any, path: Iterable[object]) -> Any:
+        """Return the part of a value at a path of positions and keys, which may be printed keys.
+
+        Raises:
+            NoSuchPartError: the path does not exist.
+        """
+        for step in path:
+            found = list(itertools.islice(self._matching(value, step), 1))
+            if not found:
+                words = f"the step {step!r} of the path is not in the {type(value).__name__} there"
+                raise NoSuchPartError(words)
+            value = found[0]
+        return value
+
+    def _matching(self, value: Any, step: object) -> Iterator[Any]:
+        pairs = pairs_of(value)
+        if pairs is None:
+            return
+        if not hasattr(value, "items"):
+            if type(step) is int and step >= 0:
+                yield from (part for _, part in itertools.islice(pairs, step, step + 1))
+            return
+        for key, part in pairs:
+            if key == step or (isinstance(step, str) and self._show(key) == step):
+                yield part

@@ -1,0 +1,166 @@
+"""Update the members of an existing enumeration in place.
+
+Members are added to, changed in and removed from the existing class. A member whose definition is unchanged stays the
+same object, so that comparisons with it still work.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+
+from ..basics.held_definitions import ABSENT, space_of
+from .bound_names import is_plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
+
+MAPS = ("_member_map_", "_value2member_map_")
+OF_CLASS = ("_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_unhashable_values_", "_hashable_values_")
+"""Attributes of an enumeration that are computed from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
+
+
+def is_enum(kind: object) -> bool:
+    """Return whether an object is an enumeration with members."""
+    library: Any = sys.modules.get("enum")
+    return library is not None and issubclass(type(kind), library.EnumMeta) and bool(space_of(kind)["_member_map_"])
+
+
+def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
+    """Update the members of an existing enumeration to those of a new one, keeping those with unchanged definitions.
+
+    `changed` are the names with changed definitions. Returns the names of members that were replaced and are still in
+    use.
+
+    Raises:
+        TypeError: the existing class cannot have these members.
+    """
+    has_changed, space = frozenset(changed), space_of(old)
+    before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
+    members: dict[str, Any] = {}
+    made_by: dict[int, Any] = {}
+    ids = {id(one) for one in before.values()}
+    for name, member in fresh.items():
+        if id(member) not in made_by:  # otherwise it is an alias of an earlier member
+            previous = before.get(name)
+            is_same = name in before and (name not in has_changed or _is_same_member(previous, member))
+            if is_same and _is_same_member(previous, member):
+                made_by[id(member)] = previous
+            elif previous is not None and id(previous) in ids and _needs_state(previous):
+                made_by[id(member)] = _with_state_of(previous, member, note)
+            else:
+                made_by[id(member)] = _adopted(member, old)
+            ids.discard(id(previous))
+        members[name] = made_by[id(member)]
+    _note(old, before, note)
+    _give_names(old, new, before, members)
+    _fill(space["_member_map_"], members)
+    values = {key: made_by.get(id(member), member) for key, member in space_of(new)["_value2member_map_"].items()}
+    _fill(space["_value2member_map_"], values)
+    space["_member_names_"][:] = space_of(new)["_member_names_"]
+    for name in OF_CLASS:
+        if name in space_of(new):
+            type.__setattr__(old, name, space_of(new)[name])
+    for position, name in enumerate(space["_member_names_"]):
+        if "_sort_order_" in members[name].__dict__:
+            members[name].__dict__["_sort_order_"] = position
+    return [name for name, member in before.items() if members.get(name) is not member and _is_user_state(member)]
+
+
+def _is_same_member(one: Any, other: Any) -> bool:
+    """Return whether two members have the same values and attributes, comparing only plain values."""
+    states = [
+        {name: value for name, value in each.__dict__.items() if name not in ("__objclass__", "_sort_order_")}
+        for each in (one, other)
+    ]
+    return states[0].keys() == states[1].keys() and all(
+        type(value) is type(states[1][name]) and (not is_plain(value) or repr(value) == repr(states[1][name]))
+        for name, value in states[0].items()
+    )
+
+
+def _needs_state(member: Any) -> bool:
+    """Return whether a member stores its value in attributes, instead of being an instance of a type such as `int`."""
+    return space_of(type(member)).get("_member_type_", object) is object
+
+
+def _with_state_of(member: Any, other: Any, note: Note) -> Any:
+    """Copy the value and attributes of another member to an existing one, and return that."""
+    state, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
+    before = dict(state)
+    note("", lambda: True, lambda: (state.clear(), state.update(before)))
+    state.clear()
+    state.update(other.__dict__)
+    if home is not ABSENT:
+        state["__objclass__"] = home
+    return member
+
+
+def _is_user_state(member: Any) -> bool:
+    """Return whether anything besides its class refers to a member."""
+    name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
+    for one in gc.get_referrers(member):
+        if isinstance(one, dict) and (one.get(name) is member or _is_value_map(one, value, member)):
+            continue
+        if isinstance(one, (types.FrameType, types.CellType)) or type(one) is type(iter({}.items())):
+            continue
+        if type(one) is tuple and len(one) == 2 and one[0] == name:  # a loop over the names
+            continue
+        return True
+    return False
+
+
+def _is_value_map(found: dict[Any, Any], value: Any, member: Any) -> bool:
+    try:
+        return found.get(value) is member
+    except TypeError:  # it is not hashable
+        return False
+
+
+def _adopted(member: Any, kind: Any) -> Any:
+    """Turn a member of another class into one of this class, and return it."""
+    object.__setattr__(member, "__class__", kind)
+    if "__objclass__" in member.__dict__:
+        member.__dict__["__objclass__"] = kind
+    return member
+
+
+def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
+    """Create and delete attributes of a class for its members. Before Python 3.11 there are none."""
+    for name, member in before.items():
+        if name in space_of(old) and members.get(name) is not member:
+            type.__delattr__(old, name)
+    for name, member in members.items():
+        if before.get(name) is not member and name in space_of(new):
+            value = space_of(new)[name]
+            is_member = value is space_of(new)["_member_map_"][name]
+            type.__setattr__(old, name, member if is_member else value)
+
+
+def _fill(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
+    mapping.clear()
+    mapping.update(values)
+
+
+def _note(old: Any, before: dict[str, Any], note: Note) -> None:
+    """Record how to restore the state of the class."""
+    space = space_of(old)
+    values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
+    state = {name: space[name] for name in (*before, *OF_CLASS) if name in space}
+
+    def undo() -> None:
+        for name in set(space["_member_map_"]).difference(before):
+            if name in space_of(old):
+                type.__delattr__(old, name)
+        for name, value in state.items():
+            type.__setattr__(old, name, value)
+        _fill(space["_member_map_"], before)
+        _fill(space["_value2member_map_"], values)
+        space["_member_names_"][:] = names
+
+    note("", lambda: True, undo)

@@ -1,0 +1,17 @@
+"""Clear the caches of libraries by their public functions where they depend on names that have changed."""
+
+from __future__ import annotations
+
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+
+def clear_url_caches(modules: Iterable[str], has_changed: Callable[[str, str], bool]) -> None:
+    """Let Django resolve URLs again if the patterns of a module have changed."""
+    urls: Any = sys.modules.get("django.urls")
+    if urls is not None and any(has_changed(name, "urlpatterns") for name in modules):
+        urls.clear_url_caches()
