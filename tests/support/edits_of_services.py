@@ -857,7 +857,7 @@ ALL = [
         "len(self.items) * 2",
         ("m.Cats(items=[m.Cat()]).count", "m.Cats(items=[m.Cat()]).model_dump()['count']"),
     ),
-    pyd("a validator of the model", "> 2:", "> 0:", ("m.Owner(pets=[{'kind': 'cat'}])", "m.Owner().pets")),
+    pyd("a validator of the model", "> 2:", "> 1:", ("m.Owner(pets=[{'kind': 'cat'}] * 2)", "m.Owner().pets")),
     pyd(
         "a serializer's body",
         "return value.name",

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-
 FUNCTION = type(lambda: None)
 COLLECTIONS = (".vector", ".map", ".set", ".list")
 """Modules of Basilisp that contain the classes of collections."""

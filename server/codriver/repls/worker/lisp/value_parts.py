@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-
 ATOMS = (str, bytes, int, float, complex, type(None))
 COUNTED = (list, tuple, dict, set, frozenset)
 PLAIN = ("keyword", "symbol")

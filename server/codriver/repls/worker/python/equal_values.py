@@ -23,7 +23,15 @@ MOST_ENCLOSING = 8
 """Functions within the closures of functions that are compared: such a function may enclose itself."""
 
 CACHES = {
-    "django.urls.resolvers": ("_callback_strs", "_populated", "_local", "_reverse_dict", "_namespace_dict", "_app_dict")
+    "django.urls.resolvers": (
+        "_callback_strs",
+        "_populated",
+        "_local",
+        "_reverse_dict",
+        "_namespace_dict",
+        "_app_dict",
+        "regex",
+    )
 }
 """Attributes in which the objects of a library cache what they have computed. Source: Django 5.2."""
 DECLARATIONS = ("typing", "pydantic.type_adapter")
