@@ -595,12 +595,12 @@ class MinimalLoad:
             self._remake(new.owner, new)
         elif self._can_set_attributes(kind, new):
             self._attributes[id(new.node)] = new.owner, new
-            if change.old is None and not is_plain_class(kind) and self._comes_before_others(kind, new):
+            if change.old is None and not is_plain_class(kind) and self._precedes_other_columns(kind, new):
                 self.stays.append((self.name_of(new), "its column comes after the others of the class"))
         else:
             self._remake(new.owner, new)
 
-    def _comes_before_others(self, kind: Any, one: Statement) -> bool:
+    def _precedes_other_columns(self, kind: Any, one: Statement) -> bool:
         """Return whether a fresh import would create other columns of a class after a new one."""
         value = getattr(one.node, "value", None)
         if not isinstance(value, ast.Call) or _name_of(value) not in COLUMNS:
