@@ -364,6 +364,10 @@ def test_a_client_without_an_entry_gets_the_command(examine, launch):
     (launch.workspace / ".vscode").mkdir()
     (check,) = of(examine(), "clients")
     assert (check.state, check.fix) == ("note", "codriver init --client vscode")
+    assert check.text == "without an entry: VS Code"
+    (launch.workspace / ".cursor").mkdir()
+    (check,) = of(examine(), "clients")
+    assert (check.text, check.fix) == ("without an entry: VS Code, Cursor", "codriver init --client NAME")
 
 
 def test_a_client_with_another_entry_or_a_broken_file_is_wrong(examine, launch):
@@ -509,7 +513,7 @@ def test_without_a_server_a_python_without_the_projects_packages_is_reported(lau
     python.parent.mkdir(parents=True)
     python.symlink_to(sys.executable)
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
-    assert f"not in the project's own environment: you have not accepted {launch.workspace}" in note.text
+    assert f"not in the project's own environment, because you have not accepted {launch.workspace}" in note.text
     assert note.fix == trust.command_for(launch.workspace)
     accept(launch.workspace)
     assert of(diagnose(launch, nobody, machine), "REPLs") == []

@@ -225,7 +225,7 @@ def test_the_toolset_is_written_next_to_the_repl(init, workspace):
 @pytest.mark.parametrize("files", [{"pyproject.toml": ""}, {"tool.py": ""}, {"Makefile": "", "src/shop.py": ""}])
 def test_the_repl_of_a_python_project_is_written_too(init, workspace, files):
     write(workspace, files)
-    assert "change repl in it to use another REPL" in init(clients=["zed"]).text
+    assert "to use another REPL, change repl in codriver.toml" in init(clients=["zed"]).text
     assert load(workspace, environ={}).settings.repl == ("python",)
     assert "codriver" not in [change.title for change in init(clients=["zed"]).changes]
 
@@ -242,7 +242,7 @@ def test_a_directory_without_a_project_gets_no_settings(init, workspace):
         ({"AGENTS.md": ""}, "codriver starts its embedded Python REPL"),
         ({"Cargo.toml": ""}, "none is started: start one, or write"),
         ({"Cargo.toml": "", ".nrepl-port": "7888"}, "running, according to .nrepl-port"),
-        ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, 'codriver starts ["bb"]'),
+        ({"Cargo.toml": "", "codriver.toml": 'repl = ["bb"]\n'}, "codriver starts bb, as the workspace's settings say"),
     ],
 )
 def test_the_repl_of_an_unrecognized_workspace_is_described(init, workspace, files, told):
@@ -366,8 +366,8 @@ def test_a_dry_run_without_a_detected_client_says_so(init, workspace):
 def test_programs_started_by_workspace_settings_are_listed(init, workspace):
     write(workspace, {"deps.edn": "{}", "codriver.toml": 'repl = ["make repl"]\nnrepl = ["7888"]\n'})
     text = init(clients=["vscode"], dry_run=True).text
-    assert 'codriver starts ["make repl"], as configured in the workspace' in text
-    assert 'codriver connects to ["7888"]' in text
+    assert "codriver starts make repl, as the workspace's settings say" in text
+    assert "codriver connects to 7888" in text
     assert "by hand" not in text
 
 

@@ -246,7 +246,7 @@ def test_a_shared_file_may_be_committed_and_its_requirements_are_named(launch, w
     (workspace / ".git").mkdir()
     text = run_init(launch, InitOptions(["claude-code"]), machine).text
     assert (
-        "git: .mcp.json contains no path of this machine and may be committed; everyone who uses it needs "
+        "git: .mcp.json contains no path of this machine and may be committed; everyone who works on the project needs "
         "codriver-relay" in text
     )
 

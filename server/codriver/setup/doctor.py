@@ -100,6 +100,7 @@ def diagnose(
     checks += check_state(workspace)
     checks += check_entries(launch, environment)
     checks += check_hooks(launch, environment, call_tool)
+    checks += (check for one in of_features if one.always for check in one.always(workspace))
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, of_features, running=isinstance(health, dict))
     checks += _check_homes(sessions)
@@ -391,9 +392,9 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
         chosen = load(workspace, environ=environment.variables, model=model).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
-            text = f"a server that a client starts runs code in {found.path}, not in the project's own environment"
+            text = f"agents' code runs in {found.path} and not in the project's own environment"
             why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
-            yield Check("REPLs", "note", f"{text}: {why}", trust.command_for(found.waits_for))
+            yield Check("REPLs", "note", f"{text}, because {why}", trust.command_for(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 

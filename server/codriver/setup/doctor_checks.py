@@ -87,6 +87,8 @@ class FeatureChecks:
 
     packages: tuple[str, ...] = ()
     """Optional Python packages, whose versions are shown."""
+    always: Callable[[Path], Iterator[Check]] | None = None
+    """Check a workspace, whether or not it has a server."""
     without_server: Callable[[Path, Environment], Iterator[Check]] | None = None
     """Check a workspace that has no server."""
     fix_for: Callable[[Mapping[str, Any]], str | None] | None = None
@@ -219,12 +221,24 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
     clients = found_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
+    without: list[Client] = []
+    has_entry = False
     for client in clients:
-        yield _check_client(client, launch, environment)
+        check = _check_client(client, launch, environment)
+        if check is None:
+            without.append(client)
+        else:
+            has_entry |= check.state == "ok"
+            yield check
+    if without:
+        # Nobody uses every client that is installed, so one with an entry is enough.
+        names = ", ".join(client.title for client in without)
+        fix = f"codriver init --client {without[0].id}" if len(without) == 1 else "codriver init --client NAME"
+        yield Check("clients", "ok" if has_entry else "note", f"without an entry: {names}", "" if has_entry else fix)
 
 
-def _check_client(client: Client, launch: Launch, environment: Environment) -> Check:
-    """Check the entry of one client in the workspace, or else in the user's file."""
+def _check_client(client: Client, launch: Launch, environment: Environment) -> Check | None:
+    """Check the entry of one client in the workspace, or else in the user's file. Return None if it has no entry."""
     changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
@@ -236,7 +250,7 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
     if skipped is not None:
         message = f"{client.title} has no entry in {skipped.file}: {skipped.reason}"
         return Check("clients", "note", message, skipped.fix)
-    return Check("clients", "note", f"{client.title} has no entry", f"codriver init --client {client.id}")
+    return None
 
 
 def _check_matching_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:

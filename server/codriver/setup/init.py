@@ -245,7 +245,8 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     lines += [f"REPL       running, according to {file}; codriver connects to it" for file in running_repls(workspace)]
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
-        lines.append(f"REPL       {does} {json.dumps(value, ensure_ascii=False)}, as configured in the workspace")
+        values = ", ".join(map(str, value)) if isinstance(value, list) else value
+        lines.append(f"REPL       {does} {values}, as the workspace's settings say")
     if projects and not named and not running_repls(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: codriver serve --repl {first.repl}")
@@ -281,7 +282,9 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
     if after == (before or "").removeprefix("\ufeff"):
         return ()
     next_step = (
-        "change repl in it to use another REPL" if repl_line else "toolset in it determines which tools clients get"
+        "to use another REPL, change repl in codriver.toml"
+        if repl_line
+        else "toolset in codriver.toml determines which tools clients get"
     )
     return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
 
@@ -415,12 +418,12 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
     """Return advice about files in the workspace that may be shared with a team."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
-        needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on the PATH of the client"
+        needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on their PATH"
         advice = f"{names} contains no path of this machine and may be committed; " if is_in_git else ""
         own = environment.which(launch.shared[0])
         if own and (Path(own).parents[1] / "pyvenv.cfg").is_file():
             needs += f": here {Path(own).parents[1]} has it, so start clients where that environment is active"
-        return [f"{'git: ' if advice else ''}{advice}everyone who uses it needs {needs}"]
+        return [f"{'git: ' if advice else ''}{advice}everyone who works on the project needs {needs}"]
     if is_in_git:
         return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
     if launch.shared is None:

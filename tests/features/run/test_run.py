@@ -15,6 +15,7 @@ import pytest
 from live_server import CODRIVER, serving, until
 
 import codriver_seam
+from codriver.features.run.doctor_checks import check_programs
 from codriver.features.run.run_directory import make_run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
@@ -244,6 +245,14 @@ def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(
         until(lambda: {row["key"] for row in rows(client, "shop")} == {"shop"}, "the killed run to be gone")
         (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
         until(lambda: len([*runs.iterdir()]) == 1, "its directory to be removed")
+
+
+def test_the_doctor_lists_running_programs_with_their_sessions(live, monkeypatch):
+    monkeypatch.setenv("XDG_STATE_HOME", live.environ["XDG_STATE_HOME"])
+    with program(live, SHOP) as shop:
+        shop.do("pass")
+        (check,) = check_programs(live.workspace)
+        assert check.text == f"{sys.executable} {shop.file} is running; its sessions: shop"
 
 
 def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypatch):

@@ -39,4 +39,4 @@ def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
         yield Check("REPLs", "note", f"{whose} is running, found by {kernel.origin.text}", fix)
 
 
-CHECKS: Final = FeatureChecks(("jupyter_client",), check_kernels, fix_for)
+CHECKS: Final = FeatureChecks(("jupyter_client",), without_server=check_kernels, fix_for=fix_for)

@@ -8,6 +8,7 @@ from codriver.feature import Command, Feature
 
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
+    from codriver.setup.doctor_checks import FeatureChecks
 
 
 def _server() -> ServerHooks:
@@ -16,9 +17,16 @@ def _server() -> ServerHooks:
     return hooks.SERVER
 
 
+def _doctor() -> FeatureChecks:
+    from codriver.features.run.doctor_checks import CHECKS  # noqa: PLC0415  # as above
+
+    return CHECKS
+
+
 FEATURE = Feature(
     "run",
     server=_server,
     commands=(Command("run", "codriver.features.run.command"),),
+    doctor=_doctor,
     durations=(("program_connects_s", 10.0),),
 )

@@ -1,0 +1,97 @@
+"""What the doctor reports about `codriver run`: programs that are running, and commands that could be run with it."""
+
+from __future__ import annotations
+
+import platform
+import re
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.features.run.naming import named
+from codriver.features.run.processes import processes_of
+from codriver.features.run.run_directory import read_runs
+from codriver.files import Links, Rules
+from codriver.files.working_trees import files_of
+from codriver.repls import kinds
+from codriver.repls.launch.projects import find_projects
+from codriver.setup.doctor_checks import Check, FeatureChecks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+AREA: Final = "programs"
+MAX_COMMANDS: Final = 4
+MAX_DEPTH: Final = 2
+MAX_ENTRIES: Final = 500
+"""Maximum number of files searched for applications, because the doctor must answer quickly in a large project."""
+SOURCE: Final = Rules(Links.NEVER, 256 * files.KIBIBYTE)
+APPLICATION: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
+"""Matches an application that a module creates at its top level."""
+USUAL_NAMES: Final = ("app", "application")
+"""Variables in which Flask finds an application by itself. Source: Flask's documentation, Application Discovery."""
+UNSUPPORTED: Final = "`codriver run` works on Linux only"
+
+
+def check_programs(workspace: Path) -> Iterator[Check]:
+    """Report the programs that `codriver run` started, or else the commands with which the project's can be started."""
+    projects = find_projects(workspace)
+    has_python = any(project.repl == kinds.PYTHON.repl for project in projects)
+    if platform.system() != "Linux":
+        if has_python:
+            yield Check(AREA, "ok", f"{UNSUPPORTED}; here, a program can call codriver_seam.start_repl(True)")
+        return
+    running = [*_running(workspace)]
+    yield from running
+    if has_python and not running:
+        found = [f"codriver run -- {command}" for command in commands_of(workspace)]
+        text = ", or ".join(found) or "codriver run -- COMMAND, for any Python program"
+        yield Check(AREA, "ok", f"to let agents inspect a running program, start it with: {text}")
+
+
+def _running(workspace: Path) -> Iterator[Check]:
+    for run in read_runs(workspace):
+        processes = processes_of(str(run.directory), (run.pid, run.ticks))
+        rows = named(run.name, processes, {})
+        keys = [row.key for row in rows if row.role == "serves"]
+        command = shlex.join(run.command)
+        if keys:
+            yield Check(AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
+        elif processes:
+            reason = next(filter(None, (one.why_not for one in processes)), "none of its processes can have one")
+            yield Check(AREA, "note", f"{command} is running without a REPL: {reason}")
+
+
+def commands_of(workspace: Path) -> list[str]:
+    """Return the commands that start the applications found in the source files, without running any code."""
+    found: dict[str, None] = {}
+    if "django" in _source(workspace / "manage.py"):
+        found["python manage.py runserver"] = None
+    for file in files_of(workspace, (".py",), max_entries=MAX_ENTRIES, max_depth=MAX_DEPTH):
+        parts = file.relative_to(workspace).with_suffix("").parts
+        parts = parts[1:] if parts[0] == "src" else parts
+        if any(part.startswith("test") for part in parts):
+            continue
+        module = ".".join(part for part in parts if part != "__init__")
+        for match in APPLICATION.finditer(_source(file)):
+            found[_command(match[2], module, match[1])] = None
+    return [*found][:MAX_COMMANDS]
+
+
+def _command(kind: str, module: str, name: str) -> str:
+    if kind == "Celery":
+        return f"celery -A {module} worker"
+    if kind == "FastAPI":
+        return f"uvicorn {module}:{name}"
+    return f"flask --app {module if name in USUAL_NAMES else f'{module}:{name}'} run"
+
+
+def _source(file: Path) -> str:
+    try:
+        return files.read_text(file, SOURCE)
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+CHECKS: Final = FeatureChecks(always=check_programs)
