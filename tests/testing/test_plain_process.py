@@ -12,6 +12,7 @@ import pytest
 from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
+from codriver.testing.plain_process import has_grace
 
 PLAIN = ("-p", "no:cacheprovider")
 
@@ -294,6 +295,36 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     assert (report.exit_status, report.interruption.nodeid) == (2, "test_it.py::test_slow")
     assert report.interruption.frames[0].function == "test_slow"
     assert report.running == ("test_it.py::test_slow",)
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "starved_s", "may_go_on"),
+    [(4.9, 0, True), (5.1, 0, False), (9, 5, True), (11, 5, False), (29, 29, True), (31, 31, False)],
+)
+def test_time_without_a_processor_does_not_count_after_an_interrupt(elapsed_s, starved_s, may_go_on):
+    assert has_grace(elapsed_s, starved_s) is may_go_on
+
+
+def test_a_second_interrupt_does_not_break_off_the_teardown(project):
+    folder = project(
+        "import pathlib, pytest, time\n\n@pytest.fixture\ndef torn():\n    yield\n    pathlib.Path('tearing').touch()\n"
+        "    while not pathlib.Path('again').exists():\n        time.sleep(0.01)\n    pathlib.Path('torn').touch()\n\n"
+        "def test_slow(torn):\n    pathlib.Path('began').touch()\n    time.sleep(600)\n"
+    )
+
+    async def act(process, event):
+        if isinstance(event, runs.TestStarted):
+            await process_runs.appears(folder / "began")
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(process.interrupt)
+                await process_runs.appears(folder / "tearing")
+                tasks.start_soon(process.interrupt)
+                await anyio.wait_all_tasks_blocked()
+                (folder / "again").touch()
+
+    report = run(folder, act=act).report
+    assert (folder / "torn").exists()
+    assert report.exit_status == 2
 
 
 def test_a_run_that_ignores_the_interrupt_is_killed_with_its_children(project):

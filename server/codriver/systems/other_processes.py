@@ -18,6 +18,19 @@ HAS_SIGNALS: Final = sys.platform != "win32"
 HAS_GROUPS: Final = hasattr(os, "killpg")
 """Whether a signal can be sent to a group of processes."""
 
+
+def starvation_s(pid: int) -> float:
+    """Return how long the main thread of a process was ready to run without a processor, or 0 if unknown.
+
+    Source: Linux, Documentation/scheduler/sched-stats.rst.
+    """
+    try:
+        with open(f"/proc/{pid}/schedstat", encoding="ascii") as file:  # noqa: PTH123  # a file of the system
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
 if sys.platform == "win32":
     import ctypes
     import subprocess

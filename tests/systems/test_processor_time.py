@@ -1,0 +1,25 @@
+"""The time in which a process waits for a processor."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+from live_server import until
+
+from codriver.systems.other_processes import starvation_s
+
+BUSY = "import os\nos.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass\n"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not report it")
+def test_processes_that_share_a_processor_wait_for_it():
+    busy = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(2)]
+    try:
+        until(lambda: all(starvation_s(one.pid) > 0.1 for one in busy), "both to wait")
+    finally:
+        for one in busy:
+            one.kill()
+            one.wait()
+    assert starvation_s(busy[0].pid) == 0
+    assert starvation_s(os.getpid()) >= 0
