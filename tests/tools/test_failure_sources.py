@@ -159,3 +159,65 @@ def test_an_exception_in_a_file_edited_since_its_load_has_no_source(live, client
     answer = client.call("evaluate_code", code="stale.fail()", detail=False)
     assert "old" in answer["error"]["message"]
     assert "source" not in answer["error"]
+
+
+def test_the_first_error_of_a_chain_is_included_with_its_location(live, client):
+    (live.workspace / "chain.py").write_text(
+        "def convert(text):\n    part = text[1:]\n    return part + 1\n\n\n"
+        "def parse(text):\n    try:\n        return convert(text)\n    except TypeError as error:\n"
+        "        raise ValueError('cannot parse') from error\n\n\n"
+        "def look_up(names, name):\n    try:\n        return names[name]\n    except KeyError:\n"
+        "        raise LookupError(name)\n"
+    )
+    (live.workspace / "test_chain.py").write_text(
+        "import chain\n\n\ndef test_parse():\n    assert chain.parse('a1') == 2\n\n\n"
+        "def test_look_up():\n    assert chain.look_up({}, 'a') == 2\n"
+    )
+    answer = client.call("run_tests", paths=["test_chain.py"], timeoutMs=60_000, detail=False)
+    parse, look_up = answer["results"]
+    heads = [line for line in parse["source"].splitlines() if line.startswith("chain.py")]
+    assert heads == ["chain.py:3 in convert", "chain.py:10 in parse"]
+    assert ">3     return part + 1" in parse["source"]
+    assert parse["locals"] == "text='a1', part='1'"
+    assert parse["causes"][0].endswith("(chain.py:3 in convert)")
+    assert look_up["source"].splitlines()[0] == "chain.py:17 in look_up"
+    assert len(str(parse).encode()) <= 1500
+
+
+def test_many_failures_do_not_cut_the_source_of_the_first(live, client):
+    text = "import pytest, shop\n\n\n@pytest.mark.parametrize('count', range(70))\ndef test_{0}(count):\n"
+    text += "    assert shop.price({{'price': 1}}, count) == 'a value that is never returned {1}'\n"
+    long = "x" * 300
+    (live.workspace / "test_many.py").write_text(text.format("one", long))
+    answer = client.call("run_tests", paths=["test_many.py"], timeoutMs=60_000, detail=False)
+    assert (answer["failed"], len(answer["results"]), answer["omitted"]) == (70, 15, 55)
+    assert answer["results"][0]["source"].endswith("12     return net")
+    assert len(str(answer).encode()) < 6000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        ({"args": ["--no-such"]}, "unrecognized arguments: --no-such", "Correct args."),
+        (
+            {"paths": ["test_shop.py::test_none"]},
+            "there is no test test_none in test_shop.py",
+            "Correct the name of the test",
+        ),
+        ({"paths": ["test_none.py"]}, "file or directory not found: test_none.py", "Correct paths"),
+    ],
+)
+def test_arguments_that_pytest_refuses_are_explained_once(client, arguments, message, hint):
+    answer = client.call("run_tests", **arguments, timeoutMs=60_000, detail=False)
+    assert (answer["reason"], answer["message"]) == ("bad-arguments", message)
+    assert answer["hint"].startswith(hint)
+    assert "stdout" not in answer
+
+
+def test_an_edit_with_a_missing_test_names_it(live, client):
+    edit = {"type": "create", "filePath": "new_code.py", "content": "A = 1\n"}
+    answer = client.call("edit_files", edits=[edit], test=["test_shop.py::test_none"], onFailure="restore")
+    assert (answer["ok"], answer["reason"]) == (False, "no-tests")
+    assert answer["message"] == "there is no test test_none in test_shop.py: the edit is kept, but not tested"
+    assert answer["hint"].startswith("Correct the name of the test")
+    assert (live.workspace / "new_code.py").exists()

@@ -31,7 +31,7 @@ from codriver.tools.acts.affected_tests import (
 )
 from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
-from codriver.tools.acts.python_tests import failure_row, make_job, start_job
+from codriver.tools.acts.python_tests import failure_row, is_usage, make_job, start_job, usage_error
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
 from codriver.tools.acts.test_environments import TestEnvironment
@@ -66,6 +66,7 @@ MOST_NAMED: Final = 8
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
 FAILED_BEFORE: Final = "the tests that fail failed before the edit too"
+NOT_TESTED: Final = "the edit is kept, but not tested"
 NOT_KNOWN: Final = "no failed test is known to have passed before the edit"
 LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
 PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
@@ -265,7 +266,7 @@ class LiveSteps:
         if job_report is None:
             return {
                 "reason": "busy",
-                "message": "another test run did not finish in time: the edit is kept, but not tested",
+                "message": f"another test run did not finish in time: {NOT_TESTED}",
             }
         report = job_report.report
         failed = failed_in(report)
@@ -276,8 +277,11 @@ class LiveSteps:
             verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
         self._verdict = verdict
         if not report.results and report.error is not None:
+            if is_usage(report.error):
+                message, hint = usage_error(report.error.message, self._call.services.workspace)
+                return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED}", "hint": hint}
             reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
-            return {"reason": reason, "message": f"{report.error.message}: the edit is kept, but not tested"}
+            return {"reason": reason, "message": f"{report.error.message}: {NOT_TESTED}"}
         unexplained = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
         tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in unexplained}
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]

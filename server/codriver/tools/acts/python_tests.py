@@ -36,15 +36,23 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.core.values import Evaluation
-    from codriver.testing.runs import FailureFrame, Interruption, RunError, Runner, TestFailure, TestFinished
+    from codriver.testing.runs import (
+        FailureFrame,
+        Interruption,
+        LinkedError,
+        RunError,
+        Runner,
+        TestFailure,
+        TestFinished,
+    )
     from codriver.testing.test_jobs import JobReport
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
 
-MAX_RESULTS: Final = 100
-"""Maximum number of failures in an answer."""
+MOST_FAILURES: Final = 15
+"""Maximum number of failures in an answer. The others are counted."""
 MOST_WHOLE: Final = 3
 """Number of failures with all details. The others, which usually have the same cause, get one line each."""
 MESSAGE_CHARACTERS: Final = 500
@@ -58,6 +66,11 @@ SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function."""
 MOST_CALLED: Final = 2
 """Maximum number of functions displayed for a wrong value."""
+CORRECT_NAME: Final = "Correct the name of the test, or name its file."
+UNKNOWN_OPTION: Final = (
+    "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
+    'args: ["-o", "addopts="].'
+)
 MAX_LOCALS: Final = 3
 MAX_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
@@ -262,7 +275,7 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     elif job.status == "interrupted":
         fields["reason"] = "interrupted"
     elif error is not None and not report.failures:
-        fields |= _error_fields(error)
+        fields |= _error_fields(error, call.services.workspace)
     elif report.exit_status == NO_TESTS_STATUS:
         fields |= {
             "reason": "no-tests",
@@ -280,12 +293,34 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     return {key: value for key, value in fields.items() if value is not None}
 
 
-def _error_fields(error: RunError) -> dict[str, object]:
+def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
+    if is_usage(error):
+        message, hint = usage_error(error.message, workspace)
+        return {"reason": "bad-arguments", "message": message, "hint": hint}
     reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
     if error.kind.startswith(("no-", "old-")):
         reason = "capability-missing"
     hint = error.hint or "See the last lines of stdout."
     return {"reason": reason, "message": error.message, "hint": hint}
+
+
+def is_usage(error: RunError) -> bool:
+    """Return whether pytest did not accept its arguments, and its message explains why."""
+    return error.kind == "usage" and error.failure is None
+
+
+def usage_error(message: str, workspace: Path) -> tuple[str, str]:
+    """Return a message of pytest about its arguments without its command line and paths, and a hint."""
+    lines = [line.strip() for line in message.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("usage: ", "inifile: ", "rootdir: ", "(no match"))]
+    text = "; ".join(lines).replace(f"{workspace}{os.sep}", "")
+    text = text.rpartition(": error: ")[2] or text
+    if text.startswith("not found: "):
+        file, _, name = text.removeprefix("not found: ").partition("::")
+        return f"there is no test {name} in {file}", CORRECT_NAME
+    if "unrecognized arguments" in text:
+        return text, UNKNOWN_OPTION
+    return text, "Correct paths, or the options in args."
 
 
 def _found_nothing(job_report: JobReport) -> str:
@@ -318,7 +353,7 @@ def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
             name = _display_path(frame.file, workspace)
             if name in changed:
                 continue
-            is_statement = test.failure is not None and frame in test.failure.frames
+            is_statement = test.failure is not None and frame not in test.failure.called
             text = excerpt_of(Path(frame.file), frame.line, is_marked=is_statement)
             # A function is never cut: of two functions the second is left out if both are too long.
             if text in included:
@@ -335,17 +370,22 @@ def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
 def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
     """Return the frames whose code most likely has the cause of a failure.
 
-    That is the innermost frame of the project outside the test's own file. If a value is wrong in the test itself,
-    these are the functions that the failed statement called, last call first, at most two.
+    That is the innermost frame of the project outside the test's own file, after that of the first error if one led to
+    another. If a value is wrong in the test itself, these are the functions that the failed statement called, last call
+    first, at most two.
     """
     failure = test.failure
     if failure is None:
         return []
     project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
     outside = [frame for frame in project_frames if frame.file != test.file]
-    if outside and project_frames[0] is outside[0]:
-        return outside[:1]
-    return [one for one in failure.called if _is_in_project(one, workspace)][:MOST_CALLED] or outside[:1]
+    last = outside[:1] if outside and project_frames[0] is outside[0] else []
+    for error in reversed(failure.chain):
+        first = next((one for one in error.frames if _is_in_project(one, workspace) and one.file != test.file), None)
+        if first is not None:
+            is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
+            return last if is_same else [first, *last]
+    return last or [one for one in failure.called if _is_in_project(one, workspace)][:MOST_CALLED] or outside[:1]
 
 
 def _failed_tests(job_report: JobReport) -> list[TestFinished]:
@@ -372,7 +412,7 @@ def report_fields(
         return fields
     failures = _failed_tests(job_report)
     first = [failure_row(one, workspace, (sources or {}).get(one.nodeid, ())) for one in failures[:MOST_WHOLE]]
-    others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MAX_RESULTS]]
+    others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MOST_FAILURES]]
     displayed = [*first, *others]
     if displayed:
         fields["results"], note, left = fit(displayed, budget(call))
@@ -396,16 +436,24 @@ def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()
     project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
     if frames := [_frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
         row["frames"] = frames
-    if project_frames and project_frames[0].locals:
-        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*project_frames[0].locals.items()][:MAX_LOCALS])
+    with_locals = [frame for frame in (*failure_frames(test, workspace)[:1], *project_frames[:1]) if frame.locals]
+    if with_locals:
+        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*with_locals[0].locals.items()][:MAX_LOCALS])
     if sources:
         row["source"] = "\n".join(sources)
-    if causes := [cut(f"{one.type}: {one.message}", SHORT_CHARACTERS) for one in failure.chain]:
+    if causes := [_cause(one, workspace) for one in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
     if output:
         row["output"] = output if len(output) <= OUTPUT_CHARACTERS else f"…{output[-OUTPUT_CHARACTERS:]}"
     return row
+
+
+def _cause(error: LinkedError, workspace: Path) -> str:
+    """Return a line about an error behind a failure, with its location in the project."""
+    line = cut(f"{error.type}: {error.message}", SHORT_CHARACTERS)
+    frame = next((one for one in error.frames if _is_in_project(one, workspace)), None)
+    return line if frame is None else f"{line} ({_frame_words(frame, workspace)})"
 
 
 def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
@@ -460,6 +508,8 @@ def _display_path(file: str, workspace: Path) -> str:
 def _shows_output(job_report: JobReport) -> bool:
     """Return whether an option requested terminal output, or the output is the only explanation."""
     report = job_report.report
+    if report.error is not None and is_usage(report.error):
+        return False
     if not report.results or (report.error is not None and not report.failures):
         return True
     options = [one.partition("=")[0] for one in job_report.job.spec.arguments if one.startswith("-")]
