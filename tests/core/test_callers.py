@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.core import caller_names, clients, newest_entries, recent_repls, reported_evaluations
+from codriver.core import bounded_mappings, caller_names, clients, recent_repls, reported_evaluations
 from codriver.core.actions import CallerNamed, ClientConnected, EvaluationsReported
 from codriver.core.state import Origin, Repl, Session, State, with_evaluation, with_repl
 from codriver.core.values import Evaluation, Lane
@@ -56,6 +56,6 @@ def test_the_repls_a_caller_used_are_known_under_its_name_too(state):
 
 
 def test_only_the_newest_of_many_callers_are_remembered(state):
-    for number in range(newest_entries.MAX_ENTRIES + 1):
+    for number in range(bounded_mappings.MAX_ENTRIES + 1):
         state = named(state, f"w{number}", conversation=str(number))
     assert [caller_names.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]

@@ -50,6 +50,7 @@ from codriver.net.admission import Admission, is_loopback
 from codriver.net.client import process_of
 from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import listen
+from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.net.server_record import ServerRecord
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
@@ -467,10 +468,6 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
     return f"codriver listens on {lifecycle.host}:{lifecycle.port}{note}; port file {port_file}; REPLs: {repls}{token}"
 
 
-COMMAND_PREFIX = "codriver-"
-"""The prefix of the names of Codriver's own commands, which only connect briefly."""
-
-
 @dataclass(slots=True)
 class Arrivals:
     """The connected REPLs and clients that were last reported."""
@@ -486,7 +483,7 @@ class Arrivals:
         for key in self._repls.keys() - now.keys():
             yield f"REPL {key} is no longer connected: `codriver status` says why"
         named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
-        present = {key: name for key, name in named.items() if not name.startswith(COMMAND_PREFIX)}
+        present = {key: name for key, name in named.items() if not name.startswith(COMMAND_NAME_PREFIX)}
         for key in present.keys() - self._clients.keys():
             yield f"client {present[key]} came; {_counted(len(present))}"
         for key in self._clients.keys() - present.keys():

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codriver.core.bounded_mappings import with_newest
 from codriver.core.dispatch import (
     Outcome,
 )
-from codriver.core.newest_entries import with_newest
 from codriver.core.records import replace
 from codriver.core.state import (
     State,

@@ -1,9 +1,18 @@
-"""The kinds and the JSON data of the log entries that the core writes."""
+"""The structured data of log entries that the server writes about itself: a `kind`, and `data` as a JSON object.
+
+Code that reads the log uses these and never parses the text, which is for people.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from codriver.errors import cut
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 PURPOSE: Final = "purpose"
 """The kind of an entry whose text is the caller's description of an evaluation."""
@@ -13,8 +22,96 @@ CONNECTED: Final = "repl-connected"
 """The kind of an entry for a new REPL connection. Its data has `repl`, `dialect` and `generation`."""
 ENDED: Final = "ended"
 """The kind of an entry for an evaluation that was interrupted or lost. Its data has `status` and `cause`."""
+EDIT: Final = "edit"
+"""The kind of an entry for changed files. `files` has an object for each, with `file` and, if known, `diff`."""
+UNDO: Final = "undo"
+"""The kind of an entry for an edit that was undone, with `files` as for `EDIT`.
+
+If a test run is the reason, `job` is its id.
+"""
+TESTS: Final = "run-tests"
+"""The kind of an entry for a finished test run: see `TestFacts`."""
+MOST_FAILURES: Final = 50
+"""Maximum number of names in each list of an entry."""
+
+FILE_DIFF_CHARACTERS: Final = 20_000
+"""Maximum length of the diff of one file."""
+DIFF_CHARACTERS: Final = 32_000
+"""Maximum total length of the diffs in one entry, so that a large edit does not evict other entries."""
+
+
+class DescribedEntry(Protocol):
+    """An entry of the log."""
+
+    @property
+    def data(self) -> str | None:
+        """Return the JSON data of the entry, if it has any."""
 
 
 def data_of(**facts: object) -> str:
     """Encode facts as the JSON data of a log entry."""
     return json.dumps(facts, ensure_ascii=False)
+
+
+def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
+    """Return the data of an `EDIT` or `UNDO` entry from pairs of a file's displayed name and its unified diff.
+
+    `job` is the id of the test run because of which the edit was undone. Secrets are removed before the JSON is
+    encoded, because its escapes could hide them.
+    """
+    rows: list[dict[str, str]] = []
+    left = DIFF_CHARACTERS
+    for file, diff in diffs:
+        stored = cut(without_secrets(diff), min(FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
+        left -= len(stored)
+        rows.append({"file": file, "diff": stored} if stored else {"file": file})
+    return json.dumps({"files": rows, "job": job} if job else {"files": rows}, ensure_ascii=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestFacts:
+    """The data of a log entry for a finished test run."""
+
+    __test__ = False
+
+    job: str
+    tests: str
+    """The command line, or a description of the selection."""
+    counts: Mapping[str, int]
+    failures: Sequence[str] = ()
+    """The names of the failed tests."""
+    passed_again: Sequence[str] = ()
+    """The names of tests that passed in this run but failed in an earlier one, if known."""
+    paths: Sequence[str] = ()
+    """The files, namespaces or tests that were selected. Empty if all were."""
+    is_partial: bool = False
+    """Whether only some of the tests in `paths` were run to completion."""
+    stopped: str | None = None
+    """The test during which the run was stopped, or empty if unknown. None if it was not stopped."""
+    purpose: str = ""
+    """Why the tests were run, if the result says nothing about the current files."""
+
+    def to_data(self) -> str:
+        """Encode the data, leaving out counts of zero and names beyond `MOST_FAILURES`."""
+        known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
+        facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
+        lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
+        facts |= {name: list(names[:MOST_FAILURES]) for name, names in lists.items() if names}
+        if self.is_partial or len(self.failures) > MOST_FAILURES or len(self.paths) > MOST_FAILURES:
+            facts["isPartial"] = True
+        if self.stopped is not None:
+            facts["stopped"] = self.stopped
+        if self.purpose:
+            facts["purpose"] = self.purpose
+        return json.dumps(facts, ensure_ascii=False)
+
+
+def facts_of(entry: DescribedEntry) -> Mapping[str, Any]:
+    """Decode the data of an entry. Returns an empty mapping if there is none or it is damaged."""
+    if entry.data is None:
+        return {}
+    try:
+        facts = json.loads(entry.data)
+    except ValueError:  # redaction may have damaged the JSON
+        return {}
+    return facts if isinstance(facts, dict) else {}

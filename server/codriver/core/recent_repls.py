@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codriver.core.newest_entries import with_newest
+from codriver.core.bounded_mappings import with_newest
 from codriver.core.records import replace
 from codriver.core.state import (
     State,

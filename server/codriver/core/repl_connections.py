@@ -41,7 +41,18 @@ from codriver.core.dispatch import (
 )
 from codriver.core.log_facts import CONNECTED, data_of
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, free_name, stray, with_item, with_repl, with_session, without_item
+from codriver.core.state import (
+    ForgottenRepl,
+    Repl,
+    Session,
+    State,
+    free_name,
+    stray,
+    with_item,
+    with_repl,
+    with_session,
+    without_item,
+)
 from codriver.core.values import MAIN_SESSION, Capability
 
 if TYPE_CHECKING:
@@ -98,7 +109,7 @@ def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
 
 def found(state: State, action: ReplFound) -> Outcome:
     """Connect to a REPL or start it. If it is known already, only update what has changed about it."""
-    known = state.repls.get(action.id)
+    known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
         return _found_again(state, known, action)
     repl = Repl(
@@ -108,7 +119,7 @@ def found(state: State, action: ReplFound) -> Outcome:
         keyed=known.keyed if known else action.keyed,
         address=action.address,
         expected_dialect=action.dialect,
-        generation=known.generation if known else state.generations.get(action.id, 0),
+        generation=known.generation if known else left.generation if left else 0,
         end_reason=known.end_reason if known else None,
         aliases=action.aliases,
         notebook=action.notebook,
@@ -139,9 +150,8 @@ def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
     """Drop a disconnected REPL, and record its key and generation in case it comes back."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
-    generations = with_item(state.generations, repl.id, repl.generation) if repl.generation else state.generations
-    keys = with_item(state.keys_of_forgotten, repl.id, repl.key)
-    without = replace(state, repls=without_item(state.repls, repl.id), generations=generations, keys_of_forgotten=keys)
+    left = with_item(state.forgotten, repl.id, ForgottenRepl(repl.key, repl.generation))
+    without = replace(state, repls=without_item(state.repls, repl.id), forgotten=left)
     return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, action.cause))
 
 

@@ -278,6 +278,16 @@ class Repl:
 
 
 @dataclass(frozen=True)
+class ForgottenRepl:
+    """A REPL that was dropped, for example with its port file."""
+
+    key: str
+    """Answers still need it to name the sessions of evaluations."""
+    generation: int
+    """If the REPL comes back, it continues from this number."""
+
+
+@dataclass(frozen=True)
 class Latch:
     """An error that is remembered until the server stops. `count` is the number of occurrences."""
 
@@ -302,10 +312,8 @@ class State:
     evaluated: int = 0
     turns: int = 0
     """The last position assigned in the order of turns."""
-    generations: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """The generations of REPLs that were dropped with their port file, by id, so that their numbers are not reused."""
-    keys_of_forgotten: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The keys of dropped REPLs, by id. Answers still need them to name the sessions of their evaluations."""
+    forgotten: Mapping[str, ForgottenRepl] = field(default_factory=lambda: MappingProxyType({}))
+    """The REPLs that were dropped, by id."""
     languages_of_files: frozenset[str] | None = None
     """The languages of the workspace's files, or None before the first scan."""
     repl_of_files: str = ""
@@ -324,7 +332,8 @@ class State:
         """Return the key of an evaluation's session, even if the REPL has been dropped."""
         if repl := self.repls.get(evaluation.repl):
             return repl.session_key(evaluation.session)
-        return self.keys_of_forgotten.get(evaluation.repl, evaluation.repl)
+        left = self.forgotten.get(evaluation.repl)
+        return evaluation.repl if left is None else left.key
 
     def unfinished(self) -> list[Evaluation]:
         """Return the unfinished evaluations in order of arrival."""

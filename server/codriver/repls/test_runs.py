@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
+from codriver.core.log_facts import TestFacts
 from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError
-from codriver.log.facts import TestFacts
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import Ending, TestRun, Value
 from codriver.repls.contract.reports import name_of_stopped, names_of_failures, report_text, words_of

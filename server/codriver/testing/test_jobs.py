@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import to_thread
 
+from codriver.core import log_facts
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
-from codriver.log import facts
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
 from codriver.testing.retained_failure import FrameCode, RetainedFailure
@@ -316,7 +316,7 @@ class TestJobs:
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
         failures = dict.fromkeys(one.nodeid for one in report.failures)
-        test_facts = facts.TestFacts(
+        test_facts = log_facts.TestFacts(
             job=job_id,
             tests=evaluation.head,
             counts=asdict(report.counts),

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
+from codriver.core.log_facts import EDIT, TESTS, UNDO, facts_of
 from codriver.core.values import HUMAN, TEST_JOBS
 from codriver.errors import cut, refused
-from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments, without_default

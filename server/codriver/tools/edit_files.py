@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, Self
 
 from pydantic import Field, model_validator
 
+from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, EditRequest, Limits, lint
-from codriver.log import facts
 from codriver.tools import evaluate_code
 from codriver.tools.acts.edit_acts import LiveSteps, put_back_fields, put_files
 from codriver.tools.acts.edit_loads import Gone, unwatched
@@ -144,7 +144,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             arguments.who,
             f"reverted what failed{failed_tests} in",
             [one for one in files if one.display_path not in left],
-            facts.UNDO,
+            log_facts.UNDO,
             job,
         )
         rows = [{"filePath": one.display_path, "applied": one.display_path in left} for one in files]
@@ -198,7 +198,7 @@ async def _describe(
     diagnostics = await lint(call.services.workspace, contents)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     if arguments.is_undo:
-        record_edits(call, arguments.who, "reverted the edits of", outcome.files, facts.UNDO)
+        record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO)
     else:
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core import caller_names
+from codriver.core import caller_names, log_facts
 from codriver.core.actions import AddServerLine
-from codriver.log import facts
 from codriver.tools.calls.hooks import note_change
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ def caller_of_batch(call: Call, who: str | None) -> str:
 
 
 def record_edits(
-    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = facts.EDIT, job: str = ""
+    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = log_facts.EDIT, job: str = ""
 ) -> None:
     """Record in the log which files a caller changed. `job` is the test run for which an edit was reverted."""
     if results:
@@ -37,7 +36,7 @@ def record_edits(
         changed = ", ".join(
             f"{one.display_path} ({len(one.done)})" if one.done else one.display_path for one in results
         )
-        diffs = facts.edit_facts(
+        diffs = log_facts.edit_facts(
             [(one.display_path, one.diff) for one in results], call.services.log.without_secrets, job
         )
         call.dispatch(AddServerLine(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

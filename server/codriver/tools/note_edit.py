@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from codriver.core.actions import AddServerLine
+from codriver.core.log_facts import EDIT, edit_facts
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
-from codriver.log.facts import EDIT, edit_facts
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited
 from codriver.tools.answers.file_editors import written_file

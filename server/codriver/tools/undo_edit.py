@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
-from codriver.log import facts
 from codriver.tools.answers.drift_notes import notes_of_undo
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -29,7 +29,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
     call.services.ledger.acts.add(started_ms, (one.change for one in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
-    record_edits(call, arguments.who, "reverted the edits of", outcome.files, facts.UNDO)
+    record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
         fields["note"] = "that batch did not change anything"

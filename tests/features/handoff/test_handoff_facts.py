@@ -5,11 +5,10 @@ import json
 import pytest
 from tools_in_memory import serving
 
-from codriver.core.log_facts import CONNECTED, ENDED, LOAD, PURPOSE
+from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO
 from codriver.core.values import CHECKPOINT
 from codriver.features.handoff.report import Present, compose
 from codriver.features.handoff.work_story import read_story
-from codriver.log.facts import EDIT, TESTS, UNDO
 from codriver.log.output_log import SCHEMA, Entry
 
 SHOP = "def total(prices):\n    return sum(prices) + 1\n"

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.log_facts import CONNECTED, ENDED, LOAD, PURPOSE, data_of
+from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO, TestFacts, data_of, edit_facts
 from codriver.core.values import CHECKPOINT, Request, checkpoint_name
 from codriver.features.handoff.report import MOST_BYTES, Present, compose
 from codriver.features.handoff.work_story import read_story
-from codriver.log.facts import EDIT, TESTS, UNDO, TestFacts, edit_facts
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
 from codriver.repls.test_runs import facts_of

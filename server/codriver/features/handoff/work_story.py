@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.log_facts import CONNECTED, ENDED, LOAD, PURPOSE
+from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO, facts_of
 from codriver.core.values import CHECKPOINT, NOT_LISP
 from codriver.features.handoff.defined_names import assigned_names, names_in
 from codriver.log.error_lines import error_line
-from codriver.log.facts import EDIT, TESTS, UNDO, facts_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

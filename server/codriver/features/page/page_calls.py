@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from codriver.core.log_facts import facts_of
 from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.features.handoff.live_handoff import handoff
 from codriver.features.page.page_admission import FRAMES
 from codriver.features.page.table_markup import without_connections
-from codriver.log.facts import facts_of
 from codriver.log.output_log import LogQuery
 from codriver.systems.programs import typed
 

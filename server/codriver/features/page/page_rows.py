@@ -13,10 +13,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
-from codriver.core.log_facts import ENDED, LOAD
+from codriver.core.log_facts import ENDED, LOAD, TESTS, facts_of
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
-from codriver.log.facts import TESTS, facts_of
 from codriver.log.output_log import Entry
 from codriver.tools.answers.answer_budget import head, tail
 
