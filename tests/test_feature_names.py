@@ -1,7 +1,7 @@
 """The base knows no feature by name: what only one feature declares is written in that feature's package alone."""
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -11,10 +11,13 @@ from codriver.app import features
 from codriver.feature import Feature
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.settings.model import Settings, spelled
+from codriver.tools import note_edit
 from codriver.tools.calls import argument_reading
 from codriver.tools.calls.arguments import Given
 from codriver.tools.calls.tool import Tool
 from codriver.tools.manifest import BASE_TOOLS
+
+Names = dict[str, frozenset[str]]
 
 SERVER = Path(__file__).parents[1] / "server" / "codriver"
 LIST = SERVER / "app" / "features.py"
@@ -43,16 +46,16 @@ def values_of(schema: object) -> Iterator[str]:
             yield from values_of(inner)
 
 
+TOOLS_OF_THE_BASE = (*BASE_TOOLS, *note_edit.TOOLS)
 OF_THE_BASE = frozenset({
-    *(tool.name for tool in BASE_TOOLS),
-    *arguments_of(BASE_TOOLS),
-    *(word for tool in BASE_TOOLS for word in values_of(tool.arguments.model_json_schema(by_alias=True))),
+    *(tool.name for tool in TOOLS_OF_THE_BASE),
+    *arguments_of(TOOLS_OF_THE_BASE),
+    *(word for tool in TOOLS_OF_THE_BASE for word in values_of(tool.arguments.model_json_schema(by_alias=True))),
     *Settings.model_fields,
     *CAPABILITIES,
-    # Ordinary words, which the base uses in other senses: runs of tests and of the server, traces of errors, ids and
-    # values in protocols, and the command `stop`.
-    "run", "trace", "id", "value", "stop", "event", "topic", "what", "filter",
 })  # fmt: skip
+GIVEN = {"arguments", "given"}
+"""What the base calls the arguments of a call."""
 
 
 def names_of(feature: Feature) -> frozenset[str]:
@@ -62,13 +65,12 @@ def names_of(feature: Feature) -> frozenset[str]:
     capabilities = [name for one in hooks.adapters.capabilities for name in (one.name, *one.ops)]
     return frozenset({
         *(tool.name for tool in hooks.tools),
-        *arguments_of(hooks.tools),
-        *(name for added in hooks.added_arguments for name in fields_of(added.model)),
+        *(name for name in arguments_in(feature) if name != name.lower() or "_" in name),
         *hooks.calls.subjects,
         *(source.name for source, _ in hooks.query_sources),
         *hooks.adapters.reply_fields,
-        *(one.name for one in feature.commands),
         *(name for name, _ in feature.durations),
+        *(name for log in feature.logs for name in (log.category, log.counted_as, log.usage_as)),
         *(one.kind for one in hooks.resources),
         *(one.name for one in hooks.prompts),
         *settings,
@@ -76,20 +78,84 @@ def names_of(feature: Feature) -> frozenset[str]:
     }) - OF_THE_BASE  # fmt: skip
 
 
+def arguments_in(feature: Feature) -> frozenset[str]:
+    """Return the names of the arguments that a feature declares and the base does not.
+
+    Many of them are ordinary words. The base may use those in other senses, but not read them from a call.
+    """
+    hooks = feature.server()
+    added = (name for one in hooks.added_arguments for name in fields_of(one.model))
+    return frozenset({*arguments_of(hooks.tools), *added}) - OF_THE_BASE
+
+
+def names_read(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of arguments that a module reads: `arguments.name`, `given["name"]` and `given.get("name")`."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(value=ast.Name(id=owner), attr=name) if owner in GIVEN:
+                yield name
+            case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))) if owner in GIVEN:
+                yield name
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=owner)), args=[ast.Constant(value=str(name)), *_]) if (
+                owner in GIVEN
+            ):
+                yield name
+
+
+def commands_named(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of commands that a module declares or lists."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Attribute(attr="command" | "group"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+            case ast.Assign(targets=[ast.Name(id="COMMANDS")], value=ast.Dict(keys=keys)):
+                yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+
+
+def found_in_base(names: frozenset[str], found_in: Callable[[ast.AST], Iterator[str]], under: str = "") -> Names:
+    """Return which of the names a function finds in which modules of the base."""
+    found = {path: names & {*found_in(tree)} for path, tree in trees().items() if path.startswith(under)}
+    return {path: present for path, present in found.items() if present}
+
+
+def literals_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the string literals of a module."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+
+
 @cache
-def literals() -> dict[str, frozenset[str]]:
-    """Return the string literals of each module of the base, by the module's path."""
-    found = {}
-    for path in sorted(SERVER.rglob("*.py")):
-        if "features" not in path.relative_to(SERVER).parts and path != LIST:
-            nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            texts = (one.value for one in nodes if isinstance(one, ast.Constant))
-            found[str(path.relative_to(SERVER))] = frozenset(text for text in texts if isinstance(text, str))
-    return found
+def trees() -> dict[str, ast.AST]:
+    """Return the syntax trees of the modules of the base, by the module's path."""
+    return {
+        path.relative_to(SERVER).as_posix(): ast.parse(path.read_text(encoding="utf-8"))
+        for path in sorted(SERVER.rglob("*.py"))
+        if "features" not in path.relative_to(SERVER).parts and path != LIST
+    }
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
 def test_no_module_of_the_base_names_what_a_feature_declares(feature):
     names = names_of(feature)
     assert names
-    assert {path: found for path, texts in literals().items() if (found := names & texts)} == {}
+    assert found_in_base(names, literals_in) == {}
+
+
+@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+def test_no_module_of_the_base_reads_an_argument_of_a_feature(feature):
+    assert found_in_base(arguments_in(feature), names_read) == {}
+
+
+@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+def test_no_command_of_the_base_has_the_name_of_a_features_command(feature):
+    names = frozenset(one.name for one in feature.commands)
+    assert found_in_base(names, commands_named, under="commands/") == {}
+
+
+def test_arguments_and_commands_are_found_where_a_module_uses_them():
+    read = ast.parse('arguments.topic; given["what"]; given.get("filter"); row["event"]; row.value')
+    assert {*names_read(read)} >= {"topic", "what", "filter"}
+    assert {*names_read(read)}.isdisjoint({"event", "value"})
+    declared = ast.parse('@click.command("run")\ndef run(): call("stop")\nCOMMANDS = {"watch": "log"}\nROW = {"id": 1}')
+    assert {*commands_named(declared)} == {"run", "watch"}

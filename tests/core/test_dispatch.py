@@ -153,7 +153,7 @@ def test_a_continuation_sees_state_and_context_as_of_its_effect(told):
     ],
 )
 def test_an_unresolvable_reference_is_an_error_and_changes_nothing(core, port):
-    with pytest.raises(UnresolvedError, match="nothing of that name"):
+    with pytest.raises(UnresolvedError, match="there is no value with this name"):
         core.report(AddPort(5), SetPort(port))
     assert core.state.lifecycle.port == 1
 
