@@ -141,6 +141,16 @@ SMALL = [
         ],
     ),
     (
+        "a message about a module that hides one of the standard library",
+        (),
+        {
+            "wave.py": "A = 1\n",
+            "test_w.py": "def test_a():\n    from wave import Wave_read\ndef test_b():\n    import wave; wave.Wave_read\n",
+            "pytest.ini": INI,
+        },
+        [{"wave.py": None}],
+    ),
+    (
         "modules of one name in sibling directories",
         (),
         {

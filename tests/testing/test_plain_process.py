@@ -13,6 +13,7 @@ from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
 from codriver.testing.plain_process import has_grace
+from codriver.testing.program_bundle import command_of
 
 PLAIN = ("-p", "no:cacheprovider")
 
@@ -229,6 +230,16 @@ def test_a_run_that_ends_before_its_tests_prints_the_same_as_in_a_shell(tmp_path
     environment = {key: value for key, value in os.environ.items() if key not in process_runs.UNSEEN}
     shell = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert (ran.report.exit_status, ran.output) == (shell.returncode, shell.stdout + shell.stderr)
+
+
+def test_a_script_started_as_code_has_its_own_arguments_and_path(tmp_path):
+    script = tmp_path / "scripts" / "shown.py"
+    script.parent.mkdir()
+    script.write_text("import sys\nprint(sys.argv, __file__, sys.path[0], __name__, sep='\\n')\n")
+    (tmp_path / "sys.py").write_text("raise ImportError")
+    for command in ([sys.executable, str(script), "a b"], command_of(sys.executable, str(script), "a b")):
+        printed = subprocess.check_output(command, cwd=tmp_path, text=True).splitlines()
+        assert printed == [str([str(script), "a b"]), str(script), str(script.parent), "__main__"]
 
 
 def test_a_conftest_that_cannot_be_imported_is_reported_with_its_location(project):

@@ -520,7 +520,7 @@ async def open_plain(spec: RunSpec, command: Sequence[str], run_directory: Path)
     """Run a command in a new process. See `OpenProcess`."""
     with (run_directory / "output").open("ab") as output:
         return await anyio.open_process(
-            command,
+            program_bundle.command_of(*command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

@@ -7,6 +7,7 @@ of `programs`, and of the embedded REPL's modules that they use.
 from __future__ import annotations
 
 import hashlib
+import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,19 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
 BOOT: Final = Path(__file__).with_name("programs") / "boot.py"
+_AS_MAIN: Final = (
+    "import sys\n"
+    "sys.argv[:] = sys.argv[1:]\n"
+    "__file__ = sys.argv[0]\n"
+    f"if sys.path[:1] == ['']: sys.path[0] = __file__.rpartition({os.sep!r})[0]\n"
+    "with open(__file__, encoding='utf-8') as _file: _code = compile(_file.read(), __file__, 'exec')\n"
+    "exec(_code)"
+)
+"""Program that runs a script.
+
+From Python 3.14, messages about a module that hides one of the standard library depend on the directory from which the
+interpreter was started to run a program. For code it is the current directory, as for `python -m`.
+"""
 REPLACED_FILES: Final = BOOT.with_name("replaced_files.py")
 """Program that runs as `sitecustomize` and substitutes the content of files."""
 _PACKAGE: Final = Path(__file__).parents[1]
@@ -73,6 +87,11 @@ def recorder_program(recorder: str) -> str:
 def without_runner() -> list[str]:
     """Return the names of the programs that need neither the test runner nor anything it imports."""
     return [f"{_ROOT}.{name}" for name in _ALWAYS]
+
+
+def command_of(python: str, script: str, *arguments: str) -> list[str]:
+    """Return the command that runs a script as if the current directory were its own."""
+    return [python, "-c", _AS_MAIN, script, *arguments]
 
 
 def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:

@@ -67,7 +67,7 @@ def attach(sources: str, request: str) -> None:
 def hide_program_frames(error: BaseException) -> None:
     """Let the printed traceback of an error start where that of `python -m` would start."""
     hook, trace = sys.excepthook, error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<_codriver")):
+    while trace is not None and trace.tb_frame.f_code.co_filename.startswith((__file__, "<_codriver", "<string>")):
         trace = trace.tb_next
     if trace is not None:
         sys.excepthook = lambda kind, value, _trace: hook(kind, value.with_traceback(trace), trace)
