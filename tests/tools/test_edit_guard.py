@@ -55,6 +55,7 @@ def test_files_executed_on_opening_or_committing_a_project_cannot_be_edited(name
 @pytest.mark.parametrize(
     "name",
     [
+        "prek.toml",
         "lefthook.yml", "lefthook.yaml", "lefthook.toml", "lefthook.json", "lefthook-local.yml", "Lefthook.YML",
         "simple-git-hooks.json", "simple-git-hooks.js", "simple-git-hooks.cjs", "captainhook.json", "grumphp.yml.dist",
         "shop.code-workspace", "sub/shop.CODE-WORKSPACE", "shop.sublime-project",

@@ -29,7 +29,7 @@ CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
 )
 """Files of clients that are not hidden, with servers and hooks that clients run."""
-HOOK_FILES: Final = ("lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
+HOOK_FILES: Final = ("prek", "lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
 """Files of git hook managers, without suffixes."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
 CI_FILES: Final = frozenset(
