@@ -8,13 +8,11 @@ last one. Only regular files are opened, without blocking, and read up to a limi
 All functions may block on the disk, so call them in a thread and not on the event loop.
 """
 
-from codriver.files.place import (
+from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE, PRIVATE_FILE, DirectoryEntry, temporary_name
+from codriver.files.file_rules import (
     KIBIBYTE,
     MEBIBYTE,
     OTHERS,
-    PRIVATE_DIRECTORY_MODE,
-    PRIVATE_FILE,
-    DirectoryEntry,
     LinkRefusedError,
     Links,
     NotOwnedError,
@@ -24,7 +22,6 @@ from codriver.files.place import (
     UnsafeFileError,
     is_owned_by_user,
     is_private,
-    temporary_name,
 )
 from codriver.files.whole_files import (
     MAX_DIRECTORIES,

@@ -15,7 +15,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from codriver.files.place import OTHERS, PRIVATE_DIRECTORY_MODE
+from codriver.files.directory_entry import PRIVATE_DIRECTORY_MODE
+from codriver.files.file_rules import OTHERS
 from codriver.systems.file_system import is_mine, is_open, remove
 
 NAME = "codriver"

@@ -22,15 +22,8 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from codriver.files.place import (
-    PRIVATE_FILE,
-    DirectoryEntry,
-    LinkRefusedError,
-    Links,
-    NotRegularError,
-    Rules,
-    UnsafeFileError,
-)
+from codriver.files.directory_entry import PRIVATE_FILE, DirectoryEntry
+from codriver.files.file_rules import LinkRefusedError, Links, NotRegularError, Rules, UnsafeFileError
 from codriver.systems.file_system import HAS_DESCRIPTORS, OpenDirectory, is_trusted
 
 if TYPE_CHECKING:

@@ -1,0 +1,129 @@
+"""Rules about files: links on the path, type, size, owner and mode. Each violation has an exception of its own."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from codriver.systems.file_system import is_mine, is_open, is_trusted
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KIBIBYTE: Final = 1 << 10
+MEBIBYTE: Final = 1 << 20
+OTHERS: Final = 0o077
+"""The permission bits of the group and of all other users."""
+_SHAPES: Final = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+    (stat.S_ISLNK, "a link"),
+)
+
+
+class Links(Enum):
+    """Which symbolic links a path may contain below its root."""
+
+    NEVER = "never"
+    """No links: for files that decide where code and secrets are sent."""
+    WITHIN = "within"
+    """Links that stay below the root: for files that a project may arrange freely."""
+    OF_USER = "own"
+    """Links of this user or root to files of this user or root: for the user's home directory."""
+    ANY = "any"
+    """All links: for edits outside the workspace that the user has allowed."""
+
+
+class UnsafeFileError(OSError):
+    """Raised when a file is not opened because it violates the rules. `strerror` has the reason without the path."""
+
+    def __init__(self, path: str | os.PathLike[str], why: str, number: int = errno.EPERM) -> None:
+        super().__init__(number, why, os.fspath(path))
+
+
+class LinkRefusedError(UnsafeFileError):
+    """Raised when a path contains a link that must not be followed."""
+
+
+class NotRegularError(UnsafeFileError):
+    """Raised when a path leads to something other than a regular file."""
+
+    def __init__(self, path: str | os.PathLike[str], mode: int) -> None:
+        shape = next((name for is_shape, name in _SHAPES if is_shape(mode)), "something else")
+        super().__init__(path, f"it is {shape}, not a regular file", errno.EINVAL)
+
+
+class TooLargeError(UnsafeFileError):
+    """Raised when a file exceeds the size limit."""
+
+    def __init__(self, path: str | os.PathLike[str], most_bytes: int, size: int | None = None) -> None:
+        found = f"{size:,} bytes" if size is not None and size > most_bytes else "more"
+        super().__init__(path, f"it has {found}, and {most_bytes:,} bytes are the most that is read", errno.EFBIG)
+
+
+class NotOwnedError(UnsafeFileError):
+    """Raised when a file that must be private belongs to another user or is open to others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Conditions under which a file may be read.
+
+    `links` are the links that its path may contain. `most_bytes` is its maximum size. If `is_granting`, its content
+    grants rights, so it must belong to this user or root and be writable by nobody else. If `is_secret`, nobody else
+    may be able to read it.
+    """
+
+    links: Links
+    most_bytes: int
+    is_granting: bool = False
+    is_secret: bool = False
+
+
+def is_owned_by_user(status: os.stat_result) -> bool:
+    """Return whether a file belongs to this user or root and nobody else may write to it."""
+    return is_trusted(status.st_uid) and not is_open(status, 0o022)
+
+
+def is_private(directory: os.stat_result) -> bool:
+    """Return whether a directory belongs to this user or root and nobody else may access it."""
+    return is_owned_by_user(directory) and not is_open(directory, OTHERS)
+
+
+def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
+    """Check the status of a file against `rules`, except for its size.
+
+    Raises:
+        UnsafeFileError: the file violates the rules.
+    """
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularError(path, status.st_mode)
+    if (rules.is_granting or rules.is_secret) and not is_owned_by_user(status):
+        raise NotOwnedError(path, "it is another user's, or others may write to it")
+    if rules.is_secret and is_open(status, OTHERS):
+        raise NotOwnedError(path, "others may read it: its mode has to be 0600")
+    if rules.links is Links.OF_USER and not is_trusted(status.st_uid):
+        raise NotOwnedError(path, "it is another user's")
+
+
+def check_writable(status: os.stat_result, path: Path) -> None:
+    """Check that a file is a regular file that belongs to this user only.
+
+    Raises:
+        UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
+    """
+    if stat.S_ISLNK(status.st_mode):
+        raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)
+    if not stat.S_ISREG(status.st_mode):
+        raise NotRegularError(path, status.st_mode)
+    if not is_mine(status.st_uid):
+        raise NotOwnedError(path, "it is another user's")
+    if status.st_nlink > 1:
+        raise NotOwnedError(path, "it has another name too, by a hard link")
