@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.setup.agent_files import known_hooks
+from codriver.setup.client_hooks import known_hooks
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients, printed_clients
 
 ROOT = Path(__file__).parents[2]

@@ -9,8 +9,8 @@ from live_server import serving
 
 from codriver.net import client as command_client
 from codriver.net.relay_install import install_relay, shipped_relay
-from codriver.setup.agent_files import known_hooks, plan_hooks
 from codriver.setup.change_plan import apply
+from codriver.setup.client_hooks import known_hooks, plan_hooks
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor_checks import check_hooks
 from codriver_relay.hook import CLIENTS

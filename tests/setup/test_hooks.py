@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from needs import node
 
-from codriver.setup.agent_files import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
 from codriver.setup.change_plan import apply
+from codriver.setup.client_hooks import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.init import InitOptions, run_init
 from codriver_relay.hook import CLIENTS

@@ -16,7 +16,7 @@ import tomllib
 from pathlib import Path
 
 from codriver.commands.cli import cli
-from codriver.setup.agent_files import known_hooks
+from codriver.setup.client_hooks import known_hooks
 from codriver.setup.clients import Environment, command_line, known_clients
 
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}

@@ -20,7 +20,7 @@ from every_command import COMMANDS
 from forked import Forked, can_fork
 from live_server import RELAY, WAIT_S, environ, serving
 
-from codriver.setup.agent_files import known_hooks
+from codriver.setup.client_hooks import known_hooks
 
 SECRET = "a-private-key-that-nobody-may-see"
 SETTINGS = ("codriver.toml", "pyproject.toml")

@@ -27,8 +27,8 @@ from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import port_text
-from codriver.setup.agent_files import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.change_plan import find_entry, plan
+from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
 from codriver.systems.programs import to_open
 from codriver_relay.hook import CLIENTS
@@ -37,8 +37,8 @@ from codriver_relay.starter import server_environment
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from codriver.setup.agent_files import HookFile
     from codriver.setup.change_plan import Change
+    from codriver.setup.client_hooks import HookFile
     from codriver.setup.clients import Client, Environment, Launch, Scope
 
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]

@@ -32,8 +32,9 @@ from codriver.repls.launch.projects import (
     projects_below,
     running_repls,
 )
-from codriver.setup.agent_files import AgentFileOptions, plan_agent_files, plan_hooks, plan_hooks_removal
+from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
+from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.clients import (
     RELAY,
     Environment,

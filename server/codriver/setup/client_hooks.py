@@ -1,0 +1,250 @@
+"""The hooks of clients, planned or removed. `wrapper-config/hooks/` describes them.
+
+In a client's own settings file, everything else is preserved, including other hooks for the same event. Codriver's
+hooks are recognized by the program they run. Files that are entirely Codriver's are written and removed as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from codriver.files.own_folders import hook_file
+from codriver.setup import jsonc
+from codriver.setup.change_plan import Change, read_file
+from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
+from codriver.setup.jsonc import FileFormatError
+from codriver.systems.programs import typed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from codriver.setup.clients import Environment, Launch, Scope
+
+HOOK_DIRECTORY: Final = "hooks"
+PROGRAM: Final = "codriver-hook"
+CODRIVER_MARKS: Final = (PROGRAM, "codriver_hook", "note_edit")
+"""Names of Codriver's program and tool, one of which occurs in each of its hooks."""
+
+
+@dataclass(frozen=True, slots=True)
+class HookFile:
+    """A file with a client's hooks. See `wrapper-config/hooks/hooks.toml` for the fields."""
+
+    path: str
+    template: str
+    is_exclusive: bool = False
+    is_private: bool = False
+    is_executable: bool = False
+    next: str = ""
+
+    def words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
+        """Return the command line of the hook program.
+
+        It is the program's name if that is on the PATH and the file may be shared, and its path otherwise.
+        """
+        if not self.is_private and environment.has_command(PROGRAM):
+            return (PROGRAM,)
+        return str(launch.python), "-I", "-S", str(hook_file(launch.relay))
+
+    def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
+        """Return the content of a file that has only Codriver's hooks."""
+        command = typed(words, system="win32" if is_windows else "posix")
+        inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
+        filled = (
+            shipped_text(f"{HOOK_DIRECTORY}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
+        )
+        return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))
+
+
+@cache
+def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
+    """Return the files with hooks of each client that supports them, by client id."""
+    table = tomllib.loads(shipped_text(f"{HOOK_DIRECTORY}/hooks.toml"))
+    return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
+
+
+def plan_hooks(
+    clients: Iterable[Client],
+    launch: Launch,
+    environment: Environment,
+    *,
+    scope: Scope | None = None,
+    planned: Iterable[Change] = (),
+    force: bool = False,
+) -> tuple[Change, ...]:
+    """Return the changes that install the hooks of these clients, on top of the changes in `planned`.
+
+    `scope` is the scope of the client's entry, whose server the hooks call.
+    """
+    known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
+    changes = []
+    for client in clients:
+        server = entry_name(scope or client.scopes[0], launch.workspace)
+        for file in known.get(client.id, ()):
+            target = _Target(client, file, launch, contents)
+            words = file.words(launch, environment)
+            text = file.text(words, server, is_windows=environment.platform == "windows")
+            names_paths = not file.is_private and str(hook_file(launch.relay)) in text
+            if names_paths and is_versioned(launch.workspace) and not force:
+                changes.append(target.skipped(text))
+            else:
+                changes.append(target.installed(text, force=force))
+            contents.update({change.file: change.after for change in changes[-1:] if change.is_pending})
+    return tuple(changes)
+
+
+def plan_hooks_removal(
+    clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
+) -> tuple[Change, ...]:
+    """Return the changes that remove the hooks of these clients. For a file without hooks, its state is `absent`."""
+    known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
+    return tuple(
+        _Target(client, file, launch, contents).removed() for client in clients for file in known.get(client.id, ())
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """A file with a client's hooks in one workspace. `contents` has those of files with planned changes."""
+
+    client: Client
+    file: HookFile
+    launch: Launch
+    contents: Mapping[Path, str | None]
+
+    def installed(self, text: str, *, force: bool) -> Change:
+        """Return the change that adds Codriver's hooks to the file, replacing earlier ones."""
+        try:
+            before = self._before()
+            after = text if before is None or self.file.is_exclusive else _merged(before, text)
+        except (FileFormatError, OSError, UnicodeDecodeError) as error:
+            return self._refused(error)
+        if before == after:
+            return self._change("same", before, after)
+        if before is not None and self.file.is_exclusive and not _is_codrivers(before) and not force:
+            fix = f"codriver init --hooks --client {self.client.id} --force replaces it"
+            return replace(self._change("refused", before, before), reason="it is not codriver's", fix=fix)
+        state = "replace" if before is not None and _is_codrivers(before) else "add"
+        return replace(self._change(state, before, after), next=self.file.next)
+
+    def skipped(self, text: str) -> Change:
+        """Return no change, because the file is shared and would contain paths of this machine.
+
+        An installed hook stays.
+        """
+        change = self.installed(text, force=True)
+        if not change.is_pending:
+            return change
+        reason = f"it is in git, and the hook would contain paths of this machine, because no {PROGRAM} is on the PATH"
+        fix = f"install it with `uv tool install` or pipx; codriver init --hooks --client {self.client.id} --force"
+        fix += " writes the paths anyway"
+        return replace(self._change("skipped", change.before, change.before), reason=reason, fix=fix)
+
+    def removed(self) -> Change:
+        """Return the change that removes Codriver's hooks from the file."""
+        try:
+            before = self._before()
+            if before is None or not _is_codrivers(before):
+                return self._change("absent", before, before)
+            after = None if self.file.is_exclusive else _without_codriver_hooks(before)
+        except (FileFormatError, OSError, UnicodeDecodeError) as error:
+            return self._refused(error)
+        return self._change("absent" if after == before else "remove", before, after)
+
+    def _path(self) -> Path:
+        return self.launch.workspace / self.file.path
+
+    def _before(self) -> str | None:
+        path = self._path()
+        return self.contents[path] if path in self.contents else read_file(path, self.launch.workspace)
+
+    def _change(self, state: Any, before: str | None, after: str | None) -> Change:
+        return Change(
+            self.client.title,
+            self._path(),
+            state,
+            before,
+            after,
+            root=self.launch.workspace,
+            is_executable=self.file.is_executable,
+        )
+
+    def _refused(self, error: Exception) -> Change:
+        why = f"it cannot be read: {getattr(error, 'strerror', None) or error}"
+        fix = "fix the file and run the command again"
+        return replace(self._change("refused", None, None), reason=why, fix=fix)
+
+
+def _is_codrivers(hook: object) -> bool:
+    """Return whether a hook, or the content of a file with hooks, is Codriver's."""
+    text = hook if isinstance(hook, str) else json.dumps(hook, ensure_ascii=False)
+    return any(word in text for word in CODRIVER_MARKS)
+
+
+def _hooks_in(text: str) -> dict[str, list[Any]]:
+    """Return the hooks in a settings file by event.
+
+    Raises:
+        FileFormatError: the file is not JSON, or has an unexpected structure.
+    """
+    root = jsonc.parse(text)
+    value = {} if root is None else root.value
+    hooks = value.get("hooks", {}) if isinstance(value, dict) else None
+    if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
+        raise FileFormatError("hooks should be an object of lists", 1, 1)
+    return hooks
+
+
+def _merged(before: str, hooks_file: str) -> str:
+    """Add Codriver's hooks to a settings file after other hooks for the same event, preserving everything else.
+
+    Raises:
+        FileFormatError: the file has an unexpected structure.
+    """
+    text = _without_codriver_hooks(before)
+    if text is None:
+        text = hooks_file
+    else:
+        new, present = _data(hooks_file), _hooks_in(text)
+        for event, groups in new["hooks"].items():
+            text = jsonc.with_member(text, ("hooks", event), [*present.get(event, []), *groups])
+        for key in new.keys() - {"hooks"} - _data(before).keys():
+            text = jsonc.with_member(text, (key,), new[key])
+    return before if _data(text) == _data(before) else text
+
+
+def _data(text: str) -> dict[str, Any]:
+    root = jsonc.parse(text)
+    return root.value if root is not None and isinstance(root.value, dict) else {}
+
+
+def _without_codriver_hooks(text: str) -> str | None:
+    """Return a settings file without Codriver's hooks and whatever is then empty, or None if nothing else is left."""
+    for event, groups in _hooks_in(text).items():
+        remaining = [group for group in groups if not _is_codrivers(group)]
+        if len(remaining) == len(groups):
+            continue
+        way = ("hooks", event)
+        text = jsonc.with_member(text, way, remaining) if remaining else jsonc.without_entry(text, way)
+    try:
+        root = jsonc.parse(text, comments=False)
+    except FileFormatError:
+        return text  # preserve comments
+    return None if root is None or root.value in ({}, {"version": 1}, {"hooks": {}}) else text
+
+
+def _hook_file(row: Mapping[str, Any]) -> HookFile:
+    return HookFile(
+        path=row["file"],
+        template=row["template"],
+        is_exclusive=row.get("own", False),
+        is_private=row.get("private", False),
+        is_executable=row.get("runs", False),
+        next=row["next"],
+    )
