@@ -12,7 +12,18 @@ import sys
 from pathlib import Path
 
 SUPPORT = Path(__file__).parents[1] / "support"
-TABLES = ("values", "classes", "frameworks", "idioms", "libraries", "programs", "applications", "projects", "services")
+TABLES = (
+    "values",
+    "classes",
+    "frameworks",
+    "idioms",
+    "libraries",
+    "programs",
+    "applications",
+    "projects",
+    "services",
+    "patterns",
+)
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 
 

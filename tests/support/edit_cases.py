@@ -53,7 +53,7 @@ def run(edits, python=sys.executable):
     given = json.dumps([edit.as_case() for edit in edits])
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONSTARTUP"}
     done = subprocess.run(
-        [str(python), str(PROGRAM)], input=given, capture_output=True, text=True, check=False, timeout=600, env=environ
+        [str(python), str(PROGRAM)], input=given, capture_output=True, text=True, check=False, timeout=1800, env=environ
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout)

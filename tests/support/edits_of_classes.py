@@ -686,7 +686,6 @@ ALL = [
         "x: int = 1\n    z: int = 3",
         "m.T.validate_python([{}])",
         needs=("pydantic",),
-        expects="reported",
     ),
     Edit(
         "pydantic: a computed field",

@@ -96,6 +96,10 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
         return False
     if issubclass(kind, tuple):
         return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1, has_cached=has_cached)
+    if kind.__module__ == "collections" and issubclass(kind, dict):
+        return getattr(one, "default_factory", None) is getattr(other, "default_factory", None) and is_alike(
+            dict(one), dict(other), depth + 1, has_cached=has_cached
+        )
     if is_immutable_kind(kind):
         try:
             return bool(one == other)

@@ -152,6 +152,8 @@ class Followers:
                     self._seeds.update(parts[:-1])
                 elif is_dunder and len(parts) > 1:
                     self._seeds.add(parts[0])
+                if one.kind == CLASS or one.owner:
+                    self._seeds.update(self._related_classes(one))
                 if one.kind not in (FUNCTION, CLASS) or one.node.decorator_list:
                     self._seeds.update(self._filled_names(one.node, self.text))
         for one in comparison.moved:
@@ -183,6 +185,16 @@ class Followers:
                 value = self._try(old.test) if effects.effect is None and not effects.fills else ABSENT
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
+
+    def _related_classes(self, one: Any) -> set[str]:
+        """Return the names of the bases and metaclasses of a changed class, by which other code may reach it."""
+        names = [base.id for base in one.node.bases if isinstance(base, ast.Name)] if one.kind == CLASS else []
+        kinds = [self.text.space.get(name) for name in names] + [
+            self._minimal.class_of(one.owner) if one.owner else None
+        ]
+        related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
+        related += [type(each) for each in related]
+        return {each.__name__ for each in related if self.registrations.is_of_project(each)}
 
     def _filled_by(self, text: Text, words: set[str]) -> set[str]:
         """Return the names whose objects are filled by decorators that may depend on a change of some words."""

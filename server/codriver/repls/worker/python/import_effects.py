@@ -54,6 +54,8 @@ MOST_DEPTH = 12
 """The number of nested calls to follow."""
 MOST_NODES = 20_000
 """The number of syntax nodes to visit for a statement. One with more is assumed to have effects."""
+MOST_PARTS = 300
+"""The number of parts of an object that are searched for functions."""
 MOST_ITEMS, MOST_KINDS, MOST_NAMED = 200, 4, 12
 """Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
 PLAIN_KINDS = frozenset(
@@ -99,10 +101,11 @@ HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 class Value:
     """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node.
 
-    `items`: what an iteration over it yields, if that is known. `options`: the objects of which it is one.
+    `items`: what an iteration over it yields, if that is known. `options`: the objects of which it is one. `after`: the
+    class after which `super()` looks up attributes.
     """
 
-    __slots__ = ("bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots")
+    __slots__ = ("after", "bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots")
 
     def __init__(
         self,
@@ -117,6 +120,7 @@ class Value:
         self.kind = type(live) if live is not UNKNOWN and kind is None else kind
         self.read: Read | None = None
         self.options: tuple[Any, ...] = ()
+        self.after: Any = None
         self.is_recursive = False
 
 
@@ -129,7 +133,8 @@ class Effects:
 
     Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
     `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
-    any class, and `C.%` for any code in a class. `defaults` are the ids of default values that calls receive.
+    any class, and `C.%` for any code in a class. `objects` are the named objects by id, and `defaults` the ids of
+    default values that calls receive.
     """
 
     def __init__(self) -> None:
@@ -138,6 +143,7 @@ class Effects:
         self.calls: set[int] = set()
         self.fills: set[int] = set()
         self.defaults: set[int] = set()
+        self.objects: dict[int, Any] = {}
         self.effect: str | None = None
         self.nodes = 0
 
@@ -533,7 +539,8 @@ class _Walk:
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.Attribute):
-            return self._attribute(self.value(node.value), node)
+            owner = self.value(node.value)
+            return self._attribute(owner, node) if owner.after is None else self._attribute_of_super(owner, node.attr)
         if isinstance(node, ast.Call):
             return self._call(node)
         if isinstance(node, ast.Lambda):
@@ -670,7 +677,19 @@ class _Walk:
         if live is UNKNOWN:
             live = builtins.__dict__.get(name, UNKNOWN)
             return Value(OTHER_MODULES if live is UNKNOWN else NONE, live)
+        self.found.objects[id(live)] = live
         return Value(_roots(live), live)
+
+    def _attribute_of_super(self, owner: Value, name: str) -> Value:
+        """Return an attribute that `super()` finds in the bases of the class of the running method."""
+        kinds = order_of(owner.kind)
+        for one in kinds[kinds.index(owner.after) + 1 :]:
+            found = _function_of(space_of(one).get(name))
+            if self._is_of_project(found):
+                return Value(live=found, bound=Value(owner.roots, owner.live, owner.kind))
+            if found is not None:
+                break
+        return Value(owner.roots, bound=Value(owner.roots, kind=object))
 
     def _attribute(self, owner: Value, node: ast.Attribute) -> Value:
         name, live = node.attr, owner.live
@@ -902,8 +921,41 @@ class _Walk:
         if is_decorator and function.roots and isinstance(call, ast.Attribute):
             self.found.fills |= function.roots
             return Value(given[0].roots)
+        if live is UNKNOWN and not is_decorator:
+            is_part = not function.roots.isdisjoint(self.found.objects)
+            reached = self._callables_in(function.roots if is_part else frozenset(self.found.objects))
+            if reached and is_part:
+                function.options = reached
+                return self._apply_each(function, call, given, node, named)
         self._acts(node)
         return Value(function.roots)
+
+    def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
+        """Return the functions that a call of an unknown part of some objects may reach, or () if it may be another."""
+        named = [self.found.objects[key] for key in roots if key in self.found.objects]
+        level = [one for one in named if type(one) is not types.FunctionType]
+        seen: set[int] = set()
+        functions: list[Any] = []
+        is_known = True
+        while level and len(seen) < MOST_PARTS:
+            one = level.pop()
+            if id(one) in seen or is_class(one) or isinstance(one, (types.ModuleType, str, bytes, int)):
+                continue
+            seen.add(id(one))
+            inner = one.__func__ if type(one) is types.MethodType else one
+            if type(inner) is types.FunctionType:
+                if self._is_of_project(inner):
+                    functions.append(one)
+                    self.found.reads.add((str(inner.__module__), f"{inner.__qualname__}()"))
+                else:
+                    is_known = False
+            elif isinstance(one, (dict, list, tuple, set)):
+                level += list(one.values()) if isinstance(one, dict) else list(one)
+            elif type(getattr(one, "__dict__", None)) is dict:
+                level += attribute_dict(one).values()
+            elif callable(one):
+                is_known = False
+        return tuple(functions) if is_known and len(functions) <= MOST_NAMED else ()
 
     def _apply_each(
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
@@ -958,6 +1010,10 @@ class _Walk:
         for one in every:
             if is_class(one.live) and name in READERS_OF_CLASSES:
                 self._read_whole(one.live)
+            kind = one.live if is_class(one.live) else one.kind
+            if is_class(kind) and kind not in PLAIN_KINDS and not only_stores and live not in vars(builtins).values():
+                for each in order_of(kind)[:-1]:
+                    self.found.guesses.add((str(home_of(each)), f"{qualname_of(each)}.%"))
             if name in SIGNATURE_READING:
                 self._read_signature(one.live)
         for one in every:
@@ -971,6 +1027,17 @@ class _Walk:
         if live is builtins.super and self.names and "self" in self.names:
             for one in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
                 self.found.guesses.add((str(home_of(one)), str(qualname_of(one))))
+        if live is builtins.super and not every and self.names:
+            home = self.names.get("__class__")
+            first = self.names.get("self") or self.names.get("cls")
+            kind = (
+                first.live if first is not None and is_class(first.live) else first.kind if first is not None else None
+            )
+            if home is not None and first is not None and is_class(home.live):
+                known = kind if is_class(kind) and home.live in order_of(kind) else home.live
+                made = Value(first.roots, first.live, known)
+                made.after = home.live
+                return made
         if live is builtins.super:
             return Value(self.names["self"].roots if self.names and "self" in self.names else NONE, kind=object)
         if live is type and len(every) == 1 and is_class(every[0].kind):

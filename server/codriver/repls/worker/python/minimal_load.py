@@ -366,6 +366,9 @@ class MinimalLoad:
             return
         if change.new is not None or old is None or old.kind not in (FUNCTION, CLASS) or old.owner or old.guard:
             return
+        if old.kind == CLASS and followers.registrations.is_listed_by_base(self._value(old.name)):
+            self.stays.append((old.name, "it is still listed by `__subclasses__()` of its base"))
+            return
         if old.kind == CLASS and followers.registrations.has_registered(old.name, old.node):
             self.stays.append((old.name, "what its creation registered is not undone"))
             return
@@ -870,9 +873,10 @@ class MinimalLoad:
 
     def _remove_attributes(self) -> Iterator[str]:
         """Remove attributes of classes before anything runs, because in a fresh import they never exist."""
+        removed = set(self._removed)
         for name in self._names_to_remove():
             owner, _, last = name.rpartition(".")
-            kind = self._class(owner + ".") if owner else None
+            kind = self._class(owner + ".") if owner and owner not in removed else None
             if kind is None or last not in space_of(kind):
                 continue
             type.__delattr__(kind, last)

@@ -12,7 +12,7 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualn
 from .bound_names import is_plain
 from .enum_members import is_enum
 from .equal_values import PLAIN_IDS
-from .python_names import space_of_module
+from .python_names import attribute_dict, space_of_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,7 +76,13 @@ class NameChanges:
         for name in [*self._drift.sources.loads] if fills else ():
             module = sys.modules.get(name)
             for attribute, value in list(space_of_module(module).items()) if module is not None else ():
-                if id(value) in fills and id(value) not in PLAIN_IDS:
+                filled = []
+                if is_class(value) and home_of(value) == name:
+                    filled = [one for one, inner in list(space_of(value).items()) if id(inner) in fills]
+                    self._filled.update((name, f"{attribute}.{one}") for one in filled if one[:2] != "__")
+                if (id(value) in fills and id(value) not in PLAIN_IDS and not filled) or (type(value).__module__ in self._drift.sources.loads and any(
+                    id(inner) in fills for inner in attribute_dict(value).values()
+                )):
                     self._filled.add((name, attribute))
 
     def note_update(self, module: str, name: str) -> None:

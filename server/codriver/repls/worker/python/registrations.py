@@ -51,6 +51,12 @@ class Registrations:
         node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
         return None if node is None else self._analysis.hooks(node, text.space)
 
+    def is_listed_by_base(self, kind: Any) -> bool:
+        """Return whether a module asks a base of a class for its subclasses, which a removed class remains."""
+        if not is_class(kind) or not any(self.is_of_project(one) for one in order_of(kind)[1:]):
+            return False
+        return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
+
     def has_registered(self, name: str, node: ast.ClassDef) -> bool:
         """Return whether hooks of the workspace registered a class of the previous source when it was created."""
         kind = self._changes.before[self._text.name].get(name)
