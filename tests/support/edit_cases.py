@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 PROGRAM = Path(__file__).parent / "edit_runs.py"
@@ -72,3 +72,10 @@ def judge(outcome):
     if is_right:
         return ("false" if rows or live["error"] else "right"), (rows, live["error"])
     return ("reported" if rows or live["error"] else "silent"), (live["probed"], fresh["probed"], rows, live["error"])
+
+
+def with_expected(edits, **names):
+    """Return the edits with their expected verdicts, given as lists of names for each verdict."""
+    expected = {name: verdict for verdict, listed in names.items() for name in listed}
+    assert expected.keys() <= {edit.name for edit in edits}
+    return [replace(edit, expects=expected.get(edit.name, edit.expects)) for edit in edits]

@@ -1,6 +1,6 @@
 """Edits of plain Python that follows patterns: inventories, chains of handlers, jobs, expressions, routers and managers."""
 
-from edit_cases import Edit
+from edit_cases import Edit, with_expected
 
 INVENTORY = """\
 import collections, itertools, operator, json, datetime, decimal
@@ -555,3 +555,26 @@ ALL = [
     e("managers: a suppressed error", CM, "suppress(KeyError)", "suppress(LookupError)", ("hasattr(m, 'FOUND')",)),
     e("managers: what is yielded", CM, "yield kw", "yield {**kw, 'z': 0}", ("m.KEYS",)),
 ]
+# What a load of an edit gives, if it is not right.
+ALL = with_expected(
+    ALL,
+    false=[
+        "routers: a path",
+        "routers: a prefix",
+        "routers: a route more",
+        "routers: a route less",
+        "routers: how it stores",
+        "routers: a default method",
+        "routers: all",
+        "options: a value of a mode",
+    ],
+    reported=[
+        "handlers: a class less",
+        "routers: a body",
+        "routers: not included",
+        "metaclass registry: a key",
+        "metaclass registry: a class less",
+        "metaclass registry: how it names",
+        "metaclass registry: renamed",
+    ],
+)

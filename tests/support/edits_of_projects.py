@@ -1,6 +1,6 @@
 """Edits of plain Python as projects of several modules write it: packages, plugins, caches, contexts and protocols."""
 
-from edit_cases import Edit
+from edit_cases import Edit, with_expected
 
 SETTINGS = """\
 import os
@@ -1055,7 +1055,7 @@ ALL = [
         ("m.handler.formatter._fmt", "len(m.logger.handlers)"),
     ),
     Edit("logs: words of a filter", LOGS, "('secret',)", "('hidden',)", (f"m.handler.filter({RECORD}) and True",)),
-    Edit("logs: a filter less", LOGS, "handler.addFilter(Redact())\n", "", ("len(m.handler.filters)",)),
+    Edit("logs: a filter less", LOGS, "handler.addFilter(Redact())\n", "", ("len(m.logger.handlers[0].filters)",)),
     Edit(
         "logs: a handler more",
         LOGS,
@@ -1858,3 +1858,44 @@ ALL = [
         more=(("m", "number.add(even)", "number.add(is_even)"),),
     ),
 ]
+# What a load of an edit gives, if it is not right.
+ALL = with_expected(
+    ALL,
+    false=[
+        "bus: a weak listener is deleted",
+        "bus: a weak listener is renamed",
+        "enums: a member is renamed",
+    ],
+    invisible=[
+        "proxies: what was made",
+        "descriptors: a lazy body that was used",
+    ],
+    reported=[
+        "generators: a default",
+        "generators: one that is suspended",
+        "parsers: a kind more",
+        "parsers: a kind less",
+        "parsers: the order",
+        "parsers: a function is renamed",
+        "parsers: a function is deleted",
+        "contexts: a default of a variable",
+        "logs: a filter less",
+        "package: speeds",
+        "bus: a listener's events",
+        "bus: an instance of another event",
+        "bus: its constructor",
+        "slots: a default",
+        "slots: an argument",
+        "caches: a memoised body",
+        "caches: a helper's own memo",
+        "caches: a cached property's scale",
+        "caches: a cached property's scale, unused",
+        "trees: a leaf's name",
+        "trees: what the constructor sets",
+        "patches: the patch is removed",
+        "patches: an installed method's name",
+        "descriptors: a default",
+        "descriptors: a cast",
+        "descriptors: a field less",
+    ],
+)

@@ -13,7 +13,10 @@ import edits_of_classes
 import edits_of_frameworks
 import edits_of_idioms
 import edits_of_libraries
+import edits_of_patterns
 import edits_of_programs
+import edits_of_projects
+import edits_of_services
 import edits_of_values
 import pytest
 from alike import rounds
@@ -33,6 +36,9 @@ TABLES = {
     "libraries": edits_of_libraries.ALL[::EVERY],
     "programs": edits_of_programs.ALL[::EVERY],
     "applications": edits_of_applications.ALL[::EVERY],
+    "patterns": edits_of_patterns.ALL[::EVERY],
+    "projects": edits_of_projects.ALL[::EVERY],
+    "services": edits_of_services.ALL[::EVERY],
 }
 
 

@@ -335,6 +335,7 @@ class _Walk:
             caught = self.value(node.type) if node.type is not None else Value()
             if node.name:
                 error = Value(kind=caught.live if is_class(caught.live) else None)
+                self._guess_subclasses(caught.live)
                 self._bind_in_block(ast.Name(node.name, ast.Store()), error)
             self._all(node.body)
         elif type(node).__name__ == "Match":
@@ -479,6 +480,13 @@ class _Walk:
             self._targets(target.value, Value(value.roots))
         else:
             self._store(target)
+
+    def _guess_subclasses(self, kind: Any) -> None:
+        """Record that the object of a class may be of any of its subclasses."""
+        waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
+        for one in waiting:
+            self.found.guesses.update((str(home_of(one)), f"{qualname_of(one)}.{word}") for word in ("=", "%"))
+            waiting += [each for each in type.__subclasses__(one) if each not in waiting]
 
     def _bind_in_block(self, target: ast.AST, value: Value) -> None:
         """Bind the target of a loop, a `with` or an `except` for the statements in it."""

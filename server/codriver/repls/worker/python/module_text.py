@@ -31,6 +31,7 @@ class Text:
         self.body: list[Any] = source.tree.body
         self._words: list[frozenset[str]] | None = None
         self._functions: dict[tuple[str, int], Any] | None = None
+        self._lambdas: dict[int, list[Any]] = {}
         self._imports: frozenset[str] | None = None
 
     @property
@@ -78,8 +79,12 @@ class Text:
                     self._functions[node.name, span_of(node)[0]] = node
                 elif isinstance(node, ast.Lambda):
                     key = "<lambda>", node.lineno
+                    self._lambdas.setdefault(node.lineno, []).append(node)
                     self._functions[key] = None if key in self._functions else node
-        return self._functions.get((code.co_name, code.co_firstlineno))
+        found = self._functions.get((code.co_name, code.co_firstlineno))
+        if found is None and code.co_name == "<lambda>":
+            return _at_columns(self._lambdas.get(code.co_firstlineno, []), code)
+        return found
 
     def mentioning(self, names: set[str]) -> list[int]:
         """Return the statements that may have read one of the names, directly or through other names.
@@ -133,6 +138,17 @@ class Text:
                     yield from (each.id for each in ast.walk(one) if isinstance(each, ast.Name))
                 elif isinstance(node, ast.Expr) and isinstance(one, ast.Name):
                     yield one.id  # a call may change the objects named in it
+
+
+def _at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
+    """Return the lambda of a line that has the columns of a code object, which are known from Python 3.11 on."""
+    positions: Any = getattr(code, "co_positions", tuple)()
+    columns = [(start, end) for line, _, start, end in positions if line == code.co_firstlineno and start != end]
+    if not columns or any(start is None for start, _ in columns):
+        return None
+    first, last = min(start for start, _ in columns), max(end for _, end in columns)
+    found = [one for one in lambdas if one.body.col_offset <= first and last <= one.body.end_col_offset]
+    return found[0] if len(found) == 1 else None
 
 
 class Outline:

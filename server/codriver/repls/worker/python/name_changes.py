@@ -80,9 +80,10 @@ class NameChanges:
                 if is_class(value) and home_of(value) == name:
                     filled = [one for one, inner in list(space_of(value).items()) if id(inner) in fills]
                     self._filled.update((name, f"{attribute}.{one}") for one in filled if one[:2] != "__")
-                if (id(value) in fills and id(value) not in PLAIN_IDS and not filled) or (type(value).__module__ in self._drift.sources.loads and any(
-                    id(inner) in fills for inner in attribute_dict(value).values()
-                )):
+                is_filled = id(value) in fills and id(value) not in PLAIN_IDS and not filled
+                if not is_class(value) and type(value).__module__ in self._drift.sources.loads:
+                    is_filled = is_filled or any(id(inner) in fills for inner in attribute_dict(value).values())
+                if is_filled:
                     self._filled.add((name, attribute))
 
     def note_update(self, module: str, name: str) -> None:
