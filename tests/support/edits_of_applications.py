@@ -458,7 +458,6 @@ ALL = [
             "m.Order.model_validate({'lines': [{'amount': 2}]}).total",
         ),
         needs=P,
-        expects="reported",
     ),
     Edit(
         "pydantic order: a member of an enumeration",
@@ -651,7 +650,6 @@ ALL = [
         (DGET.format(""),),
         setup=DJANGO_SETUP,
         needs=D,
-        expects="false",
     ),
     Edit(
         "django app: a view's body",
@@ -671,7 +669,6 @@ ALL = [
         use=DGET.format("3/"),
         setup=DJANGO_SETUP,
         needs=D,
-        expects="false",
     ),
     Edit(
         "django app: a form's help",

@@ -929,7 +929,7 @@ class _Walk:
         if is_decorator and function.roots and isinstance(call, ast.Attribute):
             self.found.fills |= function.roots
             return Value(given[0].roots)
-        if live is UNKNOWN and not is_decorator:
+        if live is UNKNOWN and not is_decorator and not isinstance(call, ast.Call):
             is_part = not function.roots.isdisjoint(self.found.objects)
             reached = self._callables_in(function.roots if is_part else frozenset(self.found.objects))
             if reached and is_part:
@@ -1142,6 +1142,8 @@ class _Walk:
         for one in every:
             if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_of_project(one.live):
                 self._run(one.live, [Value(), Value()], node)
+            if one.inner is not None and name in ("sort", "map"):
+                self._run_node(one.inner[0], one.inner[1], [Value(), Value()], {}, node)
         if is_class(owner.live):
             if is_pure_callable(owner.live) and name not in IMPURE:
                 return Value(kind=owner.live)
