@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from reading_cost import PROFILES, compact, text_of
@@ -9,7 +10,9 @@ from tools_in_memory import serving
 
 from codriver.repls.contract import adapter_values
 from codriver.repls.contract.reports import report_text
+from codriver.settings.model import Settings
 from codriver.tools.acts.test_runs import run_json
+from codriver.tools.calls.call import Call
 from codriver.tools.stacktrace import trace_json
 
 LIMITS = {
@@ -28,6 +31,18 @@ PRINTED = '(print-lines 200000 " é\\t")'
 
 
 pytestmark = pytest.mark.served("memory")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_call_waits_as_long_as_its_client_tolerates(profile):
+    def wait_ms(given=None, **settings):
+        services = SimpleNamespace(live=SimpleNamespace(settings=Settings(**settings)))
+        return Call(services, "c1", PROFILES[profile], None).wait_ms(given)
+
+    is_patient = profile in ("claude", "copilot", "codex", "gemini", "opencode")
+    assert wait_ms() == (50_000 if is_patient else 25_000)
+    assert wait_ms(evaluate_timeout_ms=7000) == 7000, "the setting has priority"
+    assert wait_ms(300, evaluate_timeout_ms=7000) == 300, "the argument has priority"
 
 
 @pytest.fixture(scope="module")

@@ -91,6 +91,22 @@ def test_sessions_of_equal_rank_must_be_named(repls, named):
     assert refused.value.hint.endswith(f"one of: {named}.")
 
 
+KERNEL = repl("analysis", Origin("kernel", "/run/kernel-1.json", is_discovered_only=True))
+
+
+@pytest.mark.parametrize("others", [[], [OURS], [OURS, CLOJURE], [SHOP]])
+def test_a_kernel_that_was_only_found_is_used_only_by_its_key(others, tmp_path):
+    state = state_of(KERNEL, *others)
+    assert resolve(state, "analysis").key == "analysis"
+    assert server_of(tmp_path / "a.py", others, tmp_path) is server_of(tmp_path / "a.py", [KERNEL, *others], tmp_path)
+    if others:
+        assert resolve(state, None, used=[KERNEL.id]).key == resolve(state_of(*others), None).key
+        return
+    with refused_as("no-repl") as refused:
+        resolve(state, None)
+    assert refused.value.hint == "To use a kernel that somebody else started, pass replSessionKey analysis."
+
+
 def test_a_stopped_repl_is_not_chosen_for_having_been_used():
     stopped = repl("py", UNASKED, phase="stopped")
     assert resolve(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"

@@ -262,9 +262,10 @@ def _executing(
             in_bodies = changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]
-            functions += [(file, name) for name in changed_functions(*sources)]
+            # Lines outside of bodies, and texts that the server's Python does not parse, are assigned by indentation.
+            functions += [(file, name) for name in (changed_functions(*sources) if in_bodies is None else in_bodies)]
             before[file] = old
-    found = [test for test in executions.tests_of([*functions, *bodies]) if Path(test[0]).exists()]
+    found = [test for test in executions.tests_of(functions) if Path(test[0]).exists()]
     if not is_of_bodies or not bodies:
         return found, frozenset()
     by_real_path = {os.path.realpath(file): file for file in test_files}
