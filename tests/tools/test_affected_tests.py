@@ -3,11 +3,11 @@
 import shutil
 import subprocess
 import sys
-import sysconfig
 
 import pytest
 from live_server import serving
 from needs import interpreter
+from python_projects import project
 from tests_tool import PLAIN
 
 from codriver.tools.acts.affected_tests import BY_NAMES, LEFT_OUT
@@ -45,14 +45,9 @@ def test_unseen():
 """A test that fails, and notes how others and how it itself see the file."""
 
 
-def workspace(folder, path):
+def workspace(folder, python):
     """Create a workspace whose environment has that interpreter, and pytest."""
-    made = folder / "workspace"
-    made.mkdir(parents=True)
-    subprocess.run([path, "-m", "venv", "--without-pip", "--symlinks", str(made / ".venv")], check=True)
-    library = next((made / ".venv" / "lib").glob("python3*")) / "site-packages"
-    (library / "all.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    # A plugin of those that are installed beside it is compiled for this version of Python alone.
+    made = project(folder, has_pytest=True, python=python)
     (made / "pytest.ini").write_text(PLAIN)
     for name, text in FILES.items():
         (made / name).write_text(text)

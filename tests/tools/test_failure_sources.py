@@ -107,6 +107,36 @@ def test_one_failure_has_at_most_1500_bytes(client):
         assert len(str(failure(client, test)).encode()) <= 1500
 
 
+def test_the_failed_line_is_included_unless_the_message_has_its_calls(client):
+    assert "statement" not in failure(client, "test_price")
+    assert failure(client, "test_missing")["statement"] == 'assert total([{"price": 10}]) == 10'
+
+
+def test_equal_information_about_strings_is_left_out(live, client):
+    (live.workspace / "test_strings.py").write_text(
+        "def test_one():\n    assert 'a b'.replace(' ', '-') == 'a_b'\n\n\n"
+        "def test_lines():\n    assert 'a\\nb' == 'a\\nc'\n\n\n"
+        "def test_shortened():\n    assert 'a' * 900 + 'b' == 'a' * 900 + 'c'\n"
+    )
+    answer = client.call("run_tests", paths=["test_strings.py"], args=["--color=yes"], timeoutMs=60_000, detail=False)
+    one, _lines, shortened = [row["message"] for row in answer["results"]]
+    assert one == "AssertionError: assert 'a-b' == 'a_b'"
+    assert "\n  - " in shortened
+    assert "\x1b" not in str(answer)
+
+
+def test_the_first_failures_are_not_cut_for_the_sake_of_others(live, client):
+    (live.workspace / "test_crowd.py").write_text(
+        "import pytest, shop\n\n\n@pytest.mark.parametrize('number', range(90))\n"
+        "def test_crowd(number):\n    assert shop.price({'price': number}, 1) == -1, 'a long message about it'\n"
+    )
+    answer = client.call("run_tests", paths=["test_crowd.py"], timeoutMs=60_000, detail=False)
+    rows = answer["results"]
+    assert rows[0]["source"].startswith("shop.py:4 in price\n")
+    assert answer["omitted"] == 90 - len(rows) > 0
+    assert "notes" not in answer
+
+
 def test_only_the_first_three_failures_include_source(client):
     answer = client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000, detail=False)
     assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]

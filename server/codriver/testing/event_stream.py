@@ -6,6 +6,7 @@ The process runs the project's code and is not trusted: lines that are not event
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Final, get_args
 
@@ -35,6 +36,8 @@ MOST_LINE_BYTES: Final = 2**26
 _OUTCOMES: Final[Mapping[str, Outcome]] = {one: one for one in get_args(Outcome)}
 _PHASES: Final[Mapping[str, Phase]] = {one: one for one in get_args(Phase)}
 _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {one: one for one in get_args(RunErrorKind)}
+_COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
+"""Color codes, which pytest writes into comparisons with the option `--color=yes`."""
 _COUNTS: Final = tuple(one.name for one in fields(Counts))
 
 
@@ -153,8 +156,8 @@ def _failure(found: Mapping[str, Any]) -> TestFailure:
     return TestFailure(
         phase=_PHASES.get(_text(found.get("phase")), "call"),
         type=_text(found.get("type")),
-        message=_text(found.get("message")),
-        text=_text(found.get("text")),
+        message=_COLORS.sub("", _text(found.get("message"))),
+        text=_COLORS.sub("", _text(found.get("text"))),
         frames=_frames(found.get("frames")),
         sections=tuple((_text(title), _text(text)) for title, text in sections),
         chain=tuple(chain),

@@ -40,6 +40,8 @@ class ExecutedFunctions:
     """Files of the project that were loaded before the recording started."""
     starting_processes: frozenset[str] = frozenset()
     """Tests that started processes, in which nothing is recorded."""
+    sizes: dict[Function, int] = field(default_factory=dict)
+    """Size of each function's bytecode, in bytes."""
     collected: dict[str, int] = field(default_factory=dict)
     """Number of tests in each file that was collected as a whole."""
     error: str = ""
@@ -84,6 +86,7 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
 def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     """Add the record of one process."""
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
+    found.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
     shared = {(kind, name): _of(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]

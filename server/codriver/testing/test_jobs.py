@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import asdict, dataclass, field, replace
-from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -21,6 +21,7 @@ from codriver.core.values import TEST_JOBS, Failure
 from codriver.errors import CodriverError, few
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
+from codriver.testing.recordings import executed_functions
 from codriver.testing.retained_failure import FrameCode, RetainedFailure
 from codriver.testing.runs import (
     NO_TESTS_STATUS,
@@ -32,6 +33,7 @@ from codriver.testing.runs import (
     StartState,
     TestReport,
 )
+from codriver.testing.suspects import suspects_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
     from codriver.testing.runs import Event, StartRun, TestProcess
+    from codriver.testing.suspects import Suspect
 
     FinalStatus = Literal["done", "failed", "interrupted", "lost"]
     ChangedSince = Callable[[int], Coroutine[object, object, Sequence[str]]]
@@ -59,6 +62,10 @@ FUNCTIONS: Final = "functions"
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
 NAMED: Final = 10
 """Maximum number of failures that a log line names."""
+EXPLAINED: Final = 5
+"""Number of failures for which suspicious functions are found. One test can have several."""
+MOST_SUSPECTS: Final = 20
+"""Maximum number of suspicious functions of a failure."""
 MOST_FAILED: Final = 1000
 """Maximum number of failed tests that are remembered."""
 KILL_S: Final = 6.0
@@ -102,6 +109,8 @@ class JobReport:
     """The time limit that ended the run, as text."""
     is_undone: bool = False
     """Whether the tested files have been reverted since."""
+    suspects: Mapping[str, Sequence[Suspect]] = field(default_factory=dict)
+    """Functions that may have caused the first failures, most suspicious first, by test."""
 
     @property
     def is_complete(self) -> bool:
@@ -299,9 +308,8 @@ class TestJobs:
         job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
         if FUNCTIONS in running.job.spec.recorders and not changed:
-            add = partial(self.executions.add, report.recorded, is_finished=job_report.has_finished)
-            await to_thread.run_sync(add)
-            job_report = replace(job_report, report=replace(report, recorded=()))
+            suspects = await to_thread.run_sync(self._use_record, job_report)
+            job_report = replace(job_report, report=replace(report, recorded=()), suspects=suspects)
         self._reports[job_id] = job_report
         if running.job.purpose != "comparison":
             for handle in self.recorded:
@@ -329,6 +337,19 @@ class TestJobs:
         self._core.report(
             EvaluationFinished(job_id, status, failure=failure, summary=log_summary, data=test_facts.to_data())
         )
+
+    def _use_record(self, job_report: JobReport) -> Mapping[str, Sequence[Suspect]]:
+        """Remember what the tests executed, and return the suspicious functions of the first failed tests. Blocks."""
+        report, spec = job_report.report, job_report.job.spec
+        self.executions.add(report.recorded, is_finished=job_report.has_finished)
+        if not report.failures:
+            return {}
+        root = Path(spec.roots[0]) if spec.roots else spec.directory
+        executed = executed_functions(report.recorded)
+        return {
+            one.nodeid: suspects_of(one, executed, report.results, root=root)[:MOST_SUSPECTS]
+            for one in report.failures[:EXPLAINED]
+        }
 
     def _passed_again(self, report: TestReport) -> list[str]:
         """Return the tests that failed in an earlier run and pass in this one, and remember those that fail."""

@@ -131,6 +131,7 @@ class FunctionsRecorder:
         ]  # fmt: skip
         data = {
             "functions": [list(one) for one in self._functions],
+            "sizes": [len(self._code_of[number].co_code) for number in self._functions.values()],
             "shared": shared,
             "tests": tests,
             "files": sorted(self._loaded()),

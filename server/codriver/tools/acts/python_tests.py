@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import asdict, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,21 +19,23 @@ from codriver.systems.programs import typed
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
+from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
+from codriver.tools.acts.failure_sources import MOST_WHOLE, failed_line, failed_tests, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
 from codriver.tools.acts.test_starts import repeat_command
-from codriver.tools.answers.answer_budget import budget, fit, tail
+from codriver.tools.answers.answer_budget import budget, fit, json_size, leading, tail
 from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
 from codriver.tools.answers.new_output import Delivery
-from codriver.tools.answers.source_lines import excerpt_of
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
 from codriver.tools.calls.hooks import completed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from codriver.core.values import Evaluation
     from codriver.testing.runs import (
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
         TestFinished,
     )
     from codriver.testing.test_jobs import JobReport
+    from codriver.tools.acts.failure_sources import FailureSource
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
     from codriver.tools.answers.lean_answers import Evaluating
@@ -53,19 +56,19 @@ if TYPE_CHECKING:
 
 MOST_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
-MOST_WHOLE: Final = 3
-"""Number of failures with all details. The others, which usually have the same cause, get one line each."""
 MESSAGE_CHARACTERS: Final = 500
 SHORT_CHARACTERS: Final = 100
 OUTPUT_CHARACTERS: Final = 300
 """Maximum characters of a failed test's own output."""
 DETAILS_CHARACTERS: Final = 4000
 """Maximum characters of a failure as pytest prints it, in a report."""
+STRINGS: Final = re.compile(r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) == ['\"](?:(?!\.\.\.).)*['\"]$")
+"""Matches an assertion about two strings, neither of which is shortened."""
+COMPARISON: Final = ("", "  ", "  - ", "  + ", "  ? ")
+"""Beginnings of the lines with which pytest compares two strings."""
+WHERE: Final = "\n +  where "
+"""Precedes the calls in pytest's message about an assertion, which make the statement superfluous."""
 MAX_FRAMES: Final = 5
-SOURCE_CHARACTERS: Final = 1200
-"""Maximum characters of source for one failure if it has more than one function."""
-MOST_CALLED: Final = 2
-"""Maximum number of functions displayed for a wrong value."""
 CORRECT_NAME: Final = "Correct the name of the test, or name its file."
 UNKNOWN_OPTION: Final = (
     "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
@@ -332,69 +335,13 @@ def _found_nothing(job_report: JobReport) -> str:
 
 
 def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
-    frames = [_frame_words(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
+    frames = [frame_words(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
     named = {"test": interruption.nodeid} if interruption.nodeid else {}
     return {**named, **({"frames": frames} if frames else {})}
 
 
-def failure_sources(call: Call, job_report: JobReport) -> dict[str, list[str]]:
-    """Return the source code where each failure has its cause, by test. See `failure_places`. Blocks.
-
-    Only the first failures are included, and only files that have not changed since the run. Each function is included
-    once.
-    """
-    workspace, changed = call.services.workspace, set(job_report.changed_files)
-    found: dict[str, list[str]] = {}
-    included: set[str] = set()
-    for test in _failed_tests(job_report)[:MOST_WHOLE]:
-        excerpts: list[str] = []
-        left = SOURCE_CHARACTERS
-        for frame in failure_frames(test, workspace):
-            name = _display_path(frame.file, workspace)
-            if name in changed:
-                continue
-            is_statement = test.failure is not None and frame not in test.failure.called
-            text = excerpt_of(Path(frame.file), frame.line, is_marked=is_statement)
-            # A function is never cut: of two functions the second is left out if both are too long.
-            if text in included:
-                continue
-            if text and (not excerpts or len(text) <= left):
-                included.add(text)
-                excerpts.append(f"{name}:{frame.line} in {frame.function}\n{call.services.log.without_secrets(text)}")
-                left -= len(text)
-        if excerpts:
-            found[test.nodeid] = excerpts
-    return found
-
-
-def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
-    """Return the frames whose code most likely has the cause of a failure.
-
-    That is the innermost frame of the project outside the test's own file, after that of the first error if one led to
-    another. If a value is wrong in the test itself, these are the functions that the failed statement called, last call
-    first, at most two.
-    """
-    failure = test.failure
-    if failure is None:
-        return []
-    project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
-    outside = [frame for frame in project_frames if frame.file != test.file]
-    last = outside[:1] if outside and project_frames[0] is outside[0] else []
-    for error in reversed(failure.chain):
-        first = next((one for one in error.frames if _is_in_project(one, workspace) and one.file != test.file), None)
-        if first is not None:
-            is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
-            return last if is_same else [first, *last]
-    return last or [one for one in failure.called if _is_in_project(one, workspace)][:MOST_CALLED] or outside[:1]
-
-
-def _failed_tests(job_report: JobReport) -> list[TestFinished]:
-    """Return the failed tests in order, without duplicates."""
-    return list({one.nodeid: one for one in reversed(job_report.report.failures)}.values())[::-1]
-
-
 def report_fields(
-    call: Call, job_report: JobReport, *, whole: bool = False, sources: Mapping[str, list[str]] | None = None
+    call: Call, job_report: JobReport, *, whole: bool = False, sources: Mapping[str, FailureSource] | None = None
 ) -> dict[str, object]:
     """Return the counts and failures of a report as answer fields.
 
@@ -407,22 +354,23 @@ def report_fields(
         if counts[key] or key in ALWAYS:
             fields[key] = counts[key]
     if whole:
-        rows = [_whole_row(one, workspace) for one in report.results]
-        fields["results"] = fit(rows, budget(call))[0]
+        fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
         return fields
-    failures = _failed_tests(job_report)
-    first = [failure_row(one, workspace, (sources or {}).get(one.nodeid, ())) for one in failures[:MOST_WHOLE]]
-    others = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MOST_FAILURES]]
-    displayed = [*first, *others]
-    if displayed:
-        fields["results"], note, left = fit(displayed, budget(call))
-        left += len(failures) - len(displayed)
-        fields |= {"omitted": left} if left else {}
+    failures = failed_tests(job_report)
+    first: list[object] = [
+        failure_row(one, workspace, (sources or {}).get(one.nodeid)) for one in failures[:MOST_WHOLE]
+    ]
+    others: list[object] = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MOST_FAILURES]]
+    if failures:
+        rows, note, _ = fit(first, budget(call))
+        rows += leading(others, budget(call) - json_size(rows))
+        fields["results"] = rows
+        fields |= {"omitted": len(failures) - len(rows)} if len(rows) < len(failures) else {}
         fields |= {"notes": [note.partition(":")[0]]} if note else {}
     return fields
 
 
-def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()) -> dict[str, object]:
+def failure_row(test: TestFinished, workspace: Path, source: FailureSource | None = None) -> dict[str, object]:
     """Return a failed test with its first failure, its source code, and the project's frames, innermost first."""
     failure = test.failure
     row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
@@ -433,14 +381,18 @@ def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()
     if failure.part:
         row["subtest"] = failure.part
     row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
-    project_frames = [frame for frame in failure.frames if _is_in_project(frame, workspace)]
-    if frames := [_frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
+    if source is not None and source.statement and WHERE not in failure.message:
+        row["statement"] = source.statement
+    project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
+    if frames := [frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
         row["frames"] = frames
     with_locals = [frame for frame in (*failure_frames(test, workspace)[:1], *project_frames[:1]) if frame.locals]
     if with_locals:
         row["locals"] = ", ".join(f"{name}={text}" for name, text in [*with_locals[0].locals.items()][:MAX_LOCALS])
-    if sources:
-        row["source"] = "\n".join(sources)
+    if source is not None and source.excerpts:
+        row["source"] = "\n".join(source.excerpts)
+    if source is not None and source.suspects:
+        row["suspects"] = source.suspects
     if causes := [_cause(one, workspace) for one in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
@@ -452,8 +404,8 @@ def failure_row(test: TestFinished, workspace: Path, sources: Sequence[str] = ()
 def _cause(error: LinkedError, workspace: Path) -> str:
     """Return a line about an error behind a failure, with its location in the project."""
     line = cut(f"{error.type}: {error.message}", SHORT_CHARACTERS)
-    frame = next((one for one in error.frames if _is_in_project(one, workspace)), None)
-    return line if frame is None else f"{line} ({_frame_words(frame, workspace)})"
+    frame = next((one for one in error.frames if is_in_project(one, workspace)), None)
+    return line if frame is None else f"{line} ({frame_words(frame, workspace)})"
 
 
 def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
@@ -464,9 +416,15 @@ def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
 
 
 def _message(failure: TestFailure) -> str:
-    if failure.type and not failure.message.startswith(failure.type):
-        return f"{failure.type}: {failure.message}"
-    return failure.message
+    """Return the class and message of a failure.
+
+    pytest's comparison of two strings is left out if the first line has both in full.
+    """
+    message = failure.message
+    first, _, rest = message.partition("\n")
+    if STRINGS.search(first) and all(line[:4] in COMPARISON for line in rest.splitlines()):
+        message = first
+    return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
 
 
 def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
@@ -483,26 +441,11 @@ def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
 
 def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
     """Return the line of a failure, or else of the test's definition, and the file unless the test's id has it."""
-    failure = test.failure
-    inside = [frame.line for frame in failure.frames if frame.file == test.file] if failure is not None else []
-    line = inside[0] if inside else test.line
-    file = _display_path(test.file, workspace) if test.file else ""
+    failed_at = failed_line(test)
+    line = test.line if failed_at is None else failed_at
+    file = display_path(test.file, workspace) if test.file else ""
     location: dict[str, object] = {} if not file or test.nodeid.startswith(file) else {"file": file}
     return location | ({"line": line} if line is not None else {})
-
-
-def _is_in_project(frame: FailureFrame, workspace: Path) -> bool:
-    installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
-    return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
-
-
-def _frame_words(frame: FailureFrame, workspace: Path) -> str:
-    return f"{_display_path(frame.file, workspace)}:{frame.line} in {frame.function}"
-
-
-def _display_path(file: str, workspace: Path) -> str:
-    path = Path(file)
-    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
 def _shows_output(job_report: JobReport) -> bool:
@@ -558,7 +501,7 @@ def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame
     return tuple(
         StackFrame(
             f"{one.function} ({one.file}:{one.line})", one.file, one.line, one.function,
-            tooling=not _is_in_project(one, workspace), locals=one.locals,
+            tooling=not is_in_project(one, workspace), locals=one.locals,
         )
         for one in frames
     )  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
@@ -149,7 +150,7 @@ def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tupl
     Long text in all rows is shortened before a row is omitted. Also returned are a note about shortened text, and the
     number of omitted rows.
     """
-    sizes = [_row_bytes(row) for row in rows]
+    sizes = [json_size(row) for row in rows]
     if sum(sizes) <= max_bytes:
         return list(rows), None, 0
     text_sizes = [json_bytes(text) for row in rows for text in _strings(row)]
@@ -159,14 +160,21 @@ def fit(rows: Sequence[object], max_bytes: int, *, newest: bool = False) -> tupl
     left = max_bytes
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
     for row in reversed(shortened) if newest else shortened:
-        left -= _row_bytes(row)
+        left -= json_size(row)
         if left < 0 and fitting:
             break
         fitting.append(row)
     return (fitting[::-1] if newest else fitting), note, len(rows) - len(fitting)
 
 
-def _row_bytes(row: object) -> int:
+def leading(rows: Sequence[object], max_bytes: int) -> list[object]:
+    """Return the first rows that fit unchanged within `max_bytes` as JSON."""
+    sizes = accumulate(map(json_size, rows))
+    return [row for row, size in zip(rows, sizes, strict=True) if size <= max_bytes]
+
+
+def json_size(row: object) -> int:
+    """Return the size of a value in JSON with a separator, in bytes."""
     return len(json.dumps(row, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")) + 1
 
 

@@ -35,22 +35,37 @@ DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
-def excerpt_of(file: Path, line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND) -> str:
+def excerpt_of(
+    file: Path,
+    line: int,
+    *,
+    is_marked: bool = True,
+    most: int = MOST_LINES,
+    around: int = AROUND,
+    whole_characters: int = 0,
+) -> str:
     """Return an excerpt of a file like `excerpt`, or an empty string if the file cannot be read. Blocks."""
     try:
         lines = files.read_text(file, SOURCE).splitlines()
     except (OSError, ValueError):
         return ""
-    return excerpt(lines, line, is_marked=is_marked, most=most, around=around)
+    return excerpt(lines, line, is_marked=is_marked, most=most, around=around, whole_characters=whole_characters)
 
 
 def excerpt(
-    lines: Sequence[str], line: int, *, is_marked: bool = True, most: int = MOST_LINES, around: int = AROUND
+    lines: Sequence[str],
+    line: int,
+    *,
+    is_marked: bool = True,
+    most: int = MOST_LINES,
+    around: int = AROUND,
+    whole_characters: int = 0,
 ) -> str:
     """Return the numbered lines around `line`, counted from 1, or an empty string if there is no such line.
 
-    The function that contains the line is returned in full if it has at most `most` lines, not counting its docstring.
-    Of a longer function, the lines `around` the line are returned, or its first lines if the line is in its signature.
+    The function that contains the line is returned in full if it has at most `most` lines, not counting its docstring,
+    or if its excerpt has at most `whole_characters`. Of a longer function, the lines `around` the line are returned, or
+    its first lines if the line is in its signature.
     With `is_marked`, the line is marked with `>`.
     """
     if not 0 < line <= len(lines):
@@ -66,11 +81,30 @@ def excerpt(
     if line in docstring:
         docstring = range(0)
     displayed = [number for number in range(first, last + 1) if number not in docstring]
-    if len(displayed) > most:
+    whole = numbered(lines, displayed, marked=marked, docstring=docstring)
+    if len(displayed) > most and len(whole) > whole_characters:
         at = displayed.index(line)
         displayed = displayed[:most] if line < body else displayed[max(0, at - around) : at + around + 1]
-    text = numbered(lines, displayed, marked=marked, docstring=docstring)
-    return f"{text}\n {displayed[-1] + 1}-{last} …" if line < body and displayed[-1] < last else text
+        text = numbered(lines, displayed, marked=marked, docstring=docstring)
+        return f"{text}\n {displayed[-1] + 1}-{last} …" if line < body and displayed[-1] < last else text
+    return whole
+
+
+def function_of(file: Path, line: int) -> str:
+    """Return the numbered lines of the function at a line of a file without its docstring, or an empty string. Blocks.
+
+    The string is empty as well if the file cannot be read, or has no function there.
+    """
+    try:
+        lines = files.read_text(file, SOURCE).splitlines()
+    except (OSError, ValueError):
+        return ""
+    bounds = function_around(lines, line) if 0 < line <= len(lines) else None
+    if bounds is None:
+        return ""
+    first, last = bounds
+    docstring = _docstring(lines, _body_start(lines, _with_code(lines), first - 1, last) + 1, last)
+    return numbered(lines, [one for one in range(first, last + 1) if one not in docstring], docstring=docstring)
 
 
 def numbered(

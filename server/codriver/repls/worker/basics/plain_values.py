@@ -1,13 +1,15 @@
 """A printer of plain values in short texts, without running user code.
 
-Numbers, strings, None, and short collections of these are printed. Other values are described by their type, because
-their `repr` may be user code.
+Numbers, strings, None, members of enumerations, dates and other small values of the standard library, and short
+collections of these are printed. Other values are described by their type, because their `repr` may be user code.
 """
 
 from __future__ import annotations
 
 import collections
+import enum
 import re
+import sys
 
 from .previews import title_of
 
@@ -31,6 +33,14 @@ SECRET = re.compile(
 """Matches names of variables and keys whose values may be secret."""
 COUNTED = (collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, bytearray, range)
 """Classes whose instances are described by their size."""
+LIBRARY_VALUES = {
+    "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
+    "decimal": ("Decimal",),
+    "fractions": ("Fraction",),
+    "uuid": ("UUID",),
+    "pathlib": ("PosixPath", "PurePosixPath", "WindowsPath", "PureWindowsPath"),
+}
+"""Classes by module whose `repr` is code of the standard library and prints nothing but plain values."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
     tuple: ("(", ")"),
@@ -74,7 +84,7 @@ class PlainPrinter:
                 return f"{name_of(kind)} of {len(value)}"
         if kind in COUNTED:
             return f"{name_of(kind)} of {len(value)}"
-        return title_of(value) or f"<{name_of(kind)}>"
+        return title_of(value) or _library_text(value, most) or f"<{name_of(kind)}>"
 
     def whole(self, value: Any, most: int) -> str:
         """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
@@ -114,6 +124,24 @@ class PlainPrinter:
 
 
 PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str, bytes), repr), BRACKETS)
+
+
+def _library_text(value: Any, most: int) -> str:
+    """Return the text of a member of an enumeration or of a value of the standard library, or an empty string."""
+    kind = type(value)
+    if type(kind) is enum.EnumMeta:
+        name = object.__getattribute__(value, "__dict__").get("_name_")
+        return f"{name_of(kind)}.{name}" if type(name) is str else ""
+    name = name_of(kind)
+    module = next((module for module, names in LIBRARY_VALUES.items() if name in names), "")
+    if not module or sys.modules.get(module) is None or vars(sys.modules[module]).get(name) is not kind:
+        return ""
+    # The class of a time zone may belong to the user.
+    zone = getattr(value, "tzinfo", None)
+    if zone is not None and type(zone) is not vars(sys.modules["datetime"]).get("timezone"):
+        return ""
+    text = repr(value)
+    return text if len(text) <= most else ""
 
 
 def name_of(kind: type) -> str:

@@ -1,0 +1,96 @@
+"""Rank the functions that a failed test executed by how likely they caused the failure.
+
+A function that failing tests execute and passing tests do not execute is suspicious. The measure is Ochiai's
+coefficient. Source: Abreu, Zoeteweij and van Gemund, "On the Accuracy of Spectrum-based Fault Localization", 2007.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Final
+
+from codriver.testing.runs import BAD_OUTCOMES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from codriver.testing.recordings import ExecutedFunctions, Function
+    from codriver.testing.runs import TestFinished
+
+TEST_DIRECTORIES: Final = frozenset({"test", "tests"})
+"""Names of directories whose files belong to the tests, such as helpers and data."""
+INSTRUCTION_BYTES: Final = 8
+"""Approximate bytes of bytecode for one operation in the source, with its operands and caches."""
+REPRESENTATIONS: Final = frozenset({"__repr__", "__str__"})
+"""Methods that pytest calls to describe a failure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """A function that a failed test executed."""
+
+    function: Function
+    coefficient: float
+    """From 0 to 1, where 1 means that all failing tests executed it, and no passing test did."""
+    size: int = 0
+    """Size of its bytecode, in bytes."""
+
+    @property
+    def score(self) -> float:
+        """Return the rank: of functions with equal coefficients, the larger ones have more room for a fault."""
+        return self.coefficient * math.sqrt(math.log(8 + self.size / INSTRUCTION_BYTES))
+
+
+def suspects_of(
+    test: TestFinished, executed: ExecutedFunctions, results: Iterable[TestFinished], *, root: Path
+) -> list[Suspect]:
+    """Return the functions outside of test files that a failed test executed, most suspicious first.
+
+    The list is empty without a record of the test, or if no test passed, because nothing distinguishes the functions.
+    Functions that the failed statement called precede others of equal score. `root` is the directory of the project.
+    """
+    outcomes = {one.nodeid: one.outcome for one in results}
+    failing = [nodeid for nodeid, outcome in outcomes.items() if outcome in BAD_OUTCOMES]
+    passing = [nodeid for nodeid, outcome in outcomes.items() if outcome == "passed"]
+    in_failing = Counter(one for nodeid in failing for one in executed.by_test.get(nodeid, ()))
+    in_passing = Counter(one for nodeid in passing for one in executed.by_test.get(nodeid, ()))
+    if not in_passing:
+        return []
+    recorded = sum(nodeid in executed.by_test for nodeid in failing)
+    called = test.failure.called if test.failure is not None else ()
+    order = {(frame.file, frame.line): index for index, frame in enumerate(called)}
+    test_files = {*executed.file_of.values()}
+    found = [
+        Suspect(
+            one,
+            in_failing[one] / math.sqrt(recorded * (in_failing[one] + in_passing[one])),
+            executed.sizes.get(one, 0),
+        )
+        for one in executed.by_test.get(test.nodeid, ())
+        if one.file not in test_files
+        and not is_test_file(one.file, root)
+        and ((one.file, one.line) in order or REPRESENTATIONS.isdisjoint(one.name.split(".")))
+    ]
+    last = len(order)
+
+    def rank(one: Suspect) -> tuple[float, int, str, int]:
+        function = one.function
+        return -one.score, order.get((function.file, function.line), last), function.file, function.line
+
+    return sorted(found, key=rank)
+
+
+def is_test_file(file: str, root: Path) -> bool:
+    """Return whether a file belongs to the tests of a project, by pytest's usual names or by its directory."""
+    path = PurePath(file)
+    path = path.relative_to(root) if path.is_relative_to(root) else path
+    return (
+        path.name == "conftest.py"
+        or path.name.startswith("test_")
+        or path.stem.endswith("_test")
+        or not TEST_DIRECTORIES.isdisjoint(path.parts[:-1])
+    )

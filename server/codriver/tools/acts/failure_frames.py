@@ -1,0 +1,27 @@
+"""Frames of failed tests: whether they belong to the project, and how answers display them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codriver.testing.runs import FailureFrame
+
+
+def is_in_project(frame: FailureFrame, workspace: Path) -> bool:
+    """Return whether a frame belongs to a file of the workspace that is not installed in an environment."""
+    installed = ("site-packages", "dist-packages", f"{os.sep}lib{os.sep}python")
+    return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
+
+
+def frame_words(frame: FailureFrame, workspace: Path) -> str:
+    """Return the location of a frame as text."""
+    return f"{display_path(frame.file, workspace)}:{frame.line} in {frame.function}"
+
+
+def display_path(file: str, workspace: Path) -> str:
+    """Return the path of a file relative to the workspace, or unchanged if it is outside."""
+    path = Path(file)
+    return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file

@@ -1,0 +1,197 @@
+"""Choose the code that an answer displays for failed tests: where the cause most likely is.
+
+The record of what each test executed ranks the functions. If it agrees with the frame that raised, or with the function
+that the failed statement called, that function alone is displayed. Otherwise the most suspicious functions are, as far
+as there is room, and more are named.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.testing.suspects import is_test_file
+from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
+from codriver.tools.answers.source_lines import LINE_CHARACTERS, SOURCE, excerpt_of, function_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.testing.runs import FailureFrame, TestFinished
+    from codriver.testing.suspects import Suspect
+    from codriver.testing.test_jobs import JobReport
+    from codriver.tools.calls.call import Call
+
+MOST_WHOLE: Final = 3
+"""Number of failures with all details. The others, which usually have the same cause, get one line each."""
+SOURCE_CHARACTERS: Final = 1200
+"""Maximum characters of source for one failure if it has more than one function."""
+CERTAIN_CHARACTERS: Final = 3000
+"""Maximum size of a function that is displayed in full because it certainly is the most suspicious one."""
+RANKED_CHARACTERS: Final = 2600
+"""Maximum characters of source of suspicious functions in an answer."""
+LONG_CHARACTERS: Final = 2400
+"""Size from which a suspicious function is named and not displayed."""
+MOST_CALLED: Final = 2
+"""Maximum number of functions displayed for a wrong value."""
+NAMELESS: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
+"""Names of code inside of a function, for which no function is recorded."""
+MOST_RANKED: Final = 3
+"""Maximum number of suspicious functions whose source an answer displays."""
+MOST_SUSPECTS: Final = 6
+"""Maximum number of suspicious functions that an answer names."""
+
+
+@dataclass(slots=True)
+class FailureSource:
+    """The code to display for a failed test."""
+
+    statement: str = ""
+    """The line of the test that failed."""
+    excerpts: list[str] = field(default_factory=list)
+    suspects: list[str] = field(default_factory=list)
+    """Suspicious functions that are not displayed, most suspicious first."""
+
+
+def failure_sources(call: Call, job_report: JobReport) -> dict[str, FailureSource]:
+    """Return the code to display for the first failures of a run, by test. Blocks.
+
+    Files that changed since the run are left out. Each function is displayed once.
+    """
+    return _Sources(call, job_report).found
+
+
+class _Sources:
+    def __init__(self, call: Call, job_report: JobReport) -> None:
+        self._workspace = call.services.workspace
+        self._without_secrets = call.services.log.without_secrets
+        self._changed = set(job_report.changed_files)
+        self._suspects = job_report.suspects
+        self._displayed: set[str] = set()
+        self._left = RANKED_CHARACTERS
+        self.found = {test.nodeid: self._of(test, is_first=not index)
+                      for index, test in enumerate(failed_tests(job_report)[:MOST_WHOLE])}  # fmt: skip
+
+    def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
+        found = FailureSource(self._statement(test))
+        frames = failure_frames(test, self._workspace)
+        ranked = [
+            one
+            for one in self._suspects.get(test.nodeid, ())
+            if display_path(one.function.file, self._workspace) not in self._changed
+        ]
+        raised = [one for one in frames if test.failure is not None and one not in test.failure.called]
+        likely = _suspect_of(frames[0], ranked) if frames else None
+        most = max((one.coefficient for one in ranked), default=0.0)
+        is_certain = not ranked or (likely is not None and likely.coefficient >= most)
+        whole = (CERTAIN_CHARACTERS if is_certain else LONG_CHARACTERS) if ranked and is_first else 0
+        left = SOURCE_CHARACTERS
+        for frame in frames if is_certain else raised:
+            if text := self._excerpt(frame, left, whole_characters=whole, is_marked=frame in raised,
+                                     is_only=not found.excerpts):  # fmt: skip
+                found.excerpts.append(text)
+                left -= len(text)
+        if not is_certain:
+            others = [one for one in ranked if not (raised and one is likely)]
+            self._add_ranked(found, others if is_first else others[:1])
+            found.suspects = found.suspects if is_first else []
+        return found
+
+    def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
+        """Add the most suspicious functions for which there is room, and name others."""
+        displayed = 0
+        for one in ranked:
+            if len(found.suspects) == MOST_SUSPECTS:
+                break
+            function = one.function
+            words = f"{display_path(function.file, self._workspace)}:{function.line} in {function.name}"
+            text = function_of(Path(function.file), function.line)
+            if text in self._displayed:
+                continue
+            if text and displayed < MOST_RANKED and len(text) <= min(LONG_CHARACTERS, self._left):
+                displayed += 1
+                self._displayed.add(text)
+                self._left -= len(text)
+                found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
+            else:
+                found.suspects.append(words)
+
+    def _excerpt(self, frame: FailureFrame, left: int, *, whole_characters: int, is_marked: bool, is_only: bool) -> str:
+        """Return the code of a frame, or an empty string if there is no room for it, or it is displayed already.
+
+        A function is never cut: of two functions the second is left out if both are too long.
+        """
+        if display_path(frame.file, self._workspace) in self._changed:
+            return ""
+        text = excerpt_of(Path(frame.file), frame.line, is_marked=is_marked, whole_characters=whole_characters)
+        if not text or text in self._displayed or not (is_only or len(text) <= left):
+            return ""
+        self._displayed.add(text)
+        return f"{frame_words(frame, self._workspace)}\n{self._without_secrets(text)}"
+
+    def _statement(self, test: TestFinished) -> str:
+        """Return the failed line of the test, or an empty string."""
+        line = failed_line(test)
+        if (
+            test.failure is None
+            or test.file is None
+            or line is None
+            or display_path(test.file, self._workspace) in self._changed
+        ):
+            return ""
+        try:
+            lines = files.read_text(Path(test.file), SOURCE).splitlines()
+        except (OSError, ValueError):
+            return ""
+        text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
+        return self._without_secrets(text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 1]}…")
+
+
+def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
+    """Return the frames whose code most likely has the cause of a failure.
+
+    That is the innermost frame of the project outside the tests, after that of the first error if one led to another.
+    If a value is wrong in the test itself, these are the functions that the failed statement called, last call first,
+    at most two.
+    """
+    failure = test.failure
+    if failure is None:
+        return []
+
+    def is_of_product(frame: FailureFrame) -> bool:
+        return is_in_project(frame, workspace) and frame.file != test.file and not is_test_file(frame.file, workspace)
+
+    project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
+    outside = [frame for frame in project_frames if is_of_product(frame)]
+    last = outside[:1] if outside and project_frames[0] is outside[0] else []
+    for error in reversed(failure.chain):
+        first = next((one for one in error.frames if is_of_product(one)), None)
+        if first is not None:
+            is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
+            return last if is_same else [first, *last]
+    return last or [one for one in failure.called if is_of_product(one)][:MOST_CALLED] or outside[:1]
+
+
+def failed_tests(job_report: JobReport) -> list[TestFinished]:
+    """Return the failed tests in order, without duplicates."""
+    return list({one.nodeid: one for one in reversed(job_report.report.failures)}.values())[::-1]
+
+
+def failed_line(test: TestFinished) -> int | None:
+    """Return the line of the test's file at which it failed, or None if its failure has no such frame."""
+    failure = test.failure
+    return next((frame.line for frame in failure.frames if frame.file == test.file), None) if failure else None
+
+
+def _suspect_of(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:
+    """Return the function of a frame, or None if it was not recorded."""
+    above = [
+        one
+        for one in ranked
+        if one.function.file == frame.file
+        and one.function.line <= frame.line
+        and frame.function in (one.function.name.rpartition(".")[2], *NAMELESS)
+    ]
+    return max(above, key=lambda one: one.function.line, default=None)

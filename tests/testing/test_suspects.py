@@ -1,0 +1,84 @@
+"""Functions are ranked by which tests executed them."""
+
+from pathlib import Path
+
+import pytest
+
+from codriver.testing.recordings import executed_functions
+from codriver.testing.runs import FailureFrame, Recorded, TestFailure, TestFinished
+from codriver.testing.suspects import is_test_file, suspects_of
+
+ROOT = Path("/project/tests/of-something")
+SHOP = f"{ROOT}/shop.py"
+TESTS = f"{ROOT}/test_shop.py"
+FUNCTIONS = [
+    (SHOP, 1, "price"),
+    (SHOP, 10, "discount"),
+    (SHOP, 20, "Order.__repr__"),
+    (f"{ROOT}/helpers/conftest.py", 1, "shop"),
+    (TESTS, 5, "check"),
+    (SHOP, 30, "total"),
+]
+
+
+def record(tests, sizes=()):
+    data = {
+        "functions": FUNCTIONS,
+        "sizes": list(sizes),
+        "tests": [[f"test_shop.py::{name}", TESTS, [], numbers] for name, numbers in tests.items()],
+    }
+    return executed_functions([Recorded("functions", data)])
+
+
+def finished(name, outcome, called=()):
+    failures = (
+        [TestFailure(phase="call", type="AssertionError", message="", called=tuple(called))]
+        if outcome == "failed"
+        else []
+    )
+    return TestFinished(f"test_shop.py::{name}", outcome, 0.0, failures=tuple(failures), file=TESTS)
+
+
+def ranked(tests, failing, called=(), **more):
+    results = [finished(name, "failed" if name in failing else "passed", called) for name in tests]
+    failed = next(one for one in results if one.outcome == "failed")
+    return [one.function.name for one in suspects_of(failed, record(tests, **more), results, root=ROOT)]
+
+
+def test_functions_that_only_failing_tests_execute_come_first():
+    assert ranked({"a": [0, 1], "b": [0], "c": [0, 5]}, ["a"]) == ["discount", "price"]
+    assert ranked({"a": [0, 1], "b": [1], "c": [0, 5]}, ["a", "c"]) == ["price", "discount"]
+
+
+def test_of_functions_executed_by_the_same_tests_the_larger_come_first():
+    assert ranked({"a": [0, 1], "b": [5]}, ["a"], sizes=[10, 200, 0, 0, 0, 0]) == ["discount", "price"]
+    assert ranked({"a": [0, 1], "b": [5]}, ["a"], sizes=[200, 10, 0, 0, 0, 0]) == ["price", "discount"]
+
+
+def test_of_equal_functions_the_called_ones_come_first():
+    called = [FailureFrame(SHOP, 30, "total"), FailureFrame(SHOP, 10, "discount")]
+    assert ranked({"a": [0, 1, 5], "b": [2]}, ["a"], called) == ["total", "discount", "price"]
+
+
+def test_code_of_tests_and_representations_are_not_suspicious():
+    assert ranked({"a": [0, 2, 3, 4], "b": [5]}, ["a"]) == ["price"]
+    assert ranked({"a": [0, 2], "b": [5]}, ["a"], [FailureFrame(SHOP, 20, "__repr__")]) == ["Order.__repr__", "price"]
+
+
+def test_nothing_is_suspicious_without_a_passing_test_or_a_record():
+    assert ranked({"a": [0, 1]}, ["a"]) == []
+    failed = finished("unrecorded", "failed")
+    results = [failed, finished("b", "passed")]
+    assert suspects_of(failed, record({"b": [0]}), results, root=ROOT) == []
+
+
+@pytest.mark.parametrize(
+    "file", ["tests/data.py", "src/shop/test/util.py", "conftest.py", "a/test_a.py", "a/b_test.py"]
+)
+def test_files_of_tests_are_recognised(file):
+    assert is_test_file(str(ROOT / file), ROOT)
+
+
+@pytest.mark.parametrize("file", ["shop.py", "testing/run.py", "contest.py", "latest.py"])
+def test_other_files_are_no_files_of_tests(file):
+    assert not is_test_file(str(ROOT / file), ROOT)

@@ -1,0 +1,133 @@
+"""A failed test includes the functions that passing tests did not execute, so that the fault is among them."""
+
+import pytest
+from live_server import serving
+from needs import interpreter
+from python_projects import project
+from tests_tool import PLAIN
+
+ENGINE = """\
+class Filter:
+    def apply(self, text):
+        words = text.split()
+        return self.joined([self.changed(word) for word in words])
+
+    def joined(self, words):
+        return " ".join(words)
+
+
+class Upper(Filter):
+    def changed(self, word):
+        return word.upper()
+
+
+class Short(Filter):
+    def changed(self, word):
+        return word[:4]
+
+
+def long(value):
+{filler}
+    return value + 1
+
+
+def apply(name, text):
+    return {"upper": Upper, "short": Short}[name]().apply(text)
+""".replace("{filler}", "\n".join("    value += 0" for number in range(90)))
+"""A module with one entry point. Only the record of executed functions leads to the function with the fault."""
+ENGINE_TESTS = """\
+from engine import apply, long
+from tests.helper import check
+
+
+def test_upper():
+    assert apply("upper", "a b") == "A B"
+
+
+def test_short():
+    assert apply("short", "abcdef b") == "abc b"
+
+
+def test_short_by_helper():
+    check("short", "abcdef", "abc")
+
+
+def test_long():
+    assert long(1) == 1
+"""
+HELPER = """\
+from engine import apply
+
+
+def check(name, text, result):
+    assert apply(name, text) == result
+"""
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suspects")
+    workspace = project(folder, has_pytest=True, python=interpreter("python3.12"))
+    (workspace / "pytest.ini").write_text(PLAIN)
+    (workspace / "engine.py").write_text(ENGINE)
+    (workspace / "tests").mkdir()
+    (workspace / "tests" / "__init__.py").touch()
+    (workspace / "tests" / "helper.py").write_text(HELPER)
+    (workspace / "tests" / "test_engine.py").write_text(ENGINE_TESTS)
+    with serving(folder, "--repl", "python") as running:
+        yield running
+
+
+def failures(client, *paths):
+    answer = client.call("run_tests", paths=list(paths), timeoutMs=60_000, detail=False)
+    return {row["test"].rpartition("::")[2]: row for row in answer["results"]}
+
+
+def engine_failures(client, *tests):
+    return failures(client, *(f"tests/test_engine.py::{test}" for test in tests))
+
+
+def test_the_record_of_passing_tests_leads_to_the_function_with_the_fault(client):
+    source = engine_failures(client, "test_upper", "test_short")["test_short"]["source"]
+    assert source.splitlines() == [
+        "engine.py:16 in Short.changed",
+        " 16     def changed(self, word):",
+        " 17         return word[:4]",
+        "engine.py:2 in Filter.apply",
+        " 2     def apply(self, text):",
+        " 3         words = text.split()",
+        " 4         return self.joined([self.changed(word) for word in words])",
+        "engine.py:114 in apply",
+        " 114 def apply(name, text):",
+        ' 115     return {"upper": Upper, "short": Short}[name]().apply(text)',
+    ]
+
+
+def test_a_helper_of_tests_is_not_displayed(client):
+    row = engine_failures(client, "test_upper", "test_short_by_helper")["test_short_by_helper"]
+    assert row["source"].startswith("engine.py:16 in Short.changed\n")
+    assert row["frames"] == ["tests/helper.py:5 in check"]
+
+
+def test_a_long_function_is_displayed_in_full_if_it_certainly_is_the_cause(client):
+    row = engine_failures(client, "test_upper", "test_long")["test_long"]
+    lines = row["source"].splitlines()
+    assert (lines[0], lines[1], lines[-1]) == (
+        "engine.py:20 in long", "  20 def long(value):", " 111     return value + 1",
+    )  # fmt: skip
+    assert "suspects" not in row
+
+
+def test_a_function_without_room_is_named(live, client):
+    (live.workspace / "many.py").write_text(
+        "def large():\n    value = 1\n" + "    value = value + 0\n" * 200 + "    return value\n\n\n"
+        "def small():\n    return 1\n\n\n"
+        "def entry(name):\n    return globals()[name]()\n"
+    )
+    (live.workspace / "test_many.py").write_text(
+        "import many\n\n\ndef test_large():\n    assert many.entry('large') == 2\n\n\n"
+        "def test_small():\n    assert many.entry('small') == 1\n"
+    )
+    row = failures(client, "test_many.py")["test_large"]
+    assert row["source"].startswith("many.py:210 in entry\n")
+    assert row["suspects"] == ["many.py:1 in large"]
