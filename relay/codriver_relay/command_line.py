@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 USAGE = """\
 usage: codriver-relay <port | port-file> [host] [--start] [--workspace DIR] [--no-skills] [--verbose]
 
-Connects stdin and stdout to a Codriver server: a number is its port, anything else the file that holds it.
-  --start          start a server for the workspace when none is running
-  --workspace DIR  the workspace; without it, the one that the port file lies in. `auto` finds it: the folder that
-                   CLAUDE_PROJECT_DIR names, else the nearest from the current one upward that has .calva/mcp-server,
-                   codriver.toml, a project file or .git, else the client's first root that is such a folder, else its
-                   first; once chosen, it stays. Never home, /, a folder for temporary files, one of another user or
-                   to which others may write. A folder of the name is ./auto
-  --no-skills      get no skills from the server, as the client has them as files
-  --verbose        say on stderr what happens to the connection
+Connects stdin and stdout to a Codriver server, given by its port or by the path of its port file.
+  --start          start a server for the workspace if none is running
+  --workspace DIR  the workspace; by default the one that contains the port file. `auto` uses the first of these:
+                   $CLAUDE_PROJECT_DIR; the nearest folder, from the current one upward, with .calva/mcp-server,
+                   codriver.toml, a project file or .git; the client's first root that is such a folder; its first
+                   root. It does not change later. Your home, /, temporary folders, folders of other users and folders
+                   that others can write to are never used. For a folder named auto, pass ./auto
+  --no-skills      do not offer the server's skills, because the client has them as files
+  --verbose        log the state of the connection to stderr
 """
 
 
@@ -76,7 +76,7 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
         elif word in ("--start", "--no-skills", "--verbose", "--help", "-h"):
             flags.add(word)
         elif word.startswith("-"):
-            raise WrongUsageError(f"unknown option, or one without its value: {word}")
+            raise WrongUsageError(f"unknown option, or option without a value: {word}")
         else:
             words.append(word)
     return words, flags, given
@@ -89,9 +89,9 @@ def check(words: Sequence[str], workspace: str | None) -> None:
         WrongUsageError: the number of words is wrong, or the port is out of range.
     """
     if len(words) > 2 or not (words or workspace):
-        raise WrongUsageError("give the server's port or port file, and at most a host")
+        raise WrongUsageError("pass the server's port or port file, and optionally a host")
     if words and words[0].isdecimal() and not 0 < int(words[0]) < 1 << 16:
-        raise WrongUsageError(f"a port is a number from 1 to 65535, not {words[0]}")
+        raise WrongUsageError(f"the port must be a number from 1 to 65535, not {words[0]}")
 
 
 def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:

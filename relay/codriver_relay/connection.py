@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 
 LOST = (
-    "{} before this request was answered. It is not sent again, and a tool call may have run, in whole or in part. "
-    'Check what ran before you repeat it: status with about: "activity" lists it, also after a new server has started. '
-    "The relay reconnects by itself"
+    "{} before this request was answered. It is not sent again, but a tool call may have run completely or in part. "
+    'Check what ran before you repeat it: status with about: "activity" lists it, even after a new server has started. '
+    "The relay reconnects automatically"
 )
 
 
@@ -98,7 +98,7 @@ class Connection:
         except BlockingIOError:
             return None
         if not data:
-            raise ConnectionResetError("the server has ended it")
+            raise ConnectionResetError("the server closed it")
         lines = self.lines.feed(data)
         if not lines:
             self.note_step()  # part of a long line

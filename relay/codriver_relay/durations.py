@@ -49,7 +49,7 @@ class Durations:
         for word in given.split():
             name, _, value = word.partition("=")
             if not name.endswith("_s") or not hasattr(Durations, name):
-                raise WrongDurationError(f"{GIVEN} names no duration by {word}")
+                raise WrongDurationError(f"{GIVEN} has no duration {word}")
             setattr(self, name, seconds(value, GIVEN))
 
 
@@ -75,4 +75,4 @@ def seconds(text: str, variable: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise WrongDurationError(f"{variable} is no number of seconds") from None
+        raise WrongDurationError(f"{variable} is not a number of seconds") from None

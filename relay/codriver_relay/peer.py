@@ -80,7 +80,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
         OSError: the kernel or the container does not support such queries.
     """
     if not IS_LINUX:
-        raise OSError(0, "only Linux tells who listens")
+        raise OSError(0, "only Linux identifies the listener")
     family = socket.AF_INET if len(address) == 4 else socket.AF_INET6
     ends = (
         port.to_bytes(2, "big")
@@ -102,7 +102,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
     if kind == 2 and code == (1 << 32) - 2:
         return None
     if kind != 20 or len(answer) < 88:
-        raise OSError(0, f"sock_diag answered a message of type {kind}")
+        raise OSError(0, f"sock_diag answered with a message of type {kind}")
     if peer_port and answer[22:24] == b"\0\0":
         return None  # there is no such connection, and the reply is about the listener
     return native(answer[80:84]), native(answer[84:88])

@@ -182,9 +182,8 @@ class Conversation:
         if not self.line_bytes or size <= self.line_bytes:
             return False
         text = (
-            f"this message has {size} bytes, and the server reads at most {self.line_bytes} in a line: it was not "
-            "sent, and nothing of it has run. Send less at once, or raise maxLineBytes in codriver.toml and restart "
-            "the server"
+            f"this message was not sent, because it has {size} bytes and the server reads at most {self.line_bytes} "
+            "per line. Send less at once, or raise maxLineBytes in codriver.toml and restart the server"
         )
         self.log(text)
         for part in message.parts or (message,):
@@ -309,7 +308,7 @@ class Relay:
             self.start_server()
             self.conversation.pause(self.durations.retry_s)
             if time.monotonic() - self.round_start >= self.durations.give_up_s:
-                self.give_up("it hung up before it answered", self.round_start)
+                self.give_up("it closed the connection before it answered", self.round_start)
                 if self.conversation.input.is_at_end:
                     return 1
                 self.conversation.wait_for_request()
@@ -328,7 +327,11 @@ class Relay:
             is_alive = None if self.starter else self.target.is_alive()
             is_absent = is_alive is False or (self.starter is None and is_alive is None and self.target.is_unrecorded())
             if is_absent:
-                gone = "its process is gone" if is_alive is False else "no server runs here, and this relay starts none"
+                gone = (
+                    "its process has ended"
+                    if is_alive is False
+                    else "no server is running, and the relay does not start one"
+                )
                 text = self.unreachable(f"{reason}; {gone}", self.round_start)
                 self.refuse(self.conversation.pop_requests(), text)
             give_up_s = self.durations.give_up_s
@@ -391,6 +394,6 @@ class Relay:
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"
         return (
             f"no Codriver server could be reached at {where} {waited}: {reason}.{failure} This request was not "
-            f"carried out. Run `codriver serve --workspace {workspace}`, or `codriver doctor` to see what is wrong; "
-            "the next request makes the relay try again"
+            f"carried out. Run `codriver serve --workspace {workspace}`, or find the cause with `codriver doctor`. "
+            "The relay tries again at the next request"
         )

@@ -35,7 +35,7 @@ GREETING = {
     },
     "serverInfo": {"name": "codriver", "title": "Codriver", "version": "relay"},
     "instructions": "Codriver: live REPLs of this workspace, shared with the human and other agents. list_sessions "
-    "names them; read skill://live-repl/SKILL.md first: how to work in one.",
+    "lists them. Read skill://live-repl/SKILL.md first; it explains how to work in one.",
 }
 """The greeting for a client whose workspace is not known yet. It has the capabilities that all servers have."""
 
@@ -144,7 +144,7 @@ class RootsTalk:
         """Handle the client's answer with its roots."""
         self.workspace = workspace_of_roots(line)
         if self.workspace is None:
-            self.fail("none of the client's roots is a directory of this user that can be a workspace")
+            self.fail("none of the client's roots is a folder of this user that can be a workspace")
         else:
             self.log(f"the workspace is {self.workspace}, a root of the client")
 
@@ -160,7 +160,7 @@ class RootsTalk:
 
         The error for `server/discover` is that of an unknown method, because clients then fall back to a handshake.
         """
-        why = why or self.failure or "a client is asked for its roots only in a handshake"
+        why = why or self.failure or "the client can only be asked for its roots in a handshake"
         for request in message.parts or (message,):
             if request.method == b"server/discover":
                 error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace(why)}"}
@@ -172,10 +172,10 @@ class RootsTalk:
 def no_workspace(why: str) -> str:
     """Return the message that no workspace was found, with the reason and what to do."""
     return (
-        "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR names none, neither the current folder "
-        "nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, folders for temporary "
-        f"files and those of others do not count), and {why}. This request was not carried out. Give the folder in the "
-        "client's entry: --workspace DIR"
+        "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR is not set to one, neither the "
+        "current folder nor one above it has .calva/mcp-server, codriver.toml, a project file or .git (home, temporary "
+        f"folders and folders of other users do not count), and {why}. This request was not carried out. Set the "
+        "folder in the client's entry: --workspace DIR"
     )
 
 

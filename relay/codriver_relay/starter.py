@@ -78,7 +78,7 @@ class Starter:
             self.log_start = os.fstat(self.log).st_size
         except OSError as error:
             directory = os.path.join(self.workspace, *SERVER_DIRECTORY)
-            cure = "make room" if error.errno == errno.ENOSPC else "make the folder one of yours that can be written"
+            cure = "free some space" if error.errno == errno.ENOSPC else "make it a writable folder of yours"
             reason = f"serve.log in {directory} could not be opened: {error.strerror}"
             self.fail(f"{reason}; {cure}, or choose another workspace", is_final=True)
             return
@@ -105,7 +105,7 @@ class Starter:
                 close_directory(above)
         try:
             if not is_mine(status_of(directory).st_uid):
-                raise OSError(1, "the folder is another user's")
+                raise OSError(1, "the folder belongs to another user")
             if is_open(status_of(directory), 0o077) and not is_locked(directory):
                 remove_server_files(directory)
             make_private(directory)
@@ -118,7 +118,7 @@ class Starter:
         statvfs = getattr(os, "fstatvfs", None)
         if self.log is not None and statvfs is not None and not statvfs(self.log).f_bavail:
             return f"it could not write its log, because the disk of {self.workspace} is full: free some space there"
-        return "it said nothing"
+        return "it logged nothing"
 
     def fail(self, failure: str, *, is_final: bool = False) -> None:
         """Record why there will be no server.

@@ -58,7 +58,7 @@ class Target:
         self.host = host
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
-        self.tried = f"{host}:{self.port}" if self.port else f"the port that {self.file} names"
+        self.tried = f"{host}:{self.port}" if self.port else f"the port in {self.file}"
 
     def connect(self) -> socket.socket:
         """Connect to the server, and send an introduction if there is anything to introduce.
@@ -132,7 +132,7 @@ class Target:
         if self.workspace and (not is_trusted(status.st_uid) or is_open(status, OTHERS)):
             close_directory(directory)
             raise UnreachableError(
-                f"{name} counts for nothing, as others may enter it, or it is another user's; where it is your own, "
+                f"{name} is ignored, because it belongs to another user or others can access it; if it is yours, "
                 "`codriver serve` makes it private"
             )
         return directory
@@ -148,7 +148,7 @@ class Target:
         except OSError as error:
             raise UnreachableError(f"the port file cannot be read: {error.strerror}") from None
         if not text.isdigit() or len(text) > len("65535") or not 0 < int(text) < 1 << 16:
-            raise UnreachableError("the port file holds no port number")
+            raise UnreachableError("the port file does not contain a port")
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, directory: Directory | None) -> None:
@@ -174,8 +174,8 @@ class Target:
         if self.workspace:
             if not is_server:
                 raise UnreachableError(
-                    f"what listens on port {port} does not hold the lock of this workspace: it is another program, or "
-                    "the server of another workspace; nothing was sent to it"
+                    f"nothing was sent to the process on port {port}, because it does not hold this workspace's lock: "
+                    "it is another program, or the server of another workspace"
                 )
             status = os.stat(self.workspace)
             workspace_id = f"{status.st_dev}:{status.st_ino}"
@@ -249,7 +249,7 @@ def is_listener_trusted(connection: socket.socket, directory: Directory | None) 
         return True
     if listener is None:
         raise UnreachableError(
-            "the kernel reports no process on this machine that listens there; to connect anyway, give the port itself"
+            "the kernel reports no process on this machine that listens there; to connect anyway, pass the port itself"
         )
     return owns_lock(directory, listener[1])
 

@@ -48,7 +48,7 @@ if sys.platform == "win32":
         path = path if above is None else os.path.join(above, path)
         status = os.stat(path) if above is None else os.lstat(path)
         if above is not None and status.st_file_attributes & REPARSE_POINT:
-            raise OSError(1, "it is a link, and none is followed here")
+            raise OSError(1, "it is a link, and links are not followed")
         if not os.path.isdir(path):
             raise NotADirectoryError(20, "it is no folder")
         return path

@@ -30,25 +30,25 @@ pytestmark = pytest.mark.anyio
 STEPS = (
     "report the end",
     "withdraw the claim on the workspace",
-    "leave the list of servers",
+    "remove this server from the list of servers",
     "close the history",
     "close the memory",
-    "add what waits to the log",
-    "finish the lists for relays",
-    "finish the record of clients",
-    "remove the files of pictures",
+    "add pending entries to the log",
+    "write the tool lists for relays",
+    "write the record of clients",
+    "remove the image files",
     "close the long texts",
     *(f"end {part.kind.__name__}" for part in features.parts() if part.end is not None),
     "end the REPLs",
     "end the test runs",
     *(f"stop {part.kind.__name__}" for part in features.parts() if part.stop is not None),
-    "part with the clients",
+    "disconnect the clients",
     "end the tasks",
-    "send what waits for the clients",
+    "send queued messages to the clients",
     "answer the open requests",
-    "give up what runs on",
+    "give up running evaluations",
     "end the evaluations",
-    "turn away who waits for a thread",
+    "refuse callers that wait for a thread",
     "close the listener",
 )
 
@@ -71,7 +71,7 @@ async def test_a_failing_step_is_logged_by_name_and_affects_no_other(failing, st
     await down.run()
     assert done == [name for name in ("third", "second", "first") if name != failing]
     [record] = caplog.records
-    assert record.getMessage() == f"shutdown: could not {failing}; the rest goes on"
+    assert record.getMessage() == f"shutdown: could not {failing}; continuing with the other steps"
     assert "broken on purpose" in str(record.exc_info[1])
 
 
@@ -82,7 +82,9 @@ async def test_a_hanging_step_is_abandoned_and_the_rest_continues(monkeypatch, c
     down.add("second", anyio.sleep_forever)
     await down.run()
     assert done == ["first"]
-    assert [record.getMessage() for record in caplog.records] == ["shutdown: could not second; the rest goes on"]
+    assert [record.getMessage() for record in caplog.records] == [
+        "shutdown: could not second; continuing with the other steps"
+    ]
 
 
 async def test_a_second_shutdown_waits_for_the_first_and_repeats_nothing():
@@ -169,7 +171,7 @@ async def test_no_failing_step_stops_the_shutdown_of_a_server(workspace, failing
     done = await served_and_stopped(workspace, failing)
     assert done == [name for name in reversed(STEPS) if name != failing]
     said = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
-    assert said == [f"shutdown: could not {failing}; the rest goes on"]
+    assert said == [f"shutdown: could not {failing}; continuing with the other steps"]
 
 
 async def test_the_last_log_entries_are_saved_even_if_no_runs_are_kept(workspace, tmp_path, monkeypatch):

@@ -523,7 +523,7 @@ def test_an_unknown_repl_fails_the_start_before_it_is_announced(tmp_path):
 
 def test_a_server_on_a_public_address_prints_where_its_token_is(tmp_path):
     with serving(tmp_path, "--repl", "none", "--host", "0.0.0.0") as live:
-        token = live.greeting.strip().rpartition("the token that peers show is in ")[2]
+        token = live.greeting.strip().rpartition("the token that clients must send is in ")[2]
         assert Path(token).read_text()
 
 

@@ -107,7 +107,7 @@ def test_a_link_within_the_root_is_followed_only_if_allowed(root, target):
     (root / "other").symlink_to("file")
     (root / "link").symlink_to(target.format(root=root))
     assert read(Path("link"), WITHIN, root=root) == b"inside"
-    with pytest.raises(LinkRefusedError, match="none is followed"):
+    with pytest.raises(LinkRefusedError, match="links are not followed"):
         read(Path("link"), NEVER, root=root)
 
 
@@ -164,7 +164,7 @@ def test_a_secret_file_must_be_private(root):
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give files away: run this as root")
 def test_files_and_links_of_another_user_are_not_trusted(root):
     posix_only.give_away(root / "file")
-    with pytest.raises(NotOwnedError, match="another user's"):
+    with pytest.raises(NotOwnedError, match="another user"):
         read(root / "file", Rules(Links.OF_USER, 100))
     with pytest.raises(NotOwnedError):
         read(root / "file", Rules(Links.ANY, 100, is_granting=True))

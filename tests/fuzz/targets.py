@@ -187,7 +187,7 @@ def history(data):
         one.add(Entry(line, "evaluatedCode", "(+ 1 2)", 0))
         one.close()
         again = History(path).load()
-        newer = loaded.report is not None and "stays untouched" in loaded.report
+        newer = loaded.report is not None and "is left unchanged" in loaded.report
         assert newer or "(+ 1 2)" in [entry.text for entry in again.entities]
         assert newer or again.next_line > line
 

@@ -192,7 +192,7 @@ def test_a_newer_format_is_left_alone_and_the_run_stays_in_memory(path):
     path.write_text(content)
     history, loaded = started(path)
     assert "format 3" in loaded.report
-    assert "memory only" in loaded.report
+    assert "only in memory" in loaded.report
     history.add(code(loaded.next_line))
     history.flush()
     history.close()
@@ -204,7 +204,7 @@ def test_a_newer_format_is_left_alone_and_the_run_stays_in_memory(path):
 def test_without_a_directory_the_run_stays_in_memory(tmp_path):
     (tmp_path / "state").write_text("a file in the way")
     history, loaded = started(tmp_path / "state" / "h.json")
-    assert "memory only" in loaded.report
+    assert "only in memory" in loaded.report
     history.add(code(1))
     history.flush()
     history.close()

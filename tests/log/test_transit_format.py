@@ -152,7 +152,7 @@ def test_an_oversized_line_is_skipped_and_a_partial_one_is_not_broken(monkeypatc
      b'["^ ","~:format-version",0]', b'["^ ","~:format-version",true]', b'["^ ","~:format-version",' + b"9" * 4096],
 )  # fmt: skip
 def test_a_file_without_a_version_is_refused(content):
-    with pytest.raises(UnreadableError, match="no :format-version"):
+    with pytest.raises(UnreadableError, match="no known :format-version"):
         check_version(content)
 
 

@@ -193,7 +193,7 @@ def test_a_server_on_demand_starts_no_program_of_an_untrusted_workspace(run, wor
     python.chmod(0o700)
     answered = run("eval", "--start", "6 * 7")
     assert answered.stdout == "42\n"
-    told = f"not the project's own environment: to have that, ask your human to run: codriver trust (in {workspace})"
+    told = f"not the project's own environment: to use that one, ask your human to run: codriver trust (in {workspace})"
     assert told in answered.stderr
     assert told in run("status").stdout
     assert not (workspace / "run").exists()

@@ -257,7 +257,7 @@ def test_a_client_without_a_usable_root_is_told_to_name_the_workspace(auto, said
     relay.send(request(5, "tools/list"), said)
     error = relay.receive()
     assert error["id"] == 5
-    assert "none of the client's roots is a directory" in error["error"]["message"]
+    assert "none of the client's roots is a folder" in error["error"]["message"]
     refusal(relay, 6)
 
 
@@ -304,7 +304,7 @@ def test_a_client_without_a_handshake_is_asked_to_make_one(auto, project):
     error = relay.receive()["error"]
     assert error["code"] == -32601
     assert "--workspace DIR" in error["message"]
-    assert "only in a handshake" in refusal(relay, 2)
+    assert "in a handshake" in refusal(relay, 2)
     greeted(relay).send(roots(project.as_uri()))
     assert served(relay, 3) == project
 

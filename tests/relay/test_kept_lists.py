@@ -148,7 +148,7 @@ def test_a_deleted_workspace_is_logged_and_fails_nothing(cold, caplog):
     cold.workspace.rmdir()
     with caplog.at_level(logging.INFO):
         write(cold.workspace, {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS})
-    assert "the list of tools is not kept for relays" in caplog.text
+    assert "cannot store the list of tools for relays" in caplog.text
     assert str(cold.workspace) in caplog.text
 
 

@@ -138,7 +138,7 @@ async def test_a_server_that_does_not_speak_nrepl_is_reported():
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        with pytest.raises(NotAnReplError, match="no bencode"):
+        with pytest.raises(NotAnReplError, match="invalid bencode"):
             async with adapter("none", address=f"127.0.0.1:{port}"):
                 pass
         tasks.cancel_scope.cancel()

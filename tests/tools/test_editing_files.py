@@ -391,7 +391,7 @@ class TestConcurrentChanges:
         assert "Not a directory" in told
         (workspace / "a.clj").unlink()
         (workspace / "a.clj").symlink_to("b.clj")
-        with pytest.raises(UnreadableError, match="it is reached by a link"):
+        with pytest.raises(UnreadableError, match="a link leads to it"):
             read(workspace / "a.clj", workspace)
 
     async def test_two_spellings_of_one_file_do_not_conflict(self, workspace, monkeypatch):

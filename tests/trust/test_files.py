@@ -258,7 +258,7 @@ def test_an_unwritable_history_is_an_error_until_it_can_be_written(tmp_path):
         assert client.call("evaluate_code", code=LARGER_THAN_A_PAGE)["ok"]
         words = until(lambda: errors_of(client).get("history-unwritable"), "the server to say so")
         assert "No space left on device" in words
-        assert "make room on its disk" in words
+        assert "Free some space on its disk" in words
         assert [row["text"] for row in client.call("repl_output_log")["result"]].count(words) == 1
         filler.unlink()
         until(lambda: not errors_of(client), "the history to be written")
@@ -283,7 +283,7 @@ def test_an_unwritable_history_stays_in_memory_and_is_reported(tmp_path):
         live.client() as client,
     ):
         assert client.call("evaluate_code", code="'x'", timeoutMs=60_000)["ok"]
-        (said,) = [row["text"] for row in client.call("repl_output_log")["result"] if "in memory only" in row["text"]]
+        (said,) = [row["text"] for row in client.call("repl_output_log")["result"] if "only in memory" in row["text"]]
         assert "(Read-only file system)" in said
         assert "Errno" not in said
         assert said.endswith("or set XDG_STATE_HOME")

@@ -65,7 +65,7 @@ WITH_HOOKS = tuple(word for name in known_hooks() for word in ("--client", name)
 NOT_READ = {
     **dict.fromkeys((shape for shape in SHAPES if "link" in shape), "is outside of the workspace"),
     "pipe": "it is a pipe",
-    "huge": "bytes are the most that is read",
+    "huge": "bytes are read",
 }
 """Why a notebook of such a shape is none: nothing of it was read."""
 HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md")

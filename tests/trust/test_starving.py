@@ -89,7 +89,7 @@ def test_loading_a_file_beyond_the_limit_is_refused_with_the_number(live, victim
         file.truncate(17 * 2**20)
     answer = victim.call("load_file", filePath="large.py", replSessionKey="py")
     assert answer["reason"] == "file-unreadable"
-    assert f"{16 * 2**20:,} bytes are the most" in answer["message"]
+    assert f"{16 * 2**20:,} bytes are read" in answer["message"]
 
 
 # Queries

@@ -22,11 +22,11 @@ VALUES = [
 NO_BENCODE = [
     (b"x", "0x78"),
     (b"HTTP/1.1 200 OK\r\n", "0x48"),
-    (b"e", "nothing was open"),
-    (b"ie", "integer reads"),
-    (b"i--1e", "integer reads"),
-    (b"i1x2e", "integer reads"),
-    (b"1x:a", "length is"),
+    (b"e", "no matching start"),
+    (b"ie", "not a valid integer"),
+    (b"i--1e", "not a valid integer"),
+    (b"i1x2e", "not a valid integer"),
+    (b"1x:a", "invalid length"),
     (b"99999999999999:", "more than 12 digits"),
     (b"i" + b"1" * 2000, "more than 1000 digits"),
     (b"di1e1:ae", "key must be a string"),
@@ -179,7 +179,7 @@ def test_a_non_utf8_key_round_trips():
 
 @pytest.mark.parametrize("value", [None, True, 1.5, {"a": object()}, {1, 2}])
 def test_values_without_a_bencode_form_are_refused(value):
-    with pytest.raises(TypeError, match="bencode cannot say"):
+    with pytest.raises(TypeError, match="bencode cannot represent"):
         encode(value)
 
 

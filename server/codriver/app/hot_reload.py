@@ -87,7 +87,7 @@ class Watcher:
 
     async def _load_all(self, saved: Sequence[Path]) -> None:
         if len(saved) > MAX_AT_ONCE:
-            self._log(f"{len(saved)} files changed at once and were not loaded: load those that you need", error=False)
+            self._log(f"{len(saved)} files changed together and were not loaded; load those that you need", error=False)
             return
         for file in saved:
             await self._load(file)
@@ -116,7 +116,8 @@ class Watcher:
         repl = server_of(file, services.core.state.repls.values(), services.workspace)
         if repl is None or isinstance(repl, str):
             self._log_unserved(
-                file.suffix, f"{relative_path} was saved and not loaded: {repl or 'no connected REPL speaks it'}"
+                file.suffix,
+                f"{relative_path} was saved but not loaded: {repl or 'no connected REPL supports its language'}",
             )
             return
         self._unserved.discard(file.suffix)
@@ -140,7 +141,7 @@ def _failure_text(given: Answer) -> str | None:
     """Return in one line why a file was not loaded, or None if it was."""
     fields = given.fields
     if fields.get("status") in LIVE:
-        return f"its evaluation {fields.get('evaluationId')} is {fields['status']} after the time a call waits"
+        return f"its evaluation {fields.get('evaluationId')} is still {fields['status']}"
     if given.ok:
         return None
     error = fields.get("error") or {}

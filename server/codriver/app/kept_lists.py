@@ -88,7 +88,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
             files.replace(path, text, links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
             _forget_oldest(path.parent)
     except OSError as error:
-        logger.info("the list of tools is not kept for relays: %s", error)
+        logger.info("cannot store the list of tools for relays: %s", error)
 
 
 def forget(workspace: Path) -> None:
@@ -97,7 +97,7 @@ def forget(workspace: Path) -> None:
         with suppress(FileNotFoundError):
             files.remove(_file(workspace))
     except OSError as error:
-        logger.info("the list of tools for relays stays: %s", error)
+        logger.info("cannot remove the list of tools for relays: %s", error)
 
 
 def circumstances(workspace: Path) -> dict[str, object]:

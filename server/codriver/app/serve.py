@@ -116,7 +116,7 @@ class UvloopMissingError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the setting eventLoop asks for uvloop, which is not installed: {install_extra('fast')} adds it; "
+            f"the setting eventLoop requires uvloop, which is not installed: {install_extra('fast')} adds it; "
             "or set eventLoop to auto"
         )
 
@@ -326,7 +326,7 @@ class Server:
         try:
             logger.info("the relay is at %s", relay_install.install_relay(relay_install.shipped_relay(), relay_file()))
         except relay_install.RelayNotInstalledError as error:
-            logger.warning("%s; clients whose entries name codriver-relay of the PATH need none there", error)
+            logger.warning("%s; clients configured with codriver-relay from the PATH are not affected", error)
 
     def _seek_repls(self) -> None:
         """Start to search for the configured REPLs and for others in the workspace."""
@@ -385,13 +385,13 @@ class Server:
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(Stopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
-        add("leave the list of servers", lambda: known_servers.forget(self._workspace))
+        add("remove this server from the list of servers", lambda: known_servers.forget(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
-        add("add what waits to the log", partial(in_thread, parts.logbook.log.add_waiting))
-        add("finish the lists for relays", parts.stored_lists.end)
-        add("finish the record of clients", parts.seen.end)
-        add("remove the files of pictures", partial(in_thread, parts.services.image_files.clear))
+        add("add pending entries to the log", partial(in_thread, parts.logbook.log.add_waiting))
+        add("write the tool lists for relays", parts.stored_lists.end)
+        add("write the record of clients", parts.seen.end)
+        add("remove the image files", partial(in_thread, parts.services.image_files.clear))
         add("close the long texts", partial(in_thread, parts.transcripts.store.close))
         for part in features.parts():
             if part.end is not None:
@@ -401,13 +401,13 @@ class Server:
         for part in features.parts():
             if part.stop is not None:
                 add(f"stop {part.kind.__name__}", partial(part.stop, parts.services.part(part.kind)))
-        add("part with the clients", self._part_with_clients)
+        add("disconnect the clients", self._part_with_clients)
         add("end the tasks", parts.protocol.end)
-        add("send what waits for the clients", self._empty_outboxes)
+        add("send queued messages to the clients", self._empty_outboxes)
         add("answer the open requests", self._answer_requests)
-        add("give up what runs on", self._give_up_evaluations)
+        add("give up running evaluations", self._give_up_evaluations)
         add("end the evaluations", self._end_evaluations)
-        add("turn away who waits for a thread", parts.work.standing.close)
+        add("refuse callers that wait for a thread", parts.work.standing.close)
         add("close the listener", self._accepting.cancel)
 
     async def _answer_requests(self) -> None:
@@ -425,7 +425,7 @@ class Server:
         await _wait_until(lambda: not self._parts.clients, self._stop_s)
 
     async def _end_evaluations(self) -> None:
-        why = "the server stops"
+        why = "the server is stopping"
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
         interrupt = partial(self._parts.repls.stop, why=why, allow_restart=False, settle_s=self._stop_s)
@@ -444,8 +444,8 @@ class Server:
 
     def _give_up_evaluations(self) -> None:
         """Mark evaluations that could not be interrupted as lost, so that their callers still receive an answer."""
-        why = "the server stops"
-        text = f"{why}, and the code could not be interrupted: it may have run on until its REPL ended"
+        why = "the server is stopping"
+        text = f"{why}, and the code could not be interrupted: it may have continued until its REPL ended"
         failure = Failure("server-stopped", text)
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
@@ -464,7 +464,7 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
     lifecycle = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
     note = f" ({lifecycle.port_note})" if lifecycle.port_note else ""
-    token = f"; the token that peers show is in {port_file.with_name('token')}" if has_token else ""
+    token = f"; the token that clients must send is in {port_file.with_name('token')}" if has_token else ""
     return f"codriver listens on {lifecycle.host}:{lifecycle.port}{note}; port file {port_file}; REPLs: {repls}{token}"
 
 
@@ -481,18 +481,18 @@ class Arrivals:
         for key in now.keys() - self._repls.keys():
             yield f"REPL {key} is connected ({now[key]})"
         for key in self._repls.keys() - now.keys():
-            yield f"REPL {key} is no longer connected: `codriver status` says why"
+            yield f"REPL {key} is no longer connected: see `codriver status`"
         named = {str(row["id"]): str(row["name"]) for row in clients if row["name"]}
         present = {key: name for key, name in named.items() if not name.startswith(COMMAND_NAME_PREFIX)}
         for key in present.keys() - self._clients.keys():
-            yield f"client {present[key]} came; {_counted(len(present))}"
+            yield f"client {present[key]} connected; {_counted(len(present))}"
         for key in self._clients.keys() - present.keys():
-            yield f"client {self._clients[key]} left; {_counted(len(present))}"
+            yield f"client {self._clients[key]} disconnected; {_counted(len(present))}"
         self._repls, self._clients = now, present
 
 
 def _counted(count: int) -> str:
-    return {0: "none is connected", 1: "1 is connected"}.get(count, f"{count} are connected")
+    return {0: "no clients now", 1: "1 client now"}.get(count, f"{count} clients now")
 
 
 class NonBlockingHandler(logging.Handler):
@@ -529,7 +529,7 @@ class NonBlockingHandler(logging.Handler):
             text = self._waiting.get()
             dropped, self._dropped = self._dropped, 0
             if dropped:
-                text += f"\ncodriver: {dropped} more complaints were dropped, as nobody read these"
+                text += f"\ncodriver: {dropped} more messages were dropped, because standard error was not read"
             left = memoryview(f"{visible(text)}\n".encode())
             with suppress(OSError):  # nobody reads it any more
                 # Bypass `sys.stderr`, whose lock a blocked write would hold and the interpreter needs when it exits.

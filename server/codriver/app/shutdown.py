@@ -44,4 +44,4 @@ async def guarded(name: str, step: Callable[[], object]) -> None:
             if inspect.isawaitable(given):
                 await given
     except Exception:
-        logger.exception("shutdown: could not %s; the rest goes on", name)
+        logger.exception("shutdown: could not %s; continuing with the other steps", name)

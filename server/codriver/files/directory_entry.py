@@ -72,12 +72,12 @@ class DirectoryEntry:
             NotOwnedError: it belongs to another user, or its file system does not support modes.
         """
         if not is_mine(self.directory_status().st_uid):
-            raise NotOwnedError(self.path.parent, "it is another user's folder")
+            raise NotOwnedError(self.path.parent, "the folder belongs to another user")
         if HAS_MODES and is_private(self.directory_status()):
             return
         self._directory.close_to_others()
         if not is_private(self.directory_status()):
-            raise NotOwnedError(self.path.parent, "it stays open to others: its file system keeps no modes")
+            raise NotOwnedError(self.path.parent, "others can access it, because its file system does not store modes")
 
     def open(self, rules: Rules) -> int:
         """Open the file for reading after checking it against `rules`, except for its size.

@@ -65,7 +65,7 @@ class TooLargeError(UnsafeFileError):
 
     def __init__(self, path: str | os.PathLike[str], most_bytes: int, size: int | None = None) -> None:
         found = f"{size:,} bytes" if size is not None and size > most_bytes else "more"
-        super().__init__(path, f"it has {found}, and {most_bytes:,} bytes are the most that is read", errno.EFBIG)
+        super().__init__(path, f"it has {found}, but at most {most_bytes:,} bytes are read", errno.EFBIG)
 
 
 class NotOwnedError(UnsafeFileError):
@@ -106,11 +106,11 @@ def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
     if (rules.is_granting or rules.is_secret) and not is_owned_by_user(status):
-        raise NotOwnedError(path, "it is another user's, or others may write to it")
+        raise NotOwnedError(path, "it belongs to another user, or others may write to it")
     if rules.is_secret and is_open(status, OTHERS):
-        raise NotOwnedError(path, "others may read it: its mode has to be 0600")
+        raise NotOwnedError(path, "others may read it: change its mode to 0600")
     if rules.links is Links.OF_USER and not is_trusted(status.st_uid):
-        raise NotOwnedError(path, "it is another user's")
+        raise NotOwnedError(path, "it belongs to another user")
 
 
 def check_writable(status: os.stat_result, path: Path) -> None:
@@ -120,10 +120,10 @@ def check_writable(status: os.stat_result, path: Path) -> None:
         UnsafeFileError: it is a link, not a regular file, another user's file, or has further hard links.
     """
     if stat.S_ISLNK(status.st_mode):
-        raise LinkRefusedError(path, "it is a link, and none is followed here", errno.ELOOP)
+        raise LinkRefusedError(path, "it is a link, and links are not followed", errno.ELOOP)
     if not stat.S_ISREG(status.st_mode):
         raise NotRegularError(path, status.st_mode)
     if not is_mine(status.st_uid):
-        raise NotOwnedError(path, "it is another user's")
+        raise NotOwnedError(path, "it belongs to another user")
     if status.st_nlink > 1:
-        raise NotOwnedError(path, "it has another name too, by a hard link")
+        raise NotOwnedError(path, "it has a second name, a hard link")

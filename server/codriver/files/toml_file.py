@@ -81,5 +81,5 @@ def parse(text: str) -> dict[str, Any]:
 
     parts = 1 + max(part.count(".") for part in _NO_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:
-        raise ValueError(f"a key has {parts:,} parts between dots, and {MAX_KEY_PARTS} are the most that is read")
+        raise ValueError(f"a key has {parts:,} parts between dots, but at most {MAX_KEY_PARTS} are read")
     return tomllib.loads(text)

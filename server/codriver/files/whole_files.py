@@ -225,14 +225,12 @@ class _Walk:
             self._names.pop()
             self._directories.pop().close()
         elif self._is_bounded:
-            raise LinkRefusedError(self._given, f"it leads out of {self._start}")
+            raise LinkRefusedError(self._given, f"it is outside of {self._start}")
 
     def _go_down(self, part: str) -> None:
         current = self._directories[-1]
         if len(self._directories) > MAX_DIRECTORIES:
-            raise UnsafeFileError(
-                self._given, f"it leads through more than {MAX_DIRECTORIES} folders", errno.ENAMETOOLONG
-            )
+            raise UnsafeFileError(self._given, f"its path has more than {MAX_DIRECTORIES} folders", errno.ENAMETOOLONG)
         if self._make_mode is not None:
             with contextlib.suppress(FileExistsError):
                 current.make_directory(part, self._make_mode)
@@ -253,11 +251,11 @@ class _Walk:
         link = self.path / part
         self._followed += 1
         if self._followed > MAX_LINKS:
-            raise LinkRefusedError(link, "it is a link to itself, or to a link of too many", errno.ELOOP)
+            raise LinkRefusedError(link, "it is a link to itself, or part of too long a chain of links", errno.ELOOP)
         if self._links is Links.NEVER:
-            raise LinkRefusedError(link, "it is a link, and none is followed here", errno.ELOOP)
+            raise LinkRefusedError(link, "it is a link, and links are not followed", errno.ELOOP)
         if self._links is Links.OF_USER and not is_trusted(self._directories[-1].status_of(part).st_uid):
-            raise LinkRefusedError(link, "it is a link of another user")
+            raise LinkRefusedError(link, "it is a link that belongs to another user")
         parts = Path(target).parts
         if Path(target).is_absolute():
             parts = _below(Path(target), self._start, link) if self._is_bounded else parts[1:]
@@ -273,7 +271,7 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
     for start in (root, Path(os.path.realpath(root))):
         if path.is_relative_to(start):
             return path.relative_to(start).parts
-    raise LinkRefusedError(link or path, f"it leads out of {root}")
+    raise LinkRefusedError(link or path, f"it is outside of {root}")
 
 
 def _locate_by_path(
@@ -285,9 +283,9 @@ def _locate_by_path(
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
     real = real if is_last_followed else real / given.name
     if root is not None and not real.is_relative_to(start):
-        raise LinkRefusedError(path, f"it leads out of {root}")
+        raise LinkRefusedError(path, f"it is outside of {root}")
     if links is Links.NEVER and real != Path(os.path.normpath(given)):
-        raise LinkRefusedError(path, "it is reached by a link, and none is followed here", errno.ELOOP)
+        raise LinkRefusedError(path, "a link leads to it, and links are not followed", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
     return DirectoryEntry(OpenDirectory.believed(real.parent), real.name, real)

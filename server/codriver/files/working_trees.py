@@ -72,7 +72,7 @@ def git_directory(directory: Path) -> Path:
         return directory / GIT
     pointer = _line_of(directory / GIT, directory, CLAIM)
     if not pointer.startswith(POINTER):
-        raise ValueError(f"{directory / GIT} names no git directory")
+        raise ValueError(f"{directory / GIT} does not name a git directory")
     return Path(os.path.normpath(directory / pointer.removeprefix(POINTER)))
 
 

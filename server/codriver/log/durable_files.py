@@ -120,10 +120,10 @@ class DiskErrorReporter:
         """Report an error, unless one has been reported already."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:
-            fix = "make room on its disk" if error.errno in FULL else "make that a place that you can write"
+            fix = "Free some space on its disk" if error.errno in FULL else "Make that folder writable"
             self._notify(
-                f"{self._name} cannot be written to {self._directory} ({self.why}); {self._consequence}: {fix}, or set "
-                "XDG_STATE_HOME and start the server anew"
+                f"{self._name} cannot be written to {self._directory} ({self.why}); {self._consequence}. {fix}, or set "
+                "XDG_STATE_HOME and restart the server"
             )
 
     def over(self) -> None:

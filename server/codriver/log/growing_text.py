@@ -273,7 +273,7 @@ class Text:
         """Treat the content of an unreadable file and everything before it as dropped. Acquires the lock."""
         with self._store.lock:
             if file in self._files:  # otherwise it was dropped in the meantime
-                logger.warning("a part of a long text is lost: %s", error)
+                logger.warning("part of a long string is lost: %s", error)
                 while file in self._files:
                     self._store.submit(self.drop_file().remove)
 

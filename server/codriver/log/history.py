@@ -94,7 +94,7 @@ class History:
         """Entries that have not been written yet."""
         self._unrecorded: dict[str, float] = {}
         """The lines of evaluations whose code has not been written yet. Infinite if it never will be."""
-        lost = "what was evaluated since is in memory only, and lost if the server ends before it can"
+        lost = "new evaluations are only in memory, and are lost if the server ends before the history can be written"
         self._disk_errors = DiskErrorReporter("the history", path, lost)
         self._is_refused = False
         """Whether the last write failed."""
@@ -139,7 +139,7 @@ class History:
             self._file.size, last = open_existing(self._path, self._max_bytes)
         except NewerFormatError as error:
             self._is_writable = False
-            errors.append(f"{self._path} {error}: it stays untouched, and this run's history is kept in memory only")
+            errors.append(f"{self._path} {error}: it is left unchanged, and this run's history is only in memory")
         except UnreadableError as error:
             self._set_aside(f"{self._path} could not be read ({error})", errors)
         except OSError as error:
@@ -204,7 +204,7 @@ class History:
             try:
                 self._file.write_whole(self._written())
             except OSError as error:
-                logger.warning("the history's file could not be written again: %s", error)
+                logger.warning("the history's file could not be rewritten: %s", error)
                 self._file.size = 0  # rewritten with the next entry
 
     def _set_aside(self, reason: str, errors: list[str]) -> None:
@@ -212,15 +212,17 @@ class History:
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                errors.append(f"{reason}; it is now {set_aside(self._path)}")
+                errors.append(f"{reason}; it was renamed to {set_aside(self._path)}")
         except OSError as error:
             self._refuse(error, errors)
 
     def _refuse(self, error: OSError, errors: list[str]) -> None:
         """Keep the history of this run in memory only, because the file cannot be used."""
         self._is_writable, self._file.size = False, 0
-        why = f"the history {self._path} cannot be used ({error.strerror or error}); this run's is in memory only"
-        errors.append(f"{why}: make its folder one of yours that can be written, or set XDG_STATE_HOME")
+        why = (
+            f"cannot use the history {self._path} ({error.strerror or error}), so this run's history is only in memory"
+        )
+        errors.append(f"{why}. Make its folder a writable folder of yours, or set XDG_STATE_HOME")
 
     def snapshot(self) -> Snapshot:
         """Return the current entries for a query. Waits until those of earlier runs are loaded."""
@@ -441,7 +443,7 @@ class History:
         try:
             self.flush()
         except OSError as error:
-            logger.warning("the history could not be written at the end: %s", error)
+            logger.warning("the history could not be written during shutdown: %s", error)
         self._is_closed = True
         self._is_read.set()  # release any waiting readers
         self._file.close()

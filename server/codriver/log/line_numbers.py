@@ -136,7 +136,9 @@ class LineNumbers:
             logger.debug("%s cannot be read: %s", self._file, error)
         if LINE_NUMBER.fullmatch(content):
             return int(content)
-        errors.append(f"{self._file} held no line number; {LOST_LINES} lines after the last known are skipped")
+        errors.append(
+            f"{self._file} contained no line number, so {LOST_LINES} numbers after the last known one are skipped"
+        )
         return last_known + LOST_LINES + 1
 
     def _reserve(self, line: int) -> bool:
@@ -151,7 +153,7 @@ class LineNumbers:
             try:
                 durable_files.replace(self._file, f"{line}\n".encode(), is_durable=False)
             except OSError as error:
-                logger.debug("lines up to %d could not be reserved: %s", line, error)
+                logger.debug("line numbers up to %d could not be reserved: %s", line, error)
                 return False
             return True
 
@@ -166,4 +168,4 @@ class LineNumbers:
             with files.locate(self._file, files.Links.NEVER, root=self._file.parent) as position:
                 position.sync()
         except OSError as error:
-            logger.debug("the reserved lines could not be put on disk: %s", error)
+            logger.debug("reserved line numbers could not be flushed to disk: %s", error)

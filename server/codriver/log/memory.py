@@ -123,7 +123,7 @@ class ReplacedFile(Storage):
         except (OSError, ValueError, RecursionError) as error:
             raise BrokenMemoryError(self._path, getattr(error, "strerror", None) or error) from None
         if not _are_tables(tables):
-            raise BrokenMemoryError(self._path, "it is no database of TinyDB")
+            raise BrokenMemoryError(self._path, "it is not a TinyDB database")
         return cast("Tables", tables)
 
     def write(self, data: Mapping[str, Mapping[Any, Any]]) -> None:
@@ -307,7 +307,7 @@ class Memory:
             try:
                 return _run(database, run), sorted([_record(found, run) for found in database.table(OUTPUT)], key=_line)
             except (TypeError, KeyError, ValueError) as error:
-                raise BrokenMemoryError(path, f"it holds no run: {error}") from None
+                raise BrokenMemoryError(path, f"it does not contain a run: {error}") from None
 
         return self._read(path, MAX_RUN_BYTES, read)
 
@@ -339,7 +339,7 @@ class Memory:
         reason = str(error)
         if self._is_repairing:
             with contextlib.suppress(OSError):
-                reason += f"; it is now {set_aside(error.path)}"
+                reason += f"; it was renamed to {set_aside(error.path)}"
         self._report(reason)
 
 
@@ -355,7 +355,7 @@ def _locked(path: Path) -> Iterator[None]:
         deadline = time.monotonic() + LOCK_S
         while not try_lock(descriptor):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"another process has held {path} for {LOCK_S:g} s: end it, or try again")
+                raise TimeoutError(f"another process has locked {path} for {LOCK_S:g} s: end it, or try again")
             time.sleep(LOCK_POLL_S)
         yield
 
@@ -390,7 +390,7 @@ def _run(database: TinyDB, run: str) -> Run:
     """
     found = Run(**cast("dict[str, Any]", database.table(RUN).get(doc_id=1)))
     if found.id != run or type(found.started) is not int:
-        raise ValueError(f"it is of the run {found.id!r}")
+        raise ValueError(f"it belongs to the run {found.id!r}")
     return found
 
 
@@ -457,10 +457,10 @@ class RunRecorder:
         self._is_idle = False
         """Whether everything is written, so that only growth of the log needs to wake the writer."""
         self._writing = threading.Lock()
-        lost = "what passes through the REPLs is in memory only, and later servers will not know it"
-        self._runs_errors = DiskErrorReporter("the memory of runs", memory.directory, lost)
-        lost = "they are in memory only"
-        self._documents_errors = DiskErrorReporter("checkpoints and REPLs that were given up", memory.directory, lost)
+        lost = "new entries are only in memory, so later servers cannot show them"
+        self._runs_errors = DiskErrorReporter("the log of this run", memory.directory, lost)
+        lost = "new entries are only in memory"
+        self._documents_errors = DiskErrorReporter("the list of checkpoints and failed REPLs", memory.directory, lost)
 
     def remember(self, document: Document) -> None:
         """Store a document soon. Must be called on the event loop."""

@@ -223,7 +223,7 @@ class BoundedLog:
             try:
                 follower(line)
             except Exception:  # the entry has been added, so only log the exception
-                logger.exception("a follower of the log failed at line %d", line)
+                logger.exception("a query that follows the log failed at line %d", line)
 
 
 class OutputLog(BoundedLog):
@@ -342,7 +342,7 @@ class OutputLog(BoundedLog):
             try:
                 self._listener(report)
             except Exception:  # the entries have been added, so only log the exception
-                logger.exception("the listener of the output log failed at line %d", last)
+                logger.exception("a listener of the output log failed at line %d", last)
 
     def _without_secrets(self, entry: Entry, names: dict[str | None, str | None]) -> Entry:
         """Redact an entry. `names` caches redacted callers and namespaces, and is extended."""
@@ -431,7 +431,7 @@ class OutputLog(BoundedLog):
             raise refused(
                 "bad-query",
                 str(error),
-                hint=f"Correct the {error.part} there and ask again.",
+                hint=f"Correct the {error.part} and send the query again.",
                 details={"expected": error.expected, "found": error.found, "line": error.line, "column": error.column},
             ) from error
 

@@ -46,7 +46,7 @@ class ImageFiles:
                 make_private_directory(self._directory)
                 whole_files.replace(path, decoded(data), links=Links.NEVER, root=self._directory, is_durable=False)
             except OSError as error:
-                logger.warning("a picture cannot be kept as %s: %s", path, error.strerror or error)
+                logger.warning("cannot save an image as %s: %s", path, error.strerror or error)
                 return None
         newest = reversed(self._log.entries(limit=MAX_INSPECTED))
         self._lines[name] = next((one.line for one in newest if data in one.text), self._log.last_line or 0)

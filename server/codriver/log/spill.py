@@ -148,7 +148,7 @@ def _sweep(lock_file: Path) -> None:
             remove_tree(directory)
             is_over = not directory.exists()  # otherwise the next server tries again
     except OSError as error:
-        logger.debug("%s stays, as it cannot be told whether its server lives: %s", lock_file, error)
+        logger.debug("%s is not removed, because it is unknown whether its server is running: %s", lock_file, error)
     if is_over:
         with suppress(OSError):
             remove_locked(lock_file, lock)
@@ -239,14 +239,14 @@ class SpillFile:
             file.seek(offset)
             raw = file.read(until - offset)
         if len(raw) < until - offset:
-            raise OSError(f"{self._path} is shorter than what was written")
+            raise OSError(f"{self._path} is shorter than expected: another program changed it")
         try:
             text = raw.decode("utf-8", HALVES)
         except UnicodeDecodeError as error:
-            raise OSError(f"{self._path} holds something else than was written") from error
+            raise OSError(f"{self._path} does not contain what was written: another program changed it") from error
         started = self._positions[first]
         if len(text) < end - started:
-            raise OSError(f"{self._path} holds something else than was written")
+            raise OSError(f"{self._path} does not contain what was written: another program changed it")
         return text[start - started : end - started]
 
     def remove(self) -> None:
@@ -301,7 +301,7 @@ class Store:
         self.stored = self.moving = self.movers = self.bytes = 0
         position = capacity.root if capacity else None
         self.issue = DiskErrorReporter(
-            "long texts of evaluations", position, "of each only the newest is kept, in memory"
+            "long texts of evaluations", position, "only the newest part of each is kept, in memory"
         )
         self.is_closed = False
         self.max_bytes = capacity.max_bytes if capacity else 0
@@ -370,7 +370,7 @@ class Store:
         if last is not None and not last.is_full and last.size < self.max_file_bytes:
             return last
         if self._directory is None:
-            raise RuntimeError("there is no room for files")
+            raise RuntimeError("there is no directory for long texts")
         self._files += 1
         return SpillFile(self._directory, f"{name}.{self._files}", start)
 
@@ -437,7 +437,7 @@ class Store:
             try:
                 job()
             except Exception:
-                logger.exception("codriver itself failed in keeping a long text")
+                logger.exception("internal error in codriver while storing a long text")
             if self._jobs.empty():
                 self.use(None)
         self.use(None)

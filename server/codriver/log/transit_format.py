@@ -53,9 +53,9 @@ def check_version(head: bytes) -> None:
     found = VERSION.match(head)
     version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
-        raise NewerFormatError(f"has the format {version}, and this version knows {FORMAT_VERSION}")
+        raise NewerFormatError(f"has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}")
     if version < FORMAT_VERSION:
-        raise UnreadableError("it says no :format-version that is known")
+        raise UnreadableError("it has no known :format-version")
 
 
 def last_number(lines: bytes) -> int:
@@ -140,7 +140,7 @@ class EntityLines:
                 continue
             self.broken += 1
             if self.broken > MAX_BROKEN_LINES:
-                raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines hold no entity")
+                raise UnreadableError(f"more than {MAX_BROKEN_LINES} of its lines contain no entity")
 
     def _lines(self) -> Iterator[bytes | None]:
         """Yield complete lines, or None for a line that is too long."""

@@ -69,7 +69,7 @@ else:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (requested, hard))
         except (OSError, ValueError) as error:
-            return f"not more than {soft} files may be open: {error}"
+            return f"the limit of {soft} open files could not be raised: {error}"
         return ""
 
 

@@ -68,7 +68,7 @@ class BencodeError(PeerError):
     """
 
     def __init__(self, error: str, *, decoded: tuple[Value, ...] = ()) -> None:
-        super().__init__(f"what came is no bencode: {error}")
+        super().__init__(f"received invalid bencode: {error}")
         self.error = error
         self.decoded = decoded
 
@@ -189,7 +189,7 @@ class Decoder:
             return at
         if count > self._max_string_bytes:
             limit = self._max_string_bytes
-            raise BencodeError(f"a string of {count} bytes is longer than the limit of {limit} bytes")
+            raise BencodeError(f"a string of {count} bytes exceeds the limit of {limit} bytes")
         self._partial.add(data[start:])
         self._missing = start + count - size
         return size
@@ -197,16 +197,16 @@ class Decoder:
     def _read_other(self, token: int, data: bytes, at: int, *, is_key: bool) -> tuple[int | Container, int] | None:
         """Return an integer or an empty container with the offset after it, or None if bytes are missing."""
         if is_key:
-            raise BencodeError(f"a dictionary's key must be a string, and one begins with the byte 0x{token:02x}")
+            raise BencodeError(f"a dictionary's key must be a string, but one begins with the byte 0x{token:02x}")
         if token == _END:
             after_key = "a dictionary ended after a key without a value"
-            raise BencodeError(after_key if self._around else "an end came where nothing was open")
+            raise BencodeError(after_key if self._around else "an end marker has no matching start")
         if token == _INTEGER:
             return self._read_integer(data, at + 1)
         if token not in (_DICTIONARY, _LIST):
             raise BencodeError(f"a value cannot begin with the byte 0x{token:02x}")
         if len(self._around) >= self._max_depth:
-            raise BencodeError(f"it is nested deeper than the limit of {self._max_depth}")
+            raise BencodeError(f"it is nested more than {self._max_depth} levels deep")
         return ({} if token == _DICTIONARY else []), at + 1
 
     def _check_length(self, data: bytes, at: int) -> None:
@@ -217,7 +217,7 @@ class Decoder:
         """
         digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
-            raise BencodeError(f"a string's length is {digits!r}")
+            raise BencodeError(f"a string has the invalid length {digits!r}")
         if len(digits) > _LENGTH_DIGITS:
             raise BencodeError(f"a string's length has more than {_LENGTH_DIGITS} digits")
 
@@ -229,7 +229,7 @@ class Decoder:
             return None
         digits = data[start:end]
         if not digits.removeprefix(b"-").isdigit():
-            raise BencodeError(f"an integer reads {digits!r}")
+            raise BencodeError(f"{digits!r} is not a valid integer")
         return int(digits), end + 1
 
     def _add_string(self, partial: HeadAndTail) -> None:
@@ -311,4 +311,4 @@ def _write(value: Value, chunks: list[bytes]) -> None:
             _write(item, chunks)
         chunks += (b"e",)
     else:
-        raise TypeError(f"bencode cannot say {value!r}")
+        raise TypeError(f"bencode cannot represent {value!r}")

@@ -22,7 +22,7 @@ class LineTooLongError(PeerError):
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"a line of at least {line_bytes} bytes is longer than the limit of {limit_bytes} bytes; "
+            f"a line of at least {line_bytes} bytes exceeds the limit of {limit_bytes} bytes; "
             "send less in one message, or raise the setting maxLineBytes"
         )
         self.line_bytes = line_bytes
@@ -34,8 +34,8 @@ class LinesCrowdedError(PeerError):
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
         super().__init__(
-            f"{line_bytes} bytes of this line are here, more than of any other client's, and all lines that are not "
-            f"whole yet may have {limit_bytes} bytes together; send less in one message, or again when others are done"
+            f"the incomplete lines of all clients exceed {limit_bytes} bytes together, and this is the longest with "
+            f"{line_bytes} bytes so far; send less in one message, or try again later"
         )
 
 

@@ -134,7 +134,7 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
         elements += 1
         depth += kind != b","
         if depth > max_depth:
-            return Excess(f"arrays and objects more than {max_depth} deep in one another", identity)
+            return Excess(f"arrays and objects nested more than {max_depth} levels deep", identity)
         if elements > max_elements or marks > 4 * max_elements:
             return Excess(f"more than {max_elements} elements", identity)
     return None
