@@ -124,7 +124,7 @@ def test_a_missing_part_is_refused_with_a_reason(client):
     assert (told["ok"], told["reason"]) == (False, "forgotten")
     assert "is not in the list there" in told["message"]
     whole = part(client, evaluate(client, "1"), path=[])
-    assert "no cut value of this evaluation is kept" in whole["message"]
+    assert "the REPL no longer has the value" in whole["message"]
 
 
 def test_a_repl_that_retains_no_values_prints_them_whole(tmp_path):
@@ -132,7 +132,7 @@ def test_a_repl_that_retains_no_values_prints_them_whole(tmp_path):
     with serving(tmp_path, "--nrepl", f"nbb={address}", "--repl", "none") as live, live.client() as client:
         answer = evaluate(client, "(vec (range 100))", key="nbb")
         assert (answer["result"][-4:], cut_of(answer)) == (" 99]", [])
-        assert "keeps no values" in part(client, answer, path=[])["message"]
+        assert "stores no values" in part(client, answer, path=[])["message"]
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def test_only_head_and_tail_of_an_endless_string_are_retained(live, idle, part):
         here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
         assert answer["status"] == "done"
-        assert "bytes of what the REPL said were left out" in json.dumps(answer["notes"])
+        assert "bytes of the REPL's output were dropped" in json.dumps(answer["notes"])
         asked = {"evaluationId": answer["evaluationId"], "part": part}
         head = other.call("get_evaluation", **asked, **{"from": 0, "length": 100})
         tail = other.call("get_evaluation", **asked, **{"from": head["totalCharacters"] - 100, "length": 100})

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 MAX_OTHERS: Final = 1000
 """Maximum number of other clients' evaluations to which late output is still attributed."""
 
-LATE: Final = "a value came when this was over, and is in no result: "
+LATE: Final = "a value was received after the evaluation had finished, so it is not in the result: "
 """Prefix of a logged value that was received after its evaluation had finished."""
 
 

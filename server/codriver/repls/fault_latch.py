@@ -21,12 +21,12 @@ class ErrorLatch:
 
     def latch(self, what: str, error: Exception) -> str:
         """Log an internal error that occurred while doing `what`, and return its description."""
-        text = f"codriver itself failed in {what}: {_words(error)}"
+        text = f"internal error in codriver ({what}): {_words(error)}"
         logger.error("%s", text, exc_info=error)
         try:
             self._core.report(actions.LatchError("internal-error", text), actions.AddServerLine(text, error=True))
         except Exception:
-            logger.exception("this could not be put into the log")
+            logger.exception("this could not be logged")
         return text
 
 

@@ -50,7 +50,7 @@ class Interrupter:
         evaluation = self._core.state.evaluations[evaluation_id]
         repl = self._core.state.repls.get(evaluation.repl)
         if repl is None or repl.profile is None:
-            return ("its REPL is gone, and the evaluation with it",)
+            return ("its REPL has ended, and the evaluation with it",)
         self._core.report(actions.StopRequested(evaluation_id, why))
         await self.store_stacks(evaluation_id, evaluation.repl, evaluation.execution_session)
         reports: list[str] = []
@@ -64,17 +64,17 @@ class Interrupter:
         else:
             reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
         if not repl.owned:
-            return (*reports, "it still runs: this REPL was not started by codriver, so only its owner can restart it")
+            return (*reports, "it is still running: codriver did not start this REPL, so only its owner can restart it")
         if not allow_restart:
             return (
                 *reports,
                 (
-                    "it still runs: call interrupt_evaluation with allowRestart true to restart the REPL process, "
-                    "which loses everything defined in it"
+                    "it is still running: to restart the REPL, call interrupt_evaluation with allowRestart: true; "
+                    "its definitions are then lost"
                 ),
             )
         self._core.report(actions.RestartRepl(repl.id, why))
-        return (*reports, "the REPL process is being restarted: everything defined in it is gone")
+        return (*reports, "the REPL is being restarted: its definitions are lost")
 
     async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
         """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_S`."""
@@ -128,7 +128,7 @@ class Interrupter:
         words = {
             "interrupted": INTERRUPTED,
             "requested": "the interrupt was sent to the REPL",
-            "idle": "the REPL says that nothing runs",
+            "idle": "the REPL reports that nothing is running",
         }
         return words[done.outcome] + (f": {done.note}" if done.note else ""), done.outcome == "idle"
 

@@ -160,8 +160,8 @@ class Repls:
             dispatch.StartRepl: self._open,
             dispatch.ConnectRepl: self._open,
             dispatch.EndRepl: self._close,
-            dispatch.RetryRepl: partial(self._begin, "trying to reach a REPL again", self._retry),
-            dispatch.AwaitGrace: partial(self._begin, "ending what a client left", self._await_grace),
+            dispatch.RetryRepl: partial(self._begin, "reconnecting to a REPL", self._retry),
+            dispatch.AwaitGrace: partial(self._begin, "ending a disconnected client's evaluations", self._await_grace),
             dispatch.RunEvaluation: self._runner.begin,
             dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
@@ -348,7 +348,9 @@ class Repls:
     def _connector(self, protocol: str) -> Connector:
         connector = self._connectors.get(protocol)
         if connector is None:
-            raise CodriverError(f"this Codriver has no feature that connects by the protocol {protocol!r}")
+            raise CodriverError(
+                f"this installation of Codriver cannot connect with the protocol {protocol!r}: its feature was removed"
+            )
         return connector
 
     async def _placed(self, repl_id: str, profile: Profile) -> Profile:
@@ -364,8 +366,8 @@ class Repls:
         with until:
             await anyio.sleep(SILENT_S)
             words = (
-                f"nothing at {address} has answered as a REPL does, for {SILENT_S:g} s: it may run somebody's code, "
-                "and is connected to when that is over, or be another kind of server"
+                f"the program at {address} has not answered like a REPL for {SILENT_S:g} s: it may be another kind of "
+                "server, or be busy with code, and then Codriver connects when the code has finished"
             )
             describe = self._silences.get(kinds.split_address(address)[0])
             if describe is not None:

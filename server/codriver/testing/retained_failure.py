@@ -123,7 +123,7 @@ class RetainedFailure:
             finished = EvaluationFinished(identity, "failed", failure=Failure("no-frame", str(error)))
         except Exception as error:
             logger.exception("code in a frame of %s failed", job.run)
-            text = f"codriver itself failed: {error!r}"
+            text = f"internal error in codriver: {error!r}"
             finished = EvaluationFinished(identity, "failed", failure=Failure("internal-error", text))
         finally:
             del self._evaluating[identity]

@@ -261,7 +261,7 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
     found = choose(tmp_path, made(tmp_path))
     assert (found.repl, found.error) == ("python", None)
     assert found.stand_in_note.startswith(
-        "this is Python instead, as the REPL of this project (Basilisp) cannot be started"
+        "this is Python instead, because the REPL of this project (Basilisp) cannot be started"
     )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
@@ -279,8 +279,8 @@ def test_a_missing_interpreter_is_reported_by_the_failing_start(tmp_path, name, 
 
 CAN_START = {
     ("clojure", "python"): ("clojure", ""),
-    ("python",): ("python", "this is Python instead, as Clojure with deps.edn is not here"),
-    ("lisp",): ("lisp", "this is Basilisp instead, as Clojure with deps.edn is not here"),
+    ("python",): ("python", "this is Python instead, because Clojure with deps.edn is not here"),
+    ("lisp",): ("lisp", "this is Basilisp instead, because Clojure with deps.edn is not here"),
     (): ("clojure", ""),
 }
 
@@ -347,7 +347,7 @@ def test_a_listener_that_is_not_a_repl_is_reported_by_status_doctor_and_log(tmp_
     silent = socket.create_server(("127.0.0.1", 0))
     port = silent.getsockname()[1]
     with silent, serving(tmp_path, "--nrepl", str(port)) as live:
-        told = f"nothing at 127.0.0.1:{port} has answered as a REPL does"
+        told = f"the program at 127.0.0.1:{port} has not answered like a REPL"
         live_until(lambda: told in live.run("status").stdout, "the word that nothing answers")
         live_until(lambda: told in live.run("log").stdout, "the same in the log")
         assert f"127.0.0.1:{port}" in live.run("doctor").stdout

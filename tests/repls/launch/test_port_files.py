@@ -58,9 +58,9 @@ async def test_directories_that_contain_no_project_are_not_searched(tmp_path, fo
         (b"0", "'0'"),
         (b"65536", "'65536'"),
         (b"-1", "'-1'"),
-        ("١٢".encode(), "should hold a port"),
-        (b"\xff\xfe", "should hold a port"),
-        (b"1" * 100, "should hold a port"),
+        ("١٢".encode(), "does not contain a port"),
+        (b"\xff\xfe", "does not contain a port"),
+        (b"1" * 100, "does not contain a port"),
     ],
 )
 async def test_an_invalid_port_file_is_reported(tmp_path, text, words):

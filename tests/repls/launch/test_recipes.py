@@ -118,7 +118,7 @@ def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypa
     made = recipe("clojure", workspace, environ)
     sources = [str(workspace / name) for name in ("lib", "src/main", "test")]
     assert made.command[3].split(os.pathsep)[:3] == sources
-    assert "its :paths alone" in made.notes[1]
+    assert "only :paths" in made.notes[1]
     assert made.notes[1].endswith("on the classpath is lib, src/main, test")
     (workspace / "deps.edn").write_text("{:paths [")
     assert recipe("clojure", workspace, environ).command[3].split(os.pathsep)[0] == str(workspace / "src")
@@ -133,8 +133,8 @@ def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypa
         ("nbb", "npm install nbb"),
         ("shadow-cljs", "npm install --save-dev shadow-cljs"),
         ("no-such-repl --x", "no command 'no-such-repl' in PATH"),
-        ("sh 'unclosed", "no command line"),
-        ("", "names nothing"),
+        ("sh 'unclosed", "not a valid command line"),
+        ("", "it is empty"),
     ],
 )
 def test_a_missing_program_is_reported_with_what_to_install(place, words, advice):
@@ -298,8 +298,10 @@ def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(place, words, 
     assert made.command[0] in {str(own), str(Path(sys.executable).parent / program)}
     assert str(workspace) not in f"{made.command} {made.env} {made.port_file}"
     assert (made.is_apart, made.awaits_trust) == (True, True)
-    assert made.caution.startswith("this is a REPL of ")
-    assert made.caution.endswith(f"to have the project's own, ask your human to run: codriver trust (in {workspace})")
+    assert made.caution.startswith("this is a plain ")
+    assert made.caution.endswith(
+        f"to use the project's own REPL, ask your human to run: codriver trust (in {workspace})"
+    )
 
 
 def test_the_jvm_gets_nothing_from_an_untrusted_checkout(place, tmp_path, monkeypatch):
@@ -407,14 +409,14 @@ def test_packages_imported_from_another_working_tree_are_named(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL")
         first, second = (client.call("evaluate_code", code="1", detail=False) for _ in range(2))
-        (note,) = [note for note in first["notes"] if "not of this working tree" in note]
+        (note,) = [note for note in first["notes"] if "from outside of this working tree" in note]
         assert all(f"{name} (" in note for name in ("shop", "stock", "wares"))
         assert "own (" not in note
-        assert "not of this working tree" not in str(second)
+        assert "from outside of this working tree" not in str(second)
         client.call("load_file", filePath="test_own.py")
-        assert "not of this working tree" not in str(client.call("run_tests", namespace="test_own"))
+        assert "from outside of this working tree" not in str(client.call("run_tests", namespace="test_own"))
         with live.client(name="another") as other:
-            assert "as this working tree has none" in str(other.call("run_tests", namespace="test_own"))
+            assert "because this working tree has none" in str(other.call("run_tests", namespace="test_own"))
 
 
 def test_a_checkout_with_its_own_environment_names_no_packages(tmp_path):

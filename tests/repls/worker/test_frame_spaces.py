@@ -82,7 +82,7 @@ def test_a_new_error_has_new_frames_and_names(failed):
 
 
 REFUSED = {
-    "ran = 1\nsuper()": "super() without arguments",
+    "ran = 1\nsuper()": "super() needs arguments",
     "ran = 1\nawait outer()": "await is not possible",
     "ran = 1\n[x async for x in outer()]": "await is not possible",
 }
@@ -105,7 +105,7 @@ def test_a_cleared_frame_says_that_its_locals_are_gone(python):
     python.evaluate("fail(1)")
     python.evaluate("import sys, traceback\ntraceback.clear_frames(sys.last_value.__traceback__)")
     (parts,) = texts(at(python, 0, "ran = 1\ninner"), "codriver/error")
-    assert "its locals are gone" in parts["message"]
+    assert "has no locals" in parts["message"]
     assert texts(at(python, 0, "1 + 1"), "value") == ["2"]
 
 
@@ -119,7 +119,7 @@ def test_an_unbound_local_does_not_fall_back_to_a_global(failed):
     failed.evaluate("import sys, traceback\ntraceback.clear_frames(sys.last_value.__traceback__)\nlate(1)")
     failed.evaluate("traceback.clear_frames(sys.last_value.__traceback__)")
     (parts,) = texts(at(failed, 0, "rate"), "codriver/error")
-    assert "its locals are gone" in parts["message"]
+    assert "has no locals" in parts["message"]
 
 
 def test_an_unknown_frame_is_refused_with_the_number_of_frames(failed):

@@ -120,7 +120,7 @@ def test_only_the_newest_cut_values_are_kept_alive(python):
         printed(python, code, **{"codriver/keep": f"e{number}"})
     # Three are also `*1` to `*3`, and one is named `i` and `_`.
     assert int(printed(python, "del i\ngc.collect(); _ = None\nlen(alive)")[0]) <= 9
-    assert "no cut value" in part(python, "e0")
+    assert "no longer has the value" in part(python, "e0")
     assert part(python, "e19", [8]) == ("8", None)
 
 
@@ -136,7 +136,7 @@ def test_a_closed_session_releases_its_values(python):
     printed(python, "list(range(9))", **{"codriver/keep": "own"})
     python.ask("close")
     python.session = None
-    assert "no cut value" in part(python, "own")
+    assert "no longer has the value" in part(python, "own")
 
 
 PAGE = "class Page:\n    def _repr_html_(self): return '<b>' + 'ж' * 3 + '</b>'\n"

@@ -106,7 +106,7 @@ class AppEventRecorder:
         for stream, count in dropped.items():
             if count > 0:
                 self._log.drop(count)
-                text = f"{count} events of {stream} are not kept; the application's trace has the newest"
+                text = f"{count} events of {stream} were dropped; the application's trace has the newest"
                 text += f": inspect_app trace, filter since {last}" if last is not None else ""
                 key = repl.key if repl else None
                 now = self._core.now()

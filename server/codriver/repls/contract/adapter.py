@@ -63,7 +63,7 @@ class ReplUnreachableError(RefusedError):
     def __init__(self, address: object, cause: str) -> None:
         super().__init__(
             f"no REPL could be reached at {address}: {cause}",
-            hint="start the REPL, or correct its host and port; a port file may be left over from one that ended",
+            hint="start the REPL, or correct its host and port; its port file may be left over from an earlier REPL",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -78,8 +78,8 @@ class StrangeListenerError(RefusedError):
     def __init__(self, address: object, file: object, why: str, *, way: str) -> None:
         """Create the error. `way` is how the user can name this REPL explicitly."""
         super().__init__(
-            f"nothing was sent to {address}, to which {file} leads: {why}; if you mean that REPL, name it: {way}",
-            hint=f"name the REPL if it is meant; else remove {file}, and start your own REPL again",
+            f"nothing was sent to {address}, the address in {file}: {why}; to use that REPL anyway, name it: {way}",
+            hint=f"name the REPL to use it anyway; otherwise remove {file} and start your own REPL again",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -92,9 +92,9 @@ class NotAnReplError(RefusedError):
 
     def __init__(self, address: object, cause: str, *, protocol: str = "nREPL") -> None:
         super().__init__(
-            f"what listens at {address} is no {protocol} server that can be used: {cause}",
-            hint="check the port: a REPL prints it when it starts; a single-threaded REPL may also be stuck in an "
-            "endless loop, or serve one client at a time, and then a restart helps",
+            f"the program at {address} is not a usable {protocol} server: {cause}",
+            hint="check the port, which a REPL prints when it starts; if the REPL serves one client at a time or is "
+            "stuck in an endless loop, restart it",
             details={"endpoint": str(address)},
         )
         self.address = address
@@ -106,7 +106,7 @@ class PackageMissingError(StartError):
 
     def __init__(self, address: object, extra: str, missing: str) -> None:
         super().__init__(
-            f"the REPL at {address} cannot be connected to, as {missing} is not installed where Codriver runs: "
+            f"cannot connect to the REPL at {address}, because {missing} is not installed in Codriver's environment: "
             f"{install_extra(extra)}, and restart the server"
         )
         self.extra = extra
@@ -125,7 +125,7 @@ class OpTimedOutError(RefusedError):
     def __init__(self, op: str, timeout_s: float) -> None:
         super().__init__(
             f"the REPL did not answer the op {op!r} within {timeout_s:g} s",
-            hint="it may be busy or stuck: look at list_sessions and server_health, interrupt what runs, or restart it",
+            hint="it may be busy or stuck: see list_sessions and server_health, interrupt its code, or restart it",
         )
         self.op = op
 
@@ -145,7 +145,7 @@ class EvaluationFailedError(RefusedError):
     reason = "evaluation-failed"
 
     def __init__(self, what: str, error: Failure) -> None:
-        super().__init__(f"{what} failed: {error.type}: {error.message}", hint="correct what was given and call again")
+        super().__init__(f"{what} failed: {error.type}: {error.message}", hint="correct the arguments and call again")
         self.error = error
 
 
@@ -348,7 +348,7 @@ class Adapter(KernelOperations, Protocol):
         Raises:
             EvaluationFailedError: the value cannot be printed.
         """
-        return "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+        return "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a session called `name` with its own namespace and `*1`, unless it is already open.

@@ -24,7 +24,7 @@ DEMANDED_S: Final = 150.0
 """Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
 _DIGEST: Final = re.compile(r" [0-9a-f]{16}$")
 _KINDS_OF_CODE: Final[Mapping[str, str]] = {
-    "function": "somebody holds a function",
+    "function": "another object holds a function",
     "generator": "a generator is suspended in code",
     "coroutine": "a coroutine is suspended in code",
     "frame": "a thread runs code",
@@ -118,9 +118,9 @@ def _row(answer: Mapping[str, object]) -> FreshRow | None:
 
 def _line(row: FreshRow) -> str:
     if row.kind == "code":
-        return f"{_KINDS_OF_CODE.get(row.of, 'somebody holds code')} of {row.name} that its file no longer has"
+        return f"{_KINDS_OF_CODE.get(row.of, 'another object holds code')} of {row.name} that its file no longer has"
     if row.kind == "failed":
-        return f"{row.name} was not compared with a fresh import, as the comparison failed: {row.of}"
+        return f"{row.name} was not compared with a fresh import, because the comparison failed: {row.of}"
     if row.kind == "cache":
         results = "1 result" if row.count == 1 else f"{row.count} results"
         return f"{row.name} has cached {results} computed with the previous {row.of}: clear it"

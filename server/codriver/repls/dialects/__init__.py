@@ -86,8 +86,8 @@ CLOJURE: Final = Dialect(
     file_evaluator=program("clojure/file_evaluator.clj"),
     answers_while_busy=True,
     interrupt_note=(
-        "the JVM was asked to stop the thread: code that waits ends at once, a loop that never waits may keep "
-        "a core busy for about 5 s more; the session takes new evaluations now"
+        "the JVM is stopping the thread: code that waits ends at once, and a loop may keep a core busy for about "
+        "5 s more; the session accepts new evaluations now"
     ),
     isolates="session",
 )
@@ -97,7 +97,9 @@ CLOJURESCRIPT: Final = Dialect(
     json="(js/JSON.stringify (clj->js VALUE))",
     facts="{:root nil :version *clojurescript-version* :seam $seam}",
     broken=frozenset({"interrupt"}),
-    notes=("ClojureScript cannot be interrupted: its runtime has one thread; reload the runtime to end a loop",),
+    notes=(
+        "ClojureScript cannot be interrupted, because its runtime has one thread: reload the runtime to end a loop",
+    ),
 )
 
 BABASHKA: Final = Dialect(
@@ -107,7 +109,7 @@ BABASHKA: Final = Dialect(
     expressions=Programs(_CLOJURE_EXPRESSIONS),
     before={"test": "(require 'clojure.test 'clojure.java.io)", "source": "(require 'clojure.java.io)"},
     tooling=_JAVA_TOOLING,
-    notes=("babashka's nREPL server cannot interrupt: stop an endless loop by restarting it",),
+    notes=("babashka's nREPL server cannot interrupt code: restart it to end an endless loop",),
 )
 
 NBB: Final = Dialect(
@@ -142,8 +144,8 @@ NBB: Final = Dialect(
     load_moves_namespace=True,
     isolates="none",
     notes=(
-        "nbb cannot be interrupted, and an endless loop blocks it for every client: only a restart helps",
-        "nbb has one namespace for all its clients",
+        "nbb cannot be interrupted, and an endless loop blocks it for all clients: restart it to end one",
+        "all clients of nbb share one namespace",
     ),
 )
 
@@ -182,7 +184,7 @@ BASILISP: Final = Dialect(
     tooling=_PYTHON_TOOLING,
     load_moves_namespace=True,
     isolates="connection",
-    notes=("Basilisp's own server cannot interrupt; `codriver serve --repl lisp` runs Basilisp so that it can be",),
+    notes=("Basilisp's own server cannot interrupt code; the one started by `codriver serve --repl lisp` can",),
 )
 
 HY: Final = Dialect(
@@ -211,7 +213,7 @@ HY: Final = Dialect(
         "own.module shared.module own.locals shared.locals) None)"
     ),
     notes=(
-        "hy-nrepl serves one client at a time: another one waits until this one leaves",
+        "hy-nrepl serves one client at a time: others wait until this one disconnects",
         "hy-nrepl interrupts Python code between two instructions, not a call that blocks",
     ),
 )
@@ -231,7 +233,7 @@ WORKER_PYTHON: Final = Dialect(
     print_limits="[1, 2, 3]",
     answers_while_busy=True,
     isolates="session",
-    shares="shared names are read, and your own kept apart; modules, and objects changed in place, are shared",
+    shares="shared names can be read, and your own are separate; modules, and objects changed in place, are shared",
     is_serial=True,
 )
 

@@ -136,7 +136,7 @@ class Discovery:
             choice = await anyio.to_thread.run_sync(choose, self._workspace, self._recipe_of)
         except OSError as error:
             self._dispatch(
-                AddServerLine(f"no REPL is started, as the workspace cannot be read: {error.strerror}", error=True)
+                AddServerLine(f"no REPL is started, because the workspace cannot be read: {error.strerror}", error=True)
             )
             return
         self._report(choice)
@@ -151,8 +151,8 @@ class Discovery:
             error=choice.error,
             origin=replace(found.origin, stand_in_note=choice.stand_in_note, is_unasked=True),
         )
-        does = "codriver starts its own" if choice.error is None else "codriver would start, and cannot,"
-        words = f"no REPL was found and none asked for, so {does} {choice.title} REPL (key {found.key})"
+        does = "codriver starts its own" if choice.error is None else "codriver would start its own"
+        words = f"no REPL was found or requested, so {does} {choice.title} REPL (key {found.key})"
         self._dispatch(AddServerLine(words), found)
 
     def _reconcile(self) -> bool:
@@ -248,7 +248,7 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
             continue
         if first is None:
             return Choice(repl)
-        return Choice(repl, stand_in_note=f"this is {kinds.title_of(repl)} instead, as {first.error}")
+        return Choice(repl, stand_in_note=f"this is {kinds.title_of(repl)} instead, because {first.error}")
     return first
 
 

@@ -133,10 +133,10 @@ class ReplProcess:
                     await self.over.wait()
         words = " ".join(self._command)
         if self.over.is_set():
-            raise StartError(f"the REPL started by `{words}` is gone before it listened: {self._exit_text()}")
-        where = f" and wrote no port to {self._port_file}" if self._port_file else ""
+            raise StartError(f"the REPL started by `{words}` ended before it listened: {self._exit_text()}")
+        where = f" or write it to {self._port_file}" if self._port_file else ""
         raise StartError(
-            f"the REPL started by `{words}` did not say within {self._start_timeout_s:g} s where it listens{where}"
+            f"the REPL started by `{words}` did not print its port within {self._start_timeout_s:g} s{where}"
             f"{self._tail_text()}"
         )
 
@@ -377,7 +377,7 @@ def _port_file_stamp(path: Path | None) -> tuple[Stamp, str] | None:
 def _start_error_text(command: Sequence[str], cwd: Path, error: OSError) -> str:
     why = error.strerror or str(error)
     if not cwd.is_dir():
-        why = "that directory no longer exists; create it again, then call restart_repl if the REPL does not come back"
+        why = "that directory no longer exists; create it again, and call restart_repl if the REPL does not restart"
     return f"`{' '.join(command)}` could not be started in {cwd}: {why}"
 
 
@@ -511,9 +511,9 @@ def _read(workspace: Path, path: Path) -> Found | None:
         return Found(path, None, f"it cannot be read: {error.strerror}", key)
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
-        return Found(path, None, "it is empty; a REPL that is starting writes it in a moment", key, written_ns)
+        return Found(path, None, "it is empty; its REPL may still be starting", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= LARGEST_PORT):
-        why = f"it should hold a port number, and begins with {text[:PORT_CHARS]!r}"
+        why = f"it does not contain a port, but begins with {text[:PORT_CHARS]!r}"
         return Found(path, None, why, key, written_ns)
     return Found(path, int(text), None, key, written_ns)
 

@@ -365,8 +365,8 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
     main = main_checkout(workspace)
     for name in ENVIRONMENTS if main else ():
         if main and (python := _python_of(main / name)):
-            whose = f"{name} of the main checkout {main}, as this working tree has none"
-            caution = f"Python code runs in {whose}: make an environment here where they need other packages"
+            whose = f"{name} of the main checkout {main}, because this working tree has none"
+            caution = f"Python code runs in {whose}: create one here if it needs different packages"
             return _as_replacement_for(broken, Interpreter(python, whose, caution))
     if found := python_in_path(environ.get("PATH")):
         return _as_replacement_for(broken, Interpreter(found, OF_PATH, remark=_remark(workspace, found)))
@@ -460,7 +460,7 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
         return replacement
     where = f"{replacement.path} ({replacement.whose})"
     caution = (
-        f"{broken}, so Python code runs in {where}, without the environment's packages: make the environment again"
+        f"{broken}, so Python code runs in {where}, without the environment's packages: create the environment again"
     )
     return replace(replacement, caution=caution, remark=None)
 
@@ -501,5 +501,6 @@ def _remark(workspace: Path, python: str) -> str | None:
         return None
     return (
         f"this project has no virtual environment (.venv, venv), so its code runs in {python}, perhaps without its "
-        "packages: make one, or choose an interpreter by `codriver serve --python PATH` or python = … in codriver.toml"
+        "packages: create one, or choose an interpreter with `codriver serve --python PATH` or with python = … in "
+        "codriver.toml"
     )

@@ -82,7 +82,7 @@ class RecipeError(StartError):
     """Raised when a requested REPL cannot be started on this machine. The message says what to install."""
 
     def __init__(self, words: str, cause: str) -> None:
-        super().__init__(f"`--repl {words}` cannot work here: {cause}")
+        super().__init__(f"`--repl {words}` cannot be started: {cause}")
         self.words = words
         self.cause = cause
         self.report = f"the REPL of this project ({title_of(words)}) cannot be started: {cause}"
@@ -96,7 +96,9 @@ class NotAcceptedError(RecipeError):
         missing = "nobody has accepted this checkout" if lapsed is None else lapse_of(lapsed)
         super().__init__(words, f"{missing}: {to_accept(directory)}; {why}")
         because = "" if lapsed is None else f", and {lapse_of(lapsed)}"
-        self.report = f"the REPL of this project ({title_of(words)}) runs files of it{because}: {to_accept(directory)}"
+        self.report = (
+            f"the REPL of this project ({title_of(words)}) runs files of the project{because}: {to_accept(directory)}"
+        )
 
 
 def to_accept(directory: Path) -> str:
@@ -223,7 +225,7 @@ def recipe(
         if program != sys.executable and is_inside(program, directory, workspace):
             other = acceptance_of(directory)
             if not other.is_given:
-                why = f"{program} lies there, and a server that starts by itself runs nothing from it"
+                why = f"{program} is in that checkout, and a server that a client starts runs nothing from it"
                 raise NotAcceptedError(words, directory, why, other.lapsed)
     return _whole(found)
 
@@ -243,7 +245,9 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
         withheld = {"test": f"{why}: {to_accept(workspace)}"}
     caution = found.caution
     if lapsed is not None and caution is None:
-        caution = f"this REPL runs nothing of the project by itself: {lapse_of(lapsed)}: {to_accept(workspace)}"
+        caution = (
+            f"this REPL runs nothing of the project on its own, because {lapse_of(lapsed)}: {to_accept(workspace)}"
+        )
     return replace(
         found,
         command=(program, "-I", *arguments, UNACCEPTED),
@@ -269,11 +273,13 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
         with suppress(RecipeError):
             found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
             if kind.launcher != "worker" and not any(is_inside(found.command[0], one, workspace) for one in inside):
-                report = f"this is a REPL of {kind.title.partition(' with ')[0]} alone, started in an empty folder"
-                because = "" if lapsed is None else f", as {lapse_of(lapsed)}"
-                return replace(found, caution=f"{report}{because}: to have the project's own, {to_accept(workspace)}")
+                report = f"this is a plain {kind.title.partition(' with ')[0]} REPL, started in an empty folder"
+                because = "" if lapsed is None else f", because {lapse_of(lapsed)}"
+                return replace(
+                    found, caution=f"{report}{because}: to use the project's own REPL, {to_accept(workspace)}"
+                )
     _recipe(words, project)
-    raise NotAcceptedError(words, workspace, "this REPL runs files of the project as it starts", lapsed)
+    raise NotAcceptedError(words, workspace, "this REPL runs files of the project when it starts", lapsed)
 
 
 def _whole(found: Recipe) -> Recipe:
@@ -312,14 +318,16 @@ def _recipe(words: str, project: Project) -> Recipe:
     if kind := kind_of(words):
         launch = _LAUNCHERS.get(kind.launcher) or project.launchers.get(kind.launcher)
         if launch is None:
-            raise RecipeError(words, f"this Codriver has no feature that starts a {kind.title}")
+            raise RecipeError(
+                words, f"this installation of Codriver cannot start a {kind.title}: its feature was removed"
+            )
         return launch(kind, words.strip(), project)
     try:
         command = tuple(split_command(words))
     except ValueError as error:
-        raise RecipeError(words, f"it is no command line ({error})") from error
+        raise RecipeError(words, f"it is not a valid command line ({error})") from error
     if not command:
-        raise RecipeError(words, f"it names nothing; give a command line, or one of {', '.join(by_word())}")
+        raise RecipeError(words, f"it is empty; pass a command line, or one of {', '.join(by_word())}")
     found = _which(command[0], project)
     if found is None:
         known_words = ", ".join(by_word())
@@ -348,9 +356,9 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     made = replace(_recipe_of(kind, command, project, note, caution=found.caution), remark=found.remark)
     if found.waits_for is None:
         return made
-    because = "" if found.lapsed is None else f", as {lapse_of(found.lapsed)}"
+    because = "" if found.lapsed is None else f", because {lapse_of(found.lapsed)}"
     other_environment = f"this is {python}, not the project's own environment{because}"
-    caution = f"{other_environment}: to have that, {to_accept(found.waits_for)}"
+    caution = f"{other_environment}: to use that one, {to_accept(found.waits_for)}"
     return replace(made, caution=caution, remark=None, awaits_trust=True)
 
 
@@ -361,8 +369,8 @@ def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, 
     if not _has_basilisp(sys.executable):
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
     note = (
-        f"Lisp code is evaluated by Basilisp in codriver's own interpreter, as {python} ({whose}) has no Basilisp: "
-        "the project's packages are not there; run `pip install basilisp` in the project's environment to have them"
+        f"Lisp code is evaluated by Basilisp in codriver's own interpreter, without the project's packages, because "
+        f"{python} ({whose}) has no Basilisp: run `pip install basilisp` in the project's environment"
     )
     return sys.executable, note
 
@@ -394,14 +402,14 @@ def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
     if "-m" not in kind.arguments:
         return made
     module = kind.arguments[kind.arguments.index("-m") + 1].partition(".")[0]
-    missing = f"{program} is there, and {module.replace('_', '-')} is not installed beside it"
+    missing = f"{program} exists, but {module.replace('_', '-')} is not installed in the same environment"
     return replace(made, remedies=((f"No module named '{module}'", f"{missing}; {kind.install} in that environment"),))
 
 
 def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
     if program is not None and not passes_quotes_on(program):
-        why = f"{program} is a batch file, to which Windows passes no quotes on"
+        why = f"{program} is a batch file, and Windows removes quotes from its arguments"
         raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder of PATH")
     if program is not None and not _is_plain_launcher(program):
         deps = f'{{:deps {{nrepl/nrepl {{:mvn/version "{NREPL_VERSION}"}}}}}}'
@@ -418,14 +426,16 @@ def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
     sources = [str(directory) for directory in directories if directory.is_dir()]
     flag = NREPL_FLAG.removeprefix("-J")
     command = (java, flag, "-cp", os.pathsep.join([*sources, *jars]), "clojure.main", "-m", "nrepl.cmdline")
-    notes: tuple[str, ...] = ("Clojure and nREPL are those of Debian's packages",)
+    notes: tuple[str, ...] = ("Clojure and nREPL are from Debian's packages",)
     if (project.workspace / "deps.edn").exists():
-        listed = ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "nothing of the project"
-        of_deps = "its :paths alone" if named else "nothing"
-        report = (
-            f"of deps.edn {of_deps} can be used without the Clojure CLI (clojure.org/guides), not :deps or :aliases"
+        listed = (
+            ", ".join(os.path.relpath(source, project.workspace) for source in sources) or "no folder of the project"
         )
-        notes = (*notes, f"{report}; on the classpath is {listed}")
+        of_deps = "only :paths" if named else "nothing"
+        report = (
+            f"without the Clojure CLI (clojure.org/guides), {of_deps} from deps.edn can be used, not :deps or :aliases"
+        )
+        notes = (*notes, f"{report}; the classpath contains {listed}")
     return _recipe_of(kind, command, project, *notes)
 
 

@@ -53,7 +53,7 @@ class NotAMessageError(PeerError):
     """Raised when a peer sends a bencode value that is not a dictionary."""
 
     def __init__(self, value: Value) -> None:
-        super().__init__(f"a message must be a dictionary, and a {type(value).__name__} came")
+        super().__init__(f"a message must be a dictionary, but a {type(value).__name__} was received")
 
 
 @dataclass(frozen=True, slots=True)
@@ -499,7 +499,7 @@ async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, time
 
 async def _adopt(stream: AcceptedStream) -> TcpTransport:
     if stream.socket.fileno() == -1:
-        raise ReplUnreachableError(stream, "its connection was used, and only the REPL can open another")
+        raise ReplUnreachableError(stream, "its only connection was used, and only the REPL can open another one")
     adopted = socket.socket(fileno=stream.socket.detach())  # asyncio closes it
     adopted.settimeout(0)
     _, transport = await asyncio.get_running_loop().connect_accepted_socket(TcpTransport, adopted)
@@ -511,8 +511,10 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
         return encode({"op": op, "id": exchange.id, **fields})
     except UnicodeEncodeError as error:
         found = f"\\u{ord(error.object[error.start]):04x}"
-        reason = f"it holds half of a character pair ({found}) at position {error.start}, which UTF-8 cannot say"
-        raise request_unsafe(reason, hint="write the character whole, or as an escape of the language") from error
+        reason = (
+            f"it contains half of a surrogate pair ({found}) at position {error.start}, which UTF-8 cannot represent"
+        )
+        raise request_unsafe(reason, hint="write the whole character, or its escape sequence") from error
 
 
 def _answers(message: Message) -> bool:
@@ -533,7 +535,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
         with anyio.fail_after(timeout_s):
             _, transport = await loop.create_connection(TcpTransport, endpoint.host, endpoint.port)
     except TimeoutError:
-        raise ReplUnreachableError(endpoint, f"it did not take the connection within {timeout_s:g} s") from None
+        raise ReplUnreachableError(endpoint, f"it did not accept the connection within {timeout_s:g} s") from None
     except OSError as error:
         raise ReplUnreachableError(endpoint, _describe(error)) from error
     transport.pause_reading()  # data received during the check is for the connection
@@ -549,7 +551,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 def _describe(error: OSError) -> str:
     """Describe why a connection could not be made."""
     if isinstance(error, socket.gaierror):
-        return "its host name is not known"
+        return "its host name is unknown"
     # If asyncio tried several addresses, it raises one error whose text contains all causes.
     if error.errno == errno.ECONNREFUSED or f"[Errno {errno.ECONNREFUSED}]" in str(error):
         return "nothing listens there"

@@ -304,7 +304,9 @@ class Evaluation:
         ending = await self._load(op)
         if ending.failure is not None and ending.failure.file is None:
             ending = replace(ending, failure=replace(ending.failure, file=request.file))
-        return replace(ending, notes=(*ending.notes, f"all of the file was loaded, as {request.namespace} was not"))
+        return replace(
+            ending, notes=(*ending.notes, f"the whole file was loaded, because {request.namespace} was not loaded yet")
+        )
 
     async def _load(self, op: str) -> Ending:
         session, request = self._session, self._request

@@ -55,6 +55,6 @@ async def watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> Non
             if connection.received_at >= requested_at or (connection.is_waiting and not while_busy):
                 continue
             silent_s = monotonic() - connection.received_at
-            await connection.abandon(f"the REPL has been silent for {silent_s:.0f} s and does not answer any more")
+            await connection.abandon(f"the REPL has been silent for {silent_s:.0f} s and no longer answers")
         except ReplDisconnectedError:
             return

@@ -63,7 +63,7 @@ AFTERWARDS_S: Final = 5.0
 LOCALS: Final = "codriver/locals"
 """The worker's op that returns the local variables in the frames of the last error."""
 
-NOT_STORED: Final = "this REPL keeps no values: evaluate the part that is wanted, or with a larger maxLength"
+NOT_STORED: Final = "this REPL stores no values: evaluate an expression for the part, or pass a larger maxLength"
 """Why parts of a value cannot be read from a REPL without storage for values."""
 
 LOADED_OP: Final = f"{WORKER_OPS}loaded"
@@ -173,7 +173,7 @@ class Introspection:
         timeout_s = max(self._op_timeout_s, query.timeout_s)
         fields = {**target.address(), **query.request_fields(where)}
         answer = await target.connection.request(op, timeout_s=timeout_s, **fields)
-        check(f"the question for {query.name}", answer, self._dialect)
+        check(f"the query {query.name}", answer, self._dialect)
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
@@ -304,7 +304,7 @@ class Introspection:
                 if target.id:
                     await self._evaluate("tidy", session=target.id)
         except CodriverError as error:
-            logger.info("what evaluations leave behind could not be tidied up: %s", error)
+            logger.info("could not clean up after evaluations: %s", error)
 
     def _mark(self, trace: StackTrace) -> StackTrace:
         """Mark the frames in files of the workspace as the user's."""

@@ -53,7 +53,7 @@ BUSY_S: Final = 600.0
 Giving up earlier may kill the REPL: nbb answers once its running code ends, and exits if the connection is gone.
 """
 
-OVER_BEFORE: Final = Interruption("idle", note="it was over before the interrupt came")
+OVER_BEFORE: Final = Interruption("idle", note="it had finished before the interrupt was received")
 """The outcome of an interrupt that arrived after the evaluation had ended."""
 
 
@@ -159,7 +159,7 @@ async def _shake_hands(
         answer = await connection.request("describe", timeout_s=BUSY_S)
         ops = read_ops(answer)
         if "eval" not in ops:
-            raise sessions.refuse("it answers `describe` without naming an op `eval`")
+            raise sessions.refuse("its answer to `describe` does not include the op `eval`")
         if STORED_VALUE in ops:  # Codriver's worker sets TCP_NODELAY
             connection.expect_no_delay()
         if SENSITIVE_OP in ops:
@@ -179,7 +179,7 @@ async def _shake_hands(
     except ReplDisconnectedError as error:
         raise sessions.refuse(error.cause) from error
     except OpTimedOutError as error:
-        raise sessions.refuse(f"it took the connection and did not answer {error.op!r} in time") from error
+        raise sessions.refuse(f"it accepted the connection but did not answer {error.op!r} in time") from error
     return probed
 
 
@@ -253,7 +253,9 @@ class NreplAdapter(KernelOperations):
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop the evaluation in `session`."""
         if session == TEST_SESSION and self._tests.give_up():
-            return Interruption("requested", note="the test run is given up; a test that never ends may still run")
+            return Interruption(
+                "requested", note="the test run was given up; a test that never ends may still be running"
+            )
         support = self._require("interrupt")
         target = self._sessions.get(session)
         if target.evaluation is not None:
@@ -261,7 +263,7 @@ class NreplAdapter(KernelOperations):
         if (running := target.running) is None:
             if target.evaluation is None:
                 return Interruption("idle")
-            return Interruption("requested", note="it was between two forms, and no further one is sent")
+            return Interruption("requested", note="it was between two forms, and no more forms are sent")
         if not self._dialect.interrupts_reads and NEED_INPUT in running.status:
             await self.send_input("", session)  # end of input
         fields: dict[str, Value] = {**target.address(), "interrupt-id": running.id}
@@ -275,11 +277,11 @@ class NreplAdapter(KernelOperations):
         if not running.is_over:
             running.status.add("interrupted")
             target.connection.end(running)
-            note = "the REPL confirmed the interrupt and did not end the evaluation: its code may still run"
+            note = "the REPL confirmed the interrupt but did not end the evaluation: its code may still be running"
             if is_idle:
                 # An nREPL session may lose its thread and then accept code without ever running it.
                 target.is_deaf = bool(target.id) and not self._dialect.joins
-                note = "the REPL reports that nothing runs, but not how the evaluation ended: it may still run"
+                note = "the REPL reports that nothing is running, but no end of the evaluation: it may still be running"
                 note += "; a new session replaces this one" if target.is_deaf else ""
             return Interruption("requested", note=note)
         if is_idle:

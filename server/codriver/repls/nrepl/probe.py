@@ -57,19 +57,19 @@ OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 """The ops that provide each capability, in order of preference. Source: nREPL and cider-nrepl documentation, "Ops"."""
 
 MISSING: Final[Mapping[str, str]] = {
-    "restart": "start the REPL with `codriver serve --repl COMMAND`: what codriver started it can restart",
-    "interrupt": "its server has no op `interrupt`; a REPL that codriver started can be restarted instead",
-    "complete": "its server has no op for it: look at names by evaluating code",
-    "lookup": "its server has no op for it: ask by evaluating code, or read the source",
-    "stdin": "its server has no op `stdin`: give the code its input as a value",
-    "sessions": "its server keeps nothing apart: start another REPL for work of its own",
-    "print-limits": "its server ignores limits: long values are cut after they were printed",
-    "macroexpand": "its server has no op for it: evaluate the expansion, where the language has one",
+    "restart": "start the REPL with `codriver serve --repl COMMAND`: codriver can only restart REPLs that it started",
+    "interrupt": "its server has no op `interrupt`; if codriver started the REPL, restart it instead",
+    "complete": "its server has no op for it: list names by evaluating code",
+    "lookup": "its server has no op for it: evaluate code to find out, or read the source",
+    "stdin": "its server has no op `stdin`: pass the input to the code as a value",
+    "sessions": "its server does not isolate sessions: start another REPL for separate work",
+    "print-limits": "its server ignores limits: long values are shortened after they were printed",
+    "macroexpand": "its server has no op for it: evaluate a call of macroexpand, if the language has one",
     "test": "run the project's test command in a shell",
-    "stacktrace": "its server sends the message alone; print the error's stack in the code",
-    "frame": "its server keeps no frames of an error: evaluate the failing form's parts, or call it with other values",
-    "drift": "load_file what may have changed: this REPL does not tell where its definitions are from",
-    "restore": "leave onFailure out, look at what failed, and use undo_edit and load_file",
+    "stacktrace": "its server sends only the message: print the error's stack in your code",
+    "frame": "its server keeps no frames of an error: evaluate parts of the failing form, or call it with other values",
+    "drift": "load changed files with load_file: this REPL does not report where its definitions are from",
+    "restore": "omit onFailure, look at the failures, and use undo_edit and load_file",
 }
 """One-line hints on how to get each capability, or what to do without it."""
 
@@ -90,14 +90,16 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
     "unknown": BY_CIDER,
     "python": {"macroexpand": "Python has no macros"},
     "nbb": {
-        "drift": "load_file what may have changed: codriver does not compare nbb's definitions; "
-        "symbol_info tells the file and line that one is from"
+        "drift": "load changed files with load_file: codriver does not compare nbb's definitions; "
+        "symbol_info returns the file and line of a definition"
     },
     "hy": {
-        "drift": "load_file what may have changed: Hy compiles to Python and keeps no forms; "
-        "what is evaluated is apart from the modules of files"
+        "drift": "load changed files with load_file: Hy compiles to Python and keeps no forms; "
+        "evaluated code is separate from the modules of files"
     },
-    "basilisp": {"drift": "`codriver serve --repl lisp` runs Basilisp so that it is compared; else load_file"},
+    "basilisp": {
+        "drift": "`codriver serve --repl lisp` starts a Basilisp that can be compared; otherwise use load_file"
+    },
 }
 """Hints for dialects that need different ones."""
 
@@ -167,8 +169,8 @@ def read_outside(answer: Sequence[Message]) -> str | None:
         return None
     named = few([f"{name} ({as_text(path)})" for name, path in found.items()], OUTSIDE_NAMED)
     return (
-        f"not of this working tree: {named}. Imports run that code, whatever is edited here: "
-        "install the project into an environment made here"
+        f"imported from outside of this working tree: {named}. Edits in this working tree have no effect on it: "
+        "install the project into an environment of this working tree"
     )
 
 
@@ -185,8 +187,8 @@ class Application:
     def note(self) -> str:
         """Return a note for users of the REPL."""
         return (
-            f"runs in the application {self.program}, process {self.process_id}: its modules are live, and its prints "
-            "stay its own"
+            f"runs in the application {self.program}, process {self.process_id}: its modules are live, and the "
+            "application's own output is not captured"
         )
 
 
@@ -422,7 +424,7 @@ def _java_notes(facts: Mapping[str, object], support: Mapping[str, Capability]) 
     if java is None or java < ATTACH_NEEDED_FROM_JAVA or "interrupt" not in support or facts.get("attach"):
         return ()
     note = (
-        f"on Java {java} an endless loop can only be stopped when the JVM was started with "
-        "-Djdk.attach.allowAttachSelf; without it an interrupt ends only code that waits"
+        f"on Java {java}, an endless loop can only be stopped if the JVM was started with "
+        "-Djdk.attach.allowAttachSelf; without it, an interrupt only ends code that waits"
     )
     return (note,)

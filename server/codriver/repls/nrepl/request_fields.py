@@ -61,7 +61,7 @@ class RequestFields:
             raise request_unsafe(
                 f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
                 f"than {limit} bytes, and this one has {size}",
-                hint="put the code in a file and load that from a short piece of code, or send it in smaller parts",
+                hint="put the code in a file and load it with short code, or send it in smaller parts",
             )
 
     def of_form(

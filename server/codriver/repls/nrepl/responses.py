@@ -48,9 +48,7 @@ NEED_INPUT: Final = "need-input"
 """The status of an evaluation that waits for input."""
 BACKGROUND: Final = "codriver/background"
 """The worker's op that evaluates on a new thread."""
-DECLINED: Final = (
-    "start_repl() started no REPL: this process is a REPL that Codriver started, and not your application's own"
-)
+DECLINED: Final = "start_repl() did nothing, because this process is a REPL that Codriver started, not your application"
 """The note on a call of `start_repl()` that has no effect."""
 FRAME: Final = "codriver/frame"
 """The worker's op that evaluates in a frame of an error."""
@@ -164,9 +162,9 @@ class Reply:
     @property
     def notes(self) -> tuple[str, ...]:
         """Return notes on edited files, differences from a fresh import, the working directory and discarded output."""
-        words = f"{self.left_out:,} bytes of what the REPL said were left out: so long a text is not held whole"
+        words = f"{self.left_out:,} bytes of the REPL's output were dropped, because it is too long to store"
         edited = [f"{one}{adapter_values.LOAD_IT}" for one in self._edited.split("\n") if one]
-        moved = f"{self._directory} is the working folder of everybody in this REPL now, where relative paths begin"
+        moved = f"the working folder of this REPL, for all its users, is now {self._directory}"
         declined = [DECLINED] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()
         return (*edited, *fresh, *([moved] if self._directory else []), *declined, *([words] if self.left_out else []))

@@ -129,7 +129,7 @@ class SeamQueries:
         if self._search is None or self._is_busy:
             return
         answer = await self._evaluate(self._dialect.as_json(self._search))
-        found_data = read_data("the question for an application", answer, self._dialect)
+        found_data = read_data("the query of an application", answer, self._dialect)
         self._found = seam_providers.found(self._dialect.name, found_data)
         if self._found:
             self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))

@@ -155,7 +155,9 @@ class SessionPool:
             main = self.get(MAIN_SESSION)
             match self._route_to(name, shares_names=shares_names):
                 case Route.REFUSED:
-                    raise CapabilityMissingError("sessions", "this REPL has one namespace for all; start another REPL")
+                    raise CapabilityMissingError(
+                        "sessions", "all callers share this REPL's only namespace; start another REPL"
+                    )
                 case Route.MAIN:
                     return main
                 case Route.SEPARATE_CONNECTION:

@@ -105,7 +105,9 @@ class SessionRecord:
                 is_durable=False, make_mode=files.PRIVATE_DIRECTORY_MODE,
             )  # fmt: skip
         except OSError as error:
-            logger.warning("the sessions opened in %s are not recorded, and left open by a kill: %s", address, error)
+            logger.warning(
+                "cannot record the sessions opened in %s; they stay open if the server is killed: %s", address, error
+            )
 
 
 def _ids(values: list[object]) -> list[str]:

@@ -143,7 +143,7 @@ class TestRunner:
         if support.adapted or (is_by_expression and "test" in self._dialect.expressions):
             run = await self._by_evaluation(target, selection, evaluation)
         elif selection.match or selection.only:
-            words = "this REPL runs tests by its own op, which takes no match and no list"
+            words = "this REPL runs tests with its own op, which supports neither match nor a list of tests"
             raise CapabilityMissingError("test", message=words)
         else:
             run = await self._by_op(support.op, selection, evaluation)

@@ -12,8 +12,8 @@ OLDEST = (3, 8)
 COMPARE = "--compare"
 """The argument that starts a process which imports modules for a comparison, instead of a REPL."""
 TOO_OLD = (
-    "codriver-worker: {0} is Python {1}, and code is evaluated by Python {2}.{3} or later: choose another interpreter "
-    "by `codriver serve --python PATH` or python = ... in codriver.toml\n"
+    "codriver-worker: {0} is Python {1}, but Python {2}.{3} or later is required: choose another interpreter "
+    "with `codriver serve --python PATH` or python = ... in codriver.toml\n"
 )
 
 

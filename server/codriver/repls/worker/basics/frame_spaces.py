@@ -24,10 +24,8 @@ FRAME = "codriver/frame"
 """The op that evaluates in the frame with the number `frame`. With `test`, it is a frame of the last failed test."""
 FAILED_TEST = "_codriver_red_test"
 """The module in which the program that runs tests stores the frames of the last failure."""
-NO_CLASS = (
-    "super() without arguments finds nothing here, as the code is not in the method: name the class and the object"
-)
-NO_AWAIT = "await is not possible in a frame, as nothing runs it any more: evaluate that without frame"
+NO_CLASS = "super() needs arguments here, because the code is not part of the method: pass the class and the object"
+NO_AWAIT = "await is not possible in a frame, because its event loop no longer runs: evaluate the code without frame"
 
 
 class FrameError(Exception):
@@ -59,7 +57,7 @@ class FrameSpace:
             FrameError: the code uses local variables, but the frame was cleared.
         """
         if self._local_names and not self.locals and (gone := self._named_in(codes)):
-            words = f"{gone} is not there: frame {self._number} was cleared, its locals are gone"
+            words = f"{gone} is not available: frame {self._number} was cleared and has no locals"
             raise FrameError(words)
         if self.names is self.around:
             return
@@ -100,7 +98,7 @@ class FrameSpaces:
             FrameError: the error has fewer frames.
         """
         if not 0 <= number < len(frames):
-            raise FrameError(f"there is no frame {number}: the error has {len(frames)}, 0 is the innermost")
+            raise FrameError(f"there is no frame {number}: the error has {len(frames)} frames, and 0 is the innermost")
         if number not in self._of:
             self._of[number] = FrameSpace(frames[number], number)
         return self._of[number]

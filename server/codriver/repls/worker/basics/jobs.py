@@ -196,8 +196,8 @@ class Job:
 
 
 ABANDONED = (
-    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread lives until that "
-    "call returns; what comes next is evaluated on another"
+    "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread lives until "
+    "that call returns; further code is evaluated in another thread"
 )
 INTERRUPT_S = 2.0
 """Seconds that an interrupted evaluation gets to end before the interrupt is answered anyway."""

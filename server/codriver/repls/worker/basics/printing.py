@@ -348,7 +348,7 @@ def display_of(value: Any, kind: str, start: int) -> str:
     try:
         text = getattr(value, DISPLAY_METHODS[kind])()
     except Exception as error:
-        raise NoSuchPartError("it has no page to show: " + type(error).__name__) from None
+        raise NoSuchPartError("it has no page to display: " + type(error).__name__) from None
     return str(text or "")[start:]
 
 
@@ -396,7 +396,9 @@ class StoredValues:
         numbers = {key[1] for key, _, _ in self._values if key[0] == evaluation}
         numbers.update(key[1] for key, value in self._alive.items() if key[0] == evaluation and value() is not None)
         if not numbers:
-            raise NoSuchPartError(f"no cut value of this evaluation is kept: the REPL keeps the {MAX_VALUES} newest")
+            raise NoSuchPartError(
+                f"the REPL no longer has the value: it stores only the {MAX_VALUES} newest shortened values"
+            )
         chosen = max(numbers) if number is None else number
         for key, _, value in self._values:
             if key == (evaluation, chosen):
@@ -404,5 +406,5 @@ class StoredValues:
         alive = self._alive.get((evaluation, chosen))
         value = alive() if alive is not None else None
         if value is None:
-            raise NoSuchPartError(f"of this evaluation the values {sorted(numbers)} are kept, and no other")
+            raise NoSuchPartError(f"of this evaluation, only the values {sorted(numbers)} are stored")
         return value

@@ -421,7 +421,7 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
     if is_codrivers:
         now = os.lstat(directory)
         if not stat.S_ISDIR(now.st_mode) or getattr(now, "st_reparse_tag", 0) & REPARSE_POINT:
-            text = "no port file is written through what is in place of this folder: remove it"
+            text = "the port file cannot be written, because this is not a folder: remove it"
             raise NotADirectoryError(errno.ENOTDIR, text, directory)
     if not HAS_OPEN_DIRECTORIES:
         yield path, None

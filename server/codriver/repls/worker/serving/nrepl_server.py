@@ -194,7 +194,7 @@ class Server:
         if op is None:
             connection.refuse(message, "unknown-op", f"there is no op {name!r}")
         elif session is None:
-            words = f"there is no session {identity!r}: it may be closed"
+            words = f"there is no session {identity!r}: it may have been closed"
             connection.refuse(message, "unknown-session", words)
         else:
             self._threads.perform(op, message, connection, session)
@@ -249,7 +249,7 @@ class Server:
         if not mine:
             connection.answer(message, {"status": ["done", "session-idle"]})
         elif job is None:
-            words = f"what runs or waits in this session is not the evaluation {interrupt_id!r}"
+            words = f"the evaluation {interrupt_id!r} is neither running nor queued in this session"
             connection.refuse(message, "interrupt-id-mismatch", words)
         elif job.is_started:
             running = job
@@ -465,7 +465,7 @@ class Server:
         failure = self._interrupts_of(job).perform(job, lambda: fields.append(self._dialect.explain(error, job)))
         if not fields:
             name = type(error).__name__
-            words = "its message cannot be shown: " + type(failure).__name__
+            words = "its message cannot be displayed: " + type(failure).__name__
             unsaid = {"type": name, "message": words, "phase": "execution", "trace": []}
             fields.append((unsaid, name + ": " + words + "\n"))
         parts, text = fields[0]

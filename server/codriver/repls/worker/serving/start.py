@@ -121,10 +121,12 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="The REPL that codriver embeds: an nREPL server.")
     parser.add_argument("--dialect", choices=["python", "lisp"], default="python")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=0, help="0 takes any that is free")
+    parser.add_argument("--port", type=int, default=0, help="0 for any free one")
     parser.add_argument("--workspace", default=os.getcwd(), help="the project's folder")
-    parser.add_argument("--checkout", help="what the workspace is a linked working tree of")
-    parser.add_argument("--unaccepted", action="store_true", help="import nothing of the project but by evaluated code")
+    parser.add_argument("--checkout", help="the main checkout, if the workspace is a linked working tree")
+    parser.add_argument(
+        "--unaccepted", action="store_true", help="import modules of the project only in evaluated code"
+    )
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
     return parser.parse_args()
 

@@ -166,8 +166,8 @@ class ThreadInterrupts(Interrupts):
 
 
 ABANDONED = (
-    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread, %r, lives until "
-    "that call returns; what else runs is not disturbed"
+    "it was abandoned: its call blocks outside of Python, where it cannot be interrupted. Its thread, %r, lives "
+    "until that call returns; other code is not affected"
 )
 
 
