@@ -1,8 +1,8 @@
-"""This checkout beside an earlier one of the same machine: start, latency, calls and bytes, in turns.
+"""Compare this checkout with an earlier one on the same machine: start, latency, calls and bytes.
 
-Run with `python tests/bench/beside_before.py --before CHECKOUT [--scale N]`: a folder of the earlier checkout, as `git
-worktree add` makes one. Both servers run in this interpreter's environment, each with its own modules. `8985385f` is
-the last commit before Windows was thought of.
+Run with `python tests/bench/beside_before.py --before CHECKOUT [--scale N]`, where CHECKOUT is the folder of the
+earlier checkout, for example made by `git worktree add`. Both servers run in this interpreter's environment, each with
+its own modules, and are measured in turns. `8985385f` is the last commit before Windows was supported.
 """
 
 import contextlib
@@ -38,7 +38,7 @@ class Checkout:
 
     @contextlib.contextmanager
     def serving(self, took=None):
-        """A server that can be reached."""
+        """Run a server, and yield a client that is connected to it."""
         command = [sys.executable, "-m", "codriver", "serve", "--port", "0", "--repl", "python"]
         began = time.perf_counter()
         server = subprocess.Popen(
@@ -55,7 +55,7 @@ class Checkout:
 
 
 def calls(client, number):
-    """What is measured, by its name."""
+    """Return the calls to measure, by name."""
     code = f"def a():\n    return {next(number)}"
     return {
         "an evaluation": lambda: client.evaluate("1 + 2"),
@@ -66,7 +66,7 @@ def calls(client, number):
 
 
 def measure_calls(report, clients):
-    """The latency of each call, in turns of blocks."""
+    """Measure the latency of each call, in alternating blocks."""
     numbers = {name: itertools.count(1) for name in clients}
     for what in calls(None, itertools.count()):
         took = {name: [] for name in clients}
@@ -82,7 +82,7 @@ def measure_calls(report, clients):
 
 
 def measure(report):
-    """Start, calls and bytes of both."""
+    """Measure the start, the calls and the bytes of both."""
     with tempfile.TemporaryDirectory() as folder:
         both = {name: Checkout(path, Path(folder) / name) for name, path in (("before", BEFORE), ("now", NOW))}
         took = {name: [] for name in both}

@@ -29,7 +29,7 @@ PLACE = re.compile(r"(?<=\()[^\s()\[\]{}]+(?=\s)|(?<=\s)\d+(?=[\s)\]])")
 
 
 def mutants(text):
-    """Each change that can be made in a function of a text: its name, and the new text of the file."""
+    """Yield each possible change in a function of a source text: the function's name and the new text of the file."""
     for form in top_level_forms(text):
         code = text[form.start : form.end]
         defined = DEFINED.match(code)
@@ -44,23 +44,23 @@ def mutants(text):
 
 
 def sources(folder):
-    """The files of Clojure in a folder."""
+    """Return the Clojure files in a directory."""
     return [file for file in folder.rglob("*.clj*") if file.suffix in {".clj", ".cljc"}]
 
 
 def put(client, file, text):
-    """Have another text of a file take effect."""
+    """Write a new text to a file and load it."""
     file.write_text(text)
     client.call("load_file", filePath=str(file), timeoutMs=TESTS_MS)
 
 
 def told(name, text):
-    """Whether a text names a call of a function."""
+    """Return whether a text contains a call of a function."""
     return f"/{name} " in text or f"/{name})" in text
 
 
 class Hunt:
-    """Bugs of one library. `before` are the tests that are red with none."""
+    """A search for bugs in one library. `before` are the tests that fail without any."""
 
     def __init__(self, name, workspace, client, chance):
         self.name, self.workspace, self.client, self.chance = name, workspace, client, chance
@@ -70,13 +70,16 @@ class Hunt:
         self.before = {(row["ns"], row["test"]) for row in self.red("test")}
 
     def red(self, namespace, **given):
-        """The red tests, but those that are red with no bug; none where the run was ended."""
+        """Return the failed tests that do not fail without a bug, or none if the run was interrupted."""
         answer = self.client.call("run_tests", namespace=namespace, timeoutMs=TESTS_MS, onTimeout="interrupt", **given)
         failed = answer.get("results", ()) if answer.get("reason") == "tests-failed" else ()
         return [row for row in failed if row["outcome"] == "fail" and (row["ns"], row["test"]) not in self.before]
 
     def draw(self):
-        """A bug that turns a test red: its file, the texts before and after, the function, the red test; else None."""
+        """Draw a change that makes a test fail.
+
+        Returns the file, the texts before and after, the function and the failed test, or None if no test fails.
+        """
         file = self.chance.choice(sources(self.workspace / "src"))
         text = file.read_text()
         name, wrong = self.chance.choice(list(mutants(text)))
@@ -87,7 +90,7 @@ class Hunt:
         return None
 
     def look(self, bug):
-        """Look for a bug that is loaded, and take it out."""
+        """Look for a bug that is loaded, and revert it."""
         file, text, wrong, name, row = bug
         where = {"namespace": row["ns"], "test": row["test"], "timeoutMs": TESTS_MS}
         red = self.client.call("run_tests", **where, trace=True)
@@ -103,7 +106,7 @@ class Hunt:
         return Found(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
 
     def kept(self, file, text, wrong, name, tests):
-        """Whether the text as it was is kept of three candidates, of which the two others leave a test red."""
+        """Return whether the original text is kept out of three candidates, two of which make a test fail."""
         own = [code for of, code in mutants(text) if of == name]
         beside = [code for of, code in mutants(wrong) if of != name]
         drawn = [*self.chance.sample(own, len(own)), *self.chance.sample(beside, MAX_NEARBY_PROGRAMS)]
@@ -123,7 +126,7 @@ class Hunt:
 
 
 def hunted_in_clojure(library, wanted, chance, _python):
-    """So many bugs of a library, as they are found."""
+    """Yield the given number of bugs in a library, each after looking for it."""
     with tempfile.TemporaryDirectory() as folder, fresh("jvm") as jvm:
         workspace = Path(folder) / "workspace"
         shutil.copytree(library, workspace)

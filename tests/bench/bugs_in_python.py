@@ -228,7 +228,10 @@ class Found:
 
 
 def mutants(text):
-    """Each change that can be made in a function of a text: its qualified name, and what `mutated` takes."""
+    """Yield each possible change in a function of a source text.
+
+    Each is a pair of the function's qualified name and the change for `mutated`.
+    """
     tree = ast.parse(text)
 
     def functions(body, owner):
@@ -255,7 +258,7 @@ def mutants(text):
 
 
 def mutated(text, change):
-    """A text with one change."""
+    """Return the text with one change."""
     number, start, end, put = change
     lines = text.splitlines(keepends=True)
     line = lines[number - 1].encode()
@@ -264,7 +267,7 @@ def mutated(text, change):
 
 
 def pairs(library):
-    """Each file of a library that has a file of tests, with that; of the shop the tests are those of all files."""
+    """Return each file of a library with its test file. In the shop, all files share one test file."""
     tests = {file.name: file for file in sorted(library.rglob("test_*.py"))}
     found = []
     for file in sorted(library.rglob("*.py")):
@@ -279,7 +282,7 @@ def pairs(library):
 
 @contextmanager
 def copied(library, python):
-    """A server on a copy of a library, or on the shop."""
+    """Run a server on a copy of a library, or on the shop."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "workspace"
         if library is None:
@@ -294,7 +297,7 @@ def copied(library, python):
 
 
 class Hunt:
-    """Bugs of one library."""
+    """A search for bugs in one library."""
 
     def __init__(self, name, workspace, client, chance):
         self.name, self.workspace, self.client, self.chance = name, workspace, client, chance
@@ -303,12 +306,12 @@ class Hunt:
         """By file of tests, and word that they match, those that are green with no bug."""
 
     def run(self, tests, **given):
-        """The answer about tests of a file, or about one of them."""
+        """Run the tests of a file, or one of them, and return the answer."""
         file = str(tests.relative_to(self.workspace))
         return self.client.call("run_tests", namespace=file, again=False, timeoutMs=TESTS_MS, **given)
 
     def outcomes(self, test, given):
-        """The tests of a file, of those that match, which are green in each of two runs."""
+        """Return the matching tests of a file that pass in each of two runs."""
         ended = {}
         for _ in range(2):
             answer = self.run(test, passed=True, report=True, detail=True, onTimeout="interrupt", **given)
@@ -317,7 +320,10 @@ class Hunt:
         return {name for name, is_passed in ended.items() if is_passed}
 
     def named_after(self, test, name):
-        """The selection of the tests named after a function, else of all of the file; those that are green."""
+        """Return the arguments that select the tests named after a function, and those that pass.
+
+        If there are none, all tests of the file are selected.
+        """
         word = re.sub(r"\W", "", name.rpartition(".")[2]).strip("_")
         for given in ({"match": word}, {}):
             known = test, *given.values()
@@ -328,7 +334,10 @@ class Hunt:
         return {}, set()
 
     def draw(self):
-        """A bug that turns a test red: the file, its text, the function, the tests and the red one; else None."""
+        """Draw a change that makes a test fail.
+
+        Returns the file, its original text, the function, the test file and the failed test, or None if no test fails.
+        """
         file, test = self.chance.choice(self.pairs)
         text = file.read_text()
         found = list(mutants(text))
@@ -348,7 +357,7 @@ class Hunt:
         return None
 
     def look(self, bug):
-        """Look for a bug that is in its file, and take it out."""
+        """Look for a bug that is in its file, and revert it."""
         file, text, name, test, red_test = bug
         wrong = file.read_text()
         red = self.run(test, test=red_test, trace=True)
@@ -365,7 +374,7 @@ class Hunt:
         return Found(self.name, name, red_test, len(shown.encode()), calls, *named, *said, is_kept)
 
     def said_unasked(self, file, wrong, test, red_test):
-        """The line that is said unasked after an act of `edit_files` made a test red."""
+        """Return the note about the difference that follows a failed test after `edit_files` changed the code."""
         name = str(file.relative_to(self.workspace))
         edit = {"type": "create", "filePath": name, "code": wrong, "overwrite": True}
         self.client.call("edit_files", edits=[edit], load=True)
@@ -381,7 +390,7 @@ class Hunt:
         return ""
 
     def kept(self, file, text, wrong, name, red_test):
-        """Whether the text as it was is kept of three candidates, of which the two others leave the test red."""
+        """Return whether the original text is kept out of three candidates, two of which make the test fail."""
         asked = {"test": [red_test], "limitMs": TRY_MS}
         right = file, text
 
@@ -406,7 +415,7 @@ class Hunt:
         return True
 
     def other_fixes(self, file, text, wrong, name):
-        """Drawn fixes, some at a time: of the function, then beside the bug, in its file and in others."""
+        """Yield random candidates in groups: in the function, then elsewhere in its file, then in other files."""
         elsewhere = self.chance.choice([one for one, _ in self.pairs if one != file] or [file])
         beside = elsewhere.read_text()
         for where, base, is_meant in (
@@ -421,7 +430,7 @@ class Hunt:
 
 
 def hunted(library, wanted, chance, python):
-    """So many bugs of a library, or of the shop where it is None, as they are found."""
+    """Yield the given number of bugs in a library, or in the shop if it is None, each after looking for it."""
     with copied(library, python) as (workspace, client):
         hunt = Hunt("shop" if library is None else library.name, workspace, client, chance)
         for _ in range(DRAWS * wanted):
@@ -431,7 +440,10 @@ def hunted(library, wanted, chance, python):
 
 
 def looked(client, red, names_it):
-    """What a red run and, unless that names the call, a look at the newest call of the test itself say; the answers."""
+    """Return the trace of a failed run, and the number of answers read.
+
+    If the trace does not contain the call, the newest call of the test itself is added.
+    """
     shown = red.get("trace", "")
     if names_it(shown) or "evaluationId" not in red:
         return shown, 1
@@ -441,7 +453,7 @@ def looked(client, red, names_it):
 
 
 def difference(client, red, green):
-    """The first line about what differs in two runs."""
+    """Return the first line about the difference between two runs."""
     if "trace" not in green or "evaluationId" not in red:
         return ""
     green_id = green["trace"].partition(":")[0].removeprefix("run ")
@@ -450,5 +462,5 @@ def difference(client, red, green):
 
 
 def is_named(name, text):
-    """Whether a text names a call of a function."""
+    """Return whether a text contains a call of a function."""
     return re.search(rf"(^|[ .]){re.escape(name)}(\.<locals>\.\w+)?\(", text, re.MULTILINE) is not None

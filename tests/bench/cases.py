@@ -34,7 +34,7 @@ class Told:
 
 
 def kinds_of(item):
-    """The REPL kinds that the parameters of a case, or the mark of its module's server, name."""
+    """Return the kinds of REPL that the parameters of a case, or the mark of its module's server, name."""
     named = list(item.callspec.params.values()) if hasattr(item, "callspec") else []
     if mark := item.get_closest_marker("served"):
         named += mark.args or ("python",)
@@ -79,7 +79,7 @@ def read(path):
 
 
 def lines(tests):
-    """The list as it is written."""
+    """Return the lines of the list."""
     kinds = sum((told.kinds for told in tests.values()), Counter())
     yield f"# {len(tests)} names of tests, {sum(told.cases for told in tests.values())} cases"
     yield f"# cases by kind: {', '.join(f'{kind} {number}' for kind, number in sorted(kinds.items()))}"
@@ -89,7 +89,7 @@ def lines(tests):
 
 
 def differences(before, after):
-    """One line for each way in which a test differs, and the sums."""
+    """Yield one line for each difference between tests, and the totals."""
     for name in sorted(before.keys() | after.keys()):
         old, new = before.get(name), after.get(name)
         if new is None:

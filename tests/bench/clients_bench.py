@@ -34,7 +34,7 @@ for line in sys.stdin.buffer:
 
 
 def calls_a_second(port, count, seconds):
-    """Closed loop: each of `count` clients sends its next call when it has the answer to the last."""
+    """Return the calls per second of `count` clients, each of which sends its next call after the last answer."""
     clients = [Bare(socket.create_connection(("127.0.0.1", port))) for _ in range(count)]
     with selectors.DefaultSelector() as ready, contextlib.ExitStack() as stack:
         for client in clients:
@@ -69,7 +69,7 @@ def throughput(report, port):
 
 
 def spread_ms(sockets, trigger):
-    """From the first of the sockets that has a line until all of them have one."""
+    """Return the time from the first socket that has a line until all sockets have one."""
     with selectors.DefaultSelector() as ready:
         for one in sockets:
             ready.register(one, selectors.EVENT_READ)

@@ -307,7 +307,7 @@ class Prepared:
 
 
 def history(live):
-    """Have two agents work: one looks at prices and fails, one edits a page and tests it."""
+    """Let two agents work: one looks at prices and fails, the other one edits a page and tests it."""
     with live.client(name="claude-code") as ann:
         ann.call("evaluate_code", code="import store.prices as p\np.gross(10)", who="fix-prices", replSessionKey="py")
         ann.call("evaluate_code", code="p.discount('ten', 5)", who="fix-prices", replSessionKey="py")

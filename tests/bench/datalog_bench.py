@@ -45,7 +45,7 @@ QUERIES = {
 
 
 def entries(first: int, count: int) -> list[dict[str, object]]:
-    """What the REPLs of a day leave: code, two lines of output, now and then an error, a result."""
+    """Return the log entries of a day: code, two lines of output, a result, and sometimes an error."""
     made: list[dict[str, object]] = []
     for line in range(first, first + count):
         evaluation, place = divmod(line, 5)
@@ -79,7 +79,7 @@ def as_entity(line: int, entry: dict[str, object]) -> dict[str, object]:
 
 
 def for_datascript(text: str) -> str:
-    """The query as DataScript's JavaScript API takes it: attributes are strings there."""
+    """Convert a query for DataScript's JavaScript API, in which attributes are strings."""
     return re.sub(r":output/[a-z-]+", r'"\g<0>"', text)
 
 

@@ -23,7 +23,7 @@ STALE_S = 4.0
 
 
 def round_s(port, where):
-    """Seconds from the file to the tools."""
+    """Return the seconds from writing the port file until the tools are listed."""
     with tempfile.TemporaryDirectory() as folder:
         workspace = Path(folder) / "workspace"
         project = workspace / "services" / "billing" if where == "monorepo" else workspace

@@ -18,7 +18,7 @@ UNCHANGED = "nothing changed"
 
 
 def write(folder, modules, definitions):
-    """The files of a project, and their modules' names: functions and classes in equal parts, spread over them."""
+    """Write the files of a project with functions and classes spread evenly over them. Return the modules' names."""
     names = [f"bench_{number}" for number in range(modules)]
     for name in names:
         lines = []
@@ -33,7 +33,7 @@ def write(folder, modules, definitions):
 
 @contextmanager
 def imported(folder, names):
-    """The project's modules, imported, and forgotten afterwards."""
+    """Import the modules of the project, and remove them again afterwards."""
     sys.path.insert(0, str(folder))
     try:
         for name in names:

@@ -204,7 +204,10 @@ def edit(drift, texts, root, chance, edits):
 
 
 def load(drift, texts, root, chance, loads):
-    """Edit a body, load the file and edit it back: how many loads left a function with code of a former text."""
+    """Edit a body, load the file and revert the edit.
+
+    Return how many loads left a function with code of an earlier text.
+    """
     names = sorted({name for name, one in own(texts, root).items() if one.data and len(one.data) < 2**18})
     done, left, ran, slow = 0, 0, 0, []
     while done < loads:
@@ -231,7 +234,7 @@ def load(drift, texts, root, chance, loads):
 
 
 def with_another_body(text, chance):
-    """The text with a constant of a function changed in its place, which moves no line; None where there is none."""
+    """Return the text with a constant of a function replaced, without moving any line, or None if it has none."""
     tree = ast.parse(text)
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     if not functions:
@@ -247,7 +250,7 @@ def with_another_body(text, chance):
 
 
 def stale(file, text):
-    """True where a function of a file lives whose code its text does not have."""
+    """Return whether a function of the file still has code that the text does not contain."""
     codes = FileCodes(SourceText(text, file), file).all
     places = {(one.co_name, one.co_firstlineno): one for one in codes}
     for one in gc.get_objects():
@@ -259,7 +262,7 @@ def stale(file, text):
 
 
 def mutated(data, chance):
-    """The kind of an edit and the text that it makes of a file; layout and comments are others, too."""
+    """Return the kind of an edit and the edited text. Some edits change only layout and comments."""
     tree = ast.parse(data)
     plain = ast.dump(tree)
     for _ in range(40 if tree.body else 0):

@@ -82,7 +82,7 @@ def evaluate(client):
 
 
 def session_of(client):
-    """The key of the session in which a client evaluates."""
+    """Return the key of the session in which a client evaluates."""
     return client.call("evaluate_code", code="1")["sessionKey"]
 
 
@@ -145,7 +145,7 @@ def measure_long(report):
 
 
 def measure_embedded(report):
-    """Beside a server that evaluates in its own process, on stdio."""
+    """Compare with a server that evaluates in its own process, on stdio."""
     with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as direct:
         assert direct.call("evaluate_code", code="1", timeoutMs=60_000)["ok"]
         peer = BY_PACKAGE[PEER]

@@ -53,7 +53,7 @@ APPLICATION = "import codriver_seam, time; codriver_seam.start_repl(); time.slee
 
 
 def make(folder: Path, files: dict[str, str | None]) -> None:
-    """The files of a project. A program of it, of which the text is None, leaves a mark where it runs."""
+    """Write the files of a project. A file whose text is None becomes a program that leaves a mark when it runs."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def as_worktree(place: Place) -> None:
 
 
 def first_answer(kind: str, client: str) -> str:
-    """What the model of a client was told, in a few words."""
+    """Summarize what the model of a client received."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         place = Place(Path(folder))
         place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"

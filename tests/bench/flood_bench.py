@@ -34,18 +34,18 @@ FLOODS = {
 
 
 def memory_mib(live, name):
-    """The memory that the server has, as `VmRSS`, or the most that it had since that was set back, as `VmHWM`."""
+    """Return the server's memory (`VmRSS`), or its maximum since the last reset (`VmHWM`)."""
     status = Path(f"/proc/{live.process.pid}/status").read_text()
     return int(status.partition(f"{name}:")[2].split()[0]) / 1024
 
 
 def forget_peak(live):
-    """Have the most memory counted from now on. Source: proc(5), `clear_refs`."""
+    """Reset the maximum memory of the process. Source: proc(5), `clear_refs`."""
     Path(f"/proc/{live.process.pid}/clear_refs").write_text("5")
 
 
 def pings(waits, flooded, idle):
-    """The times of both clients' pings, in ms, by turns until the answer is there that `waits` waits for."""
+    """Return the times of both clients' pings in ms, sent in turns until the answer for `waits` is received."""
     took = {flooded: [], idle: []}
     while not select.select([waits.socket], [], [], REST_S)[0]:
         for client, times in took.items():
@@ -81,7 +81,7 @@ def measure(report):
 
 
 def _compare(report, title, flooded, without):
-    """The pings of both servers, in medians of the idle one's: a machine that is busy holds up both."""
+    """Compare the pings of both servers, as multiples of the median when idle, because a busy machine delays both."""
     median = statistics.median(without)
     report.fact(title, "pings of each", len(flooded), "")
     for name, part in (("median", 0.5), ("nine of ten", 0.9), ("99 of 100", 0.99)):

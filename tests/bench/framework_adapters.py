@@ -322,7 +322,7 @@ async def crewai_adapter(command):
 
 
 def text_of(result):
-    """Everything in a result, as one text in which an image shows by its beginning."""
+    """Return everything in a result as one text, with only the beginning of each image."""
     if isinstance(result, bytes):
         import base64
 

@@ -45,7 +45,7 @@ SHARED = {"crewai_adapter": "crewai"}
 
 
 def environment(folder, name):
-    """The Python of a framework's environment, which is made if it is missing."""
+    """Return the Python of a framework's environment, which is created if it is missing."""
     venv = folder / SHARED.get(name, name)
     if not (venv / "ok").exists():
         subprocess.run(["uv", "venv", "-q", "--clear", "-p", PYTHON, venv], check=True)
@@ -55,7 +55,7 @@ def environment(folder, name):
 
 
 def checked(python, name):
-    """The results of one run, against a server that the framework has to start."""
+    """Return the results of one run against a server that the framework has to start."""
     with tempfile.TemporaryDirectory() as place:
         workspace = Path(place) / "app"
         workspace.mkdir()
@@ -99,7 +99,7 @@ def main(folder, names):
 
 
 def faults(run):
-    """The checks of a run that failed, with what went wrong."""
+    """Return the failed checks of a run, with their reasons."""
     return {check: what for check, what in run.items() if what is not True}
 
 

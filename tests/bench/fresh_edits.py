@@ -76,7 +76,7 @@ def main():
 
 
 def measured(name, asked, known):
-    """A row for each edit of a library that is not known yet."""
+    """Return a row for each edit of a library that has none yet."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve()
         lay(name, asked.python, folder)
@@ -110,7 +110,7 @@ def lay(name, python, folder):
 
 
 def edits_of(module, path):
-    """The possible edits of a file: module, label, path, and the new source."""
+    """Yield the possible edits of a file: module, label, path and new source."""
     try:
         source = path.read_text()
         tree = ast.parse(source)
@@ -143,7 +143,7 @@ def edits_of(module, path):
 
 
 def changed(node):
-    """Another constant of the same type, in Python; None where there is none."""
+    """Return a different constant of the same type as Python code, or None if there is none."""
     value = node.value
     if value is True or value is False:
         return repr(not value)
@@ -179,7 +179,7 @@ def row_of(name, repl, python, modules, edit):
 
 
 def waited(repl):
-    """The finding about the last load, also of one about which no answer waits."""
+    """Return the finding about the last load, even if no answer waits for it."""
     while True:
         (found,) = texts(repl.ask("codriver/fresh", wait=WAIT_MS, patient=1), "finding")
         return json.loads(found) or {}
@@ -190,7 +190,7 @@ def state(repl):
 
 
 def asked_oracle(python, folder, modules, paths, edited):
-    """What a new process has at these paths, and the processor time of its imports."""
+    """Return the values at these paths in a new process, and the processor time of its imports."""
     given = [json.dumps(one) for one in ([str(folder)], modules, paths)]
     arguments = [python, "-B", "-c", ORACLE, *given, str(ROOT / "server/codriver/repls"), json.dumps([edited])]
     ran = subprocess.run(arguments, capture_output=True, text=True, check=True, cwd=folder)

@@ -138,7 +138,7 @@ def main():
 
 
 def judged(case, python):
-    """What became of a case, and what was reported."""
+    """Return the outcome of a case, and what was reported."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place).resolve()
         (folder / "m.py").write_text(case.m)

@@ -1,8 +1,9 @@
-"""The size of the house, and the way of one evaluation through it: modules, lines, folders, arrows, files and hops.
+"""Measure the size of the code, and the path of one evaluation through it.
 
-Run with `python tests/bench/house_count.py`. An evaluation of `1+2` in Python is traced from the socket to the REPL and
-back, by every call of the server's own functions on its main thread; of ten the shortest is told, as pollers run beside
-some of them. A file counts once; a hop is a pair of files of which one calls the other.
+Counts modules, lines, directories and imports between packages, and the files and calls that an evaluation passes. Run
+with `python tests/bench/house_count.py`. Evaluations of `1+2` in Python are traced from the socket to the REPL and
+back, by recording the calls of the server's own functions in its main thread. The shortest of ten is reported, because
+pollers run during some of them. Each file counts once. A hop is a pair of files, one of which calls the other.
 """
 
 # ruff: noqa: T201 - it tells by printing
@@ -60,7 +61,7 @@ class Walk:
 
 
 def own(frame):
-    """The file of a frame below the product, None of any other."""
+    """Return the path of a frame's file below the product, or None for any other file."""
     file = frame.f_code.co_filename
     return next((file[len(str(root)) + 1 :] for root in PRODUCT if file.startswith(f"{root}{os.sep}")), None)
 
@@ -76,7 +77,7 @@ def serve_traced(file):
 
 
 def walks():
-    """The calls of each of some evaluations."""
+    """Yield the calls of several evaluations."""
     sys.path.insert(0, str(TESTS / "support"))
     import live_server  # noqa: PLC0415  # the path to it is known only now
 
@@ -104,7 +105,7 @@ def walks():
 
 @contextlib.contextmanager
 def stopping(live):
-    """A server for the length of the context."""
+    """Yield a running server, and stop it afterwards."""
     try:
         yield live
     finally:
@@ -112,7 +113,7 @@ def stopping(live):
 
 
 def code_lines(path):
-    """The lines that have code on them: no comment, blank line or docstring."""
+    """Return the number of lines with code, without comments, blank lines and docstrings."""
     text = path.read_text("utf-8")
     aside = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines = set()
@@ -127,13 +128,13 @@ def code_lines(path):
 
 
 def flat(folder):
-    """The modules and packages right in a folder."""
+    """Return the number of modules and packages directly in a directory."""
     found = [one for one in folder.iterdir() if one.suffix == ".py" or (one / "__init__.py").exists()]
     return len([one for one in found if one.stem != "__init__"])
 
 
 def imported(path):
-    """The full names of what a module imports."""
+    """Yield the full names that a module imports."""
     package = path.parent.relative_to(ROOT / "server").parts
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -144,7 +145,7 @@ def imported(path):
 
 
 def arrows(folder):
-    """The pairs of parts of a folder of which one imports the other."""
+    """Return the number of pairs of parts of a directory one of which imports the other."""
     place = list(folder.relative_to(ROOT / "server").parts)
     found = set()
     for path in folder.rglob("*.py"):

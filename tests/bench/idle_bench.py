@@ -23,13 +23,13 @@ WATCHED_S = 60
 
 
 def processor_s(pid):
-    """The processor time of all threads, in seconds, to the nanosecond."""
+    """Return the processor time of all threads in seconds, with a resolution of a nanosecond."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
 
 
 def traced_calls(pid, file, seconds):
-    """How many system calls a second all threads of a process make."""
+    """Return the number of system calls per second of all threads of a process."""
     tracer = subprocess.Popen(["strace", "-f", "-c", "-o", str(file), "-p", str(pid)], stderr=subprocess.DEVNULL)
     time.sleep(seconds)
     tracer.terminate()
@@ -70,7 +70,7 @@ def measure(report):
 
 
 def _found_after_s(live, client, number, printed):
-    """From the moment at which a REPL writes its port file until it is connected."""
+    """Return the time from writing the port file of a REPL until it is connected."""
     worker = Path(__file__).parents[2] / "server" / "codriver" / "repls" / "worker" / "__main__.py"
     port_file = live.workspace / f"app{number}" / ".nrepl-port"
     port_file.parent.mkdir(exist_ok=True)

@@ -74,7 +74,7 @@ def run(interpreter, folder, code, *, is_on):
 
 
 def settle(folder):
-    """Have compiled code look as that of sources which nobody has edited for long: else it is compiled once more."""
+    """Make compiled code look as if its sources had not been edited recently. Otherwise it would be compiled again."""
     later = time.time() + 3600
     for file in folder.rglob("*.pyc"):
         os.utime(file, (later, later))

@@ -38,7 +38,7 @@ def connect(address, listener=lambda _evaluation, _event: None):
 
 
 def evaluate_by_hand(client, code):
-    """The least that is right: the end is the reply and the idle, in whichever order."""
+    """Evaluate with the minimal correct code, which waits for the reply and the idle status, in any order."""
     sent = client.execute(code)
     is_replied = is_idle = False
     while not (is_replied and is_idle):
@@ -54,7 +54,7 @@ def evaluate_by_hand(client, code):
 
 
 async def compare(kernel, worker, rounds):
-    """Milliseconds of `1+2`: by hand, through the adapter, and in the embedded worker."""
+    """Measure `1+2` in milliseconds: with minimal code, through the adapter, and in the embedded worker."""
     samples = {"jupyter_client by hand": [], "adapter, kernel": [], "adapter, embedded worker": []}
     number = 0
 
@@ -91,7 +91,7 @@ async def compare(kernel, worker, rounds):
 
 
 async def printed(kernel):
-    """Of so many flushed prints, the lines that arrived; and the seconds."""
+    """Return how many of the flushed prints were received, and in how many seconds."""
     texts = []
 
     def listen(_evaluation, event):
@@ -106,7 +106,7 @@ async def printed(kernel):
 
 
 async def large_value(kernel):
-    """The characters of a value of ten million that arrived; and the seconds."""
+    """Return how many characters of a value of ten million were received, and in how many seconds."""
     values = []
 
     def listen(_evaluation, event):
@@ -121,7 +121,7 @@ async def large_value(kernel):
 
 
 def memory(report):
-    """What the server takes more for a first kernel, with the import, and for each further one."""
+    """Return the additional memory of the server for a first kernel, including the import, and for each further one."""
     with tempfile.TemporaryDirectory() as name:
         kernels = [real_kernels.start("ipykernel") for _ in range(KERNELS)]
         try:
@@ -147,7 +147,7 @@ def memory(report):
 
 
 def first_evaluation_s(repl):
-    """Seconds from the start of a server until the REPL that it starts has evaluated."""
+    """Return the seconds from the start of a server until its REPL has evaluated something."""
     with tempfile.TemporaryDirectory() as name:
         began = time.perf_counter()
         with serving(Path(name), "--repl", repl) as live, live.client() as client:
@@ -156,7 +156,7 @@ def first_evaluation_s(repl):
 
 
 def starts(report):
-    """Starts until something is evaluated: of a kernel alone, and of a server with its worker or with its kernel."""
+    """Measure the time to the first evaluation, for a kernel alone and for a server with its worker or a kernel."""
     samples = {"kernel alone": [], "server with its worker": [], "server with its kernel": []}
     os.environ["CODRIVER_PYTHON"] = str(real_kernels.VENV / "bin" / "python")
     try:

@@ -36,7 +36,7 @@ CAN = {"evaluate": Capability("eval"), "interrupt": Capability("interrupt")}
 
 
 def server(*, lanes):
-    """The core and the services that choosing a session and telling of conflicts need."""
+    """Create the core and the services that are needed to choose a session and to report conflicts."""
     core = Core(
         state=State(lifecycle=Lifecycle(phase="started", session_id="abcdef")),
         settings=Settings(),
@@ -66,7 +66,7 @@ def client(services, name):
 
 
 def evaluate(call, code, times):
-    """One evaluation as the tools begin and describe it; the parts are timed apart."""
+    """Start and report one evaluation as the tools do, with separate times for each part."""
     core = call.services.core
 
     def timed(part, act):
@@ -89,7 +89,7 @@ def evaluate(call, code, times):
 
 
 def run_now(coroutine):
-    """What a coroutine gives that waits for nothing."""
+    """Return the result of a coroutine that never waits."""
     try:
         coroutine.send(None)
     except StopIteration as end:
@@ -98,7 +98,7 @@ def run_now(coroutine):
 
 
 def times_of(*, lanes, clients, rounds):
-    """By part: the microseconds of each evaluation."""
+    """Return the microseconds of each evaluation, by part."""
     services = server(lanes=lanes)
     calls = [client(services, f"c{number}") for number in range(clients)]
     times = {}

@@ -35,7 +35,7 @@ HELD = 500_000
 
 
 def median_ms(work):
-    """The median of some runs, after one to warm up."""
+    """Return the median of several runs, after one to warm up."""
     work()
     taken = []
     for _ in range(RUNS):
@@ -46,9 +46,10 @@ def median_ms(work):
 
 
 def growth(work, text):
-    """Processor time for a text 8 times as long, over that for one 8 times: the median of some turns, after one.
+    """Return how much more processor time a text 8 times as long takes, relative to handling a text 8 times.
 
-    Both stand side by side in each turn, as what else the machine does makes processor time longer, too.
+    Returns the median of several rounds, after one to warm up. Both are measured in each round, because other load on
+    the machine increases processor time as well.
     """
     ratios = []
     for _ in range(6):
@@ -94,7 +95,7 @@ def edits(text):
 
 
 async def edit_file(text, workspace):
-    """One edit through the editor, all of it: read the file, check, write it safely, make the diff."""
+    """Apply one edit with the editor: read the file, check it, write it safely, and make the diff."""
     editor = Editor(workspace)
     document, _ = edits(text)
     line = next(n for n in range(1, document.positions.count) if document.line_text(n).startswith(WORD))

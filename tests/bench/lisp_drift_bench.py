@@ -17,7 +17,7 @@ UNCHANGED = "nothing changed"
 
 
 def project(folder, namespaces, definitions):
-    """The files of a project: functions and values in equal parts, spread over its namespaces."""
+    """Return the files of a project, with functions and values spread evenly over its namespaces."""
     files = []
     for number in range(namespaces):
         lines = [f"(ns bench.n{number})"]
@@ -39,7 +39,7 @@ def load(client, files):
 
 
 def times(client, files, rounds):
-    """The milliseconds of each way, by its name."""
+    """Return the milliseconds of each way, by name."""
 
     def ask():
         return client.call("what_changed")

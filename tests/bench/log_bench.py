@@ -68,7 +68,10 @@ class Sender:
 
 
 def measure_pings(client, pinger, work):
-    """Milliseconds until each ping is answered, sent every 10 ms whether or not those before are, during the work."""
+    """Return the time until each ping is answered during the work.
+
+    One is sent every 10 ms without waiting for others.
+    """
     began = client.begin_call("evaluate_code", **work)
     sent, delays = {}, []
     buffer = b""
@@ -93,7 +96,7 @@ def measure_pings(client, pinger, work):
 
 
 def decode_alone(parts):
-    """Seconds to decode the bytes as they come from a socket."""
+    """Return the seconds to decode the bytes as they are received from a socket."""
     data = b"".join(parts)
     decoder = Decoder()
     began = time.perf_counter()

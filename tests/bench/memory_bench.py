@@ -31,13 +31,13 @@ def resident_kib(live):
 
 
 def bare_import_kib():
-    """What is resident in a Python that has imported the SDK, and nothing else."""
+    """Return the resident memory of a Python process that has only imported the SDK."""
     code = "import mcp; print(*(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmRSS')))"
     return int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
 def settled_kib(live):
-    """What is resident when it does not change any more."""
+    """Return the resident memory when it no longer changes."""
     seen = [0]
     while len(seen) < 4 or len(set(seen[-3:])) > 1:
         time.sleep(0.3)
@@ -48,7 +48,7 @@ def settled_kib(live):
 
 
 def held_kib(client):
-    """The text in the log, and what is kept in memory of the same text so that any part of it can be asked for."""
+    """Return the size of the text in the log, and of what is kept in memory to access any part of it."""
     health = client.call("server_health")
     return health["log"]["textBytes"] / 1024, health["evaluations"]["keptBytes"] / 1024
 

@@ -64,7 +64,7 @@ def raw_client(endpoint):
 
 
 async def compare(endpoint, code, *, one_client):
-    """Milliseconds of each evaluation, raw and through the adapter."""
+    """Measure each evaluation in milliseconds, over the raw protocol and through the adapter."""
     raw, adapted = [], []
 
     async def through_adapter(adapter, number):
@@ -102,7 +102,7 @@ async def compare(endpoint, code, *, one_client):
 
 
 def decode_ratio():
-    """Milliseconds to decode a value of 10 MB in pieces, and to join its pieces and make them text."""
+    """Measure the milliseconds to decode a value of 10 MB from chunks, and to join the chunks and decode the text."""
     data = encode({"id": "1", "value": "x" * VALUE_BYTES})
     pieces = [data[at : at + PIECE] for at in range(0, len(data), PIECE)]
     decoding, copying = [], []

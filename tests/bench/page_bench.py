@@ -67,7 +67,7 @@ HELD = "[document.querySelectorAll('*').length, performance.memory?.usedJSHeapSi
 
 
 def flood(report, live, client):
-    """The frames of a page while a REPL prints a gigabyte, one row open."""
+    """Measure the frames of a page with an open row while a REPL prints a gigabyte."""
     size = max(1, round(FLOOD_MB * report.scale))
     with tempfile.TemporaryDirectory() as folder:
         browser = Browser(Path(folder))
@@ -101,7 +101,7 @@ def block(client, took):
 
 
 def compare(report, name, looked_at, alone, count, **bounds):
-    """The times of both servers, by turns."""
+    """Measure both servers in turns."""
     times = [], []
     for _ in range(max(1, count // BLOCK)):
         for client, took in zip((looked_at, alone), times, strict=True):

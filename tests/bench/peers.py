@@ -20,9 +20,9 @@ INSTALL_S = 400
 
 @contextmanager
 def serving_least(repl_port, counts=""):
-    """A server that only translates between JSON and the REPL's bencode: its process, and its port.
+    """Run a server that only translates between JSON and the REPL's bencode, and yield its process and port.
 
-    `counts`: the file into which it writes its processor time when it is asked by a signal.
+    `counts` is the file to which it writes its processor time when it receives a signal.
     """
     command = [sys.executable, str(Path(__file__).with_name("least_server.py")), str(repl_port), str(counts)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -49,7 +49,7 @@ class Peer:
     """Whether the arguments are one object named `params`, and a value is shown only of the variable `result`."""
 
     def arguments(self, code):
-        """The arguments that evaluate `code`."""
+        """Return the arguments that evaluate `code`."""
         if not self.is_nested:
             return {self.argument: code}
         return {"params": {self.argument: code if code.startswith(("for ", "print(")) else f"result = {code}"}}
@@ -70,7 +70,7 @@ BY_PACKAGE = {peer.package: peer for peer in PEERS}
 
 @contextmanager
 def serving_peer(peer, workspace):
-    """A client of a peer that runs in this folder. Raises `MissingPeerError` where it cannot be had."""
+    """Run a peer in this directory, and yield a client of it. Raises `MissingPeerError` if it is not available."""
     programs = _installed(peer)
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environ = {**kept, "PYTHONPATH": str(workspace), "PATH": f"{programs}{os.pathsep}{kept['PATH']}"}
@@ -90,7 +90,7 @@ def serving_peer(peer, workspace):
 
 
 def _installed(peer):
-    """The folder of its programs; it is installed if it was not."""
+    """Return the directory of the peer's programs, after installing it if necessary."""
     folder = ENVIRONMENTS / peer.package
     programs = folder / ("Scripts" if os.name == "nt" else "bin")
     if not list(programs.glob(f"{peer.program[0]}*")):

@@ -83,11 +83,11 @@ class OverHttp(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_):
-        """Nothing: the table is all that is shown."""
+        """Ignore log messages, because only the table is displayed."""
 
 
 def http_peers():
-    """Commands of the peers that are installed, with a server that runs as long as this process."""
+    """Return the commands of the installed peers, with a server that runs as long as this process."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), OverHttp)
     server.handle_error = lambda *_: None  # a peer that is killed hangs up in the middle
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -129,7 +129,7 @@ class Way:
 
 
 def time_start_ms(command: list[str], port: int) -> float:
-    """From the start of the process until its client has the answer to `initialize`."""
+    """Return the time from the start of the process until its client has the answer to `initialize`."""
     start = time.perf_counter()
     way = Way(command, port)
     way.ask(INITIALIZE)
@@ -139,7 +139,7 @@ def time_start_ms(command: list[str], port: int) -> float:
 
 
 def measure(report) -> None:
-    """The three tables: start, one message and its answer, and a 10 MB answer."""
+    """Measure the three tables: start, one message with its answer, and a 10 MB answer."""
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
@@ -149,7 +149,7 @@ def measure(report) -> None:
 
 
 def measure_ways(report, port: int, relay: Path) -> None:
-    """The tables for a server at `port` and a relay as it is installed."""
+    """Measure the tables for a server at `port` and an installed relay."""
     commands = {OURS: [sys.executable, "-I", "-S", str(relay), str(port)]}
     (folder,) = relay.with_name("relays").iterdir()
     commands["relay, python -I -S FOLDER"] = [sys.executable, "-I", "-S", str(folder), str(port)]

@@ -61,7 +61,7 @@ class Report:
     curves: list[Curve] = field(default_factory=list)
 
     def rounds(self, number: int) -> int:
-        """The number of rounds, scaled, at least three."""
+        """Return the scaled number of rounds, at least three."""
         return max(3, round(number * self.scale))
 
     def table(
@@ -74,7 +74,10 @@ class Report:
         at_most: Mapping[str, float] | None = None,
         at_least: Mapping[str, float] | None = None,
     ) -> None:
-        """A table of medians with their ratios to the row `base`; goals bound the ratio of the rows they name."""
+        """Add a table of medians with their ratios to the row `base`.
+
+        Goals limit the ratios of the rows that they name.
+        """
         middle = statistics.median(samples[base])
         added = []
         for name, values in samples.items():
@@ -89,14 +92,14 @@ class Report:
         self._add(title, added)
 
     def fact(self, title: str, name: str, value: float, unit: str, *, at_most: float | None = None) -> None:
-        """One number by itself."""
+        """Add a single number."""
         goal = None if at_most is None else f"<= {at_most:g} {unit}"
         self._add(title, [Row(title, name, value, unit, goal=goal, met=None if at_most is None else value <= at_most)])
 
     def grid(
         self, title: str, cells: Mapping[str, Mapping[str, float]], at_most: Mapping[str, float] | None = None
     ) -> None:
-        """A table of whole numbers by row and column; goals bound the first column of the rows they name."""
+        """Add a table of integers by row and column. Goals limit the first column of the rows that they name."""
         columns = list(next(iter(cells.values()), {}))
         widths = [max(12, len(column)) for column in columns]
         heads = "".join(f"  {column:>{width}}" for column, width in zip(columns, widths, strict=True))
@@ -112,7 +115,7 @@ class Report:
             _write(f"  {name:40}{numbers}{verdict}")
 
     def skip(self, title: str, why: str) -> None:
-        """Say that something was not measured."""
+        """Report that something was not measured."""
         _write(f"\n{title}: not measured: {why}")
 
     def _add(self, title: str, rows: list[Row]) -> None:
@@ -125,7 +128,7 @@ class Report:
             _write(f"  {row.name:44} {row.value:12.3f} {row.unit:6} {ratio:9}{verdict}")
 
     def to_json(self) -> dict[str, object]:
-        """All that was measured, and on what."""
+        """Return all measurements and the system on which they were made."""
         machine = {"python": platform.python_version(), "system": platform.platform(), "cpus": os.cpu_count()}
         return {
             "machine": machine,
@@ -149,14 +152,14 @@ def compare(report: Report, before: Mapping[str, object]) -> None:
 
 
 def timed_ms(work: Callable[[], object]) -> float:
-    """How long the work takes."""
+    """Return how long the work takes."""
     began = time.perf_counter()
     work()
     return (time.perf_counter() - began) * 1000
 
 
 def in_turns(ways: Mapping[str, Callable[[], object]], rounds: int, *, batch: int = 1, warm_up: int = 1) -> dict:
-    """Milliseconds of each way, measured in turns so that a busy machine slows all alike."""
+    """Return the milliseconds of each way, measured in turns so that a busy machine slows all of them alike."""
     samples = {name: [] for name in ways}
     for number in range(rounds + warm_up):
         for name, way in ways.items():
@@ -179,7 +182,7 @@ def save(report: Report, path: Path) -> None:
 
 
 def median_ms(times: int, work: Callable[[], object]) -> float:
-    """The median of so many runs, in milliseconds."""
+    """Return the median of several runs in milliseconds."""
     taken = []
     for _ in range(times):
         began = time.perf_counter()

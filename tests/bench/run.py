@@ -21,7 +21,7 @@ from report import Report, compare, save  # noqa: E402 - found beside this file
 
 
 def plot(report, folder):
-    """One SVG a curve, both axes logarithmic, so that a linear cost is a straight line of slope 1."""
+    """Write one SVG per curve. Both axes are logarithmic, so a linear cost is a straight line of slope 1."""
     import pygal  # noqa: PLC0415 - an optional package
 
     folder.mkdir(parents=True, exist_ok=True)

@@ -44,7 +44,7 @@ def serve(orders):
 
 
 def shop(folder):
-    """The application: a module of its own, as what is captured before Python 3.12 needs its source."""
+    """Create the application. It is a separate module, because capturing needs its source before Python 3.12."""
     (folder / "bench_shop.py").write_text(SHOP)
     sys.path.insert(0, str(folder))
     return importlib.import_module("bench_shop")
@@ -61,7 +61,7 @@ def unsubscribe(identity):
 
 
 def best_ns(work, number):
-    """The least time of one of `number` in a round, as noise only adds: nanoseconds."""
+    """Return the least time of one of `number` calls in a round in nanoseconds, because noise only adds time."""
     times = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
@@ -85,7 +85,7 @@ state = {"box": {"n": 0}}
 
 
 def measure_events(report):
-    """An event and an epoch: off, on, and with subscribers."""
+    """Measure an event and an epoch: disabled, enabled, and with subscribers."""
     title = "seam: events"
     recording.forget()
     report.fact(title, "emit, the seam is off", best_ns(emits, EVENTS), "ns", at_most=1000)
@@ -102,14 +102,14 @@ def measure_events(report):
 
 
 def measure_reads(report):
-    """What an agent reads, in the process."""
+    """Measure the reads of an agent, in the process."""
     title = "seam: reads"
     for name in ("health", "trace", "issues"):
         report.fact(title, name, best_ns(lambda name=name: seam.call(name), 1) / 1000, "µs")
 
 
 def measure_capture(report, module):
-    """What a capture costs calls of others, and the calls themselves."""
+    """Measure how much a capture slows down other calls, and the captured calls themselves."""
     orders = [{"unit": number % 10} for number in range(CALLS)]
     refusals = [{"unit": 10 if number % 100 == 0 else 3} for number in range(CALLS)]
     file = Path(module.__file__).name
@@ -154,7 +154,7 @@ def measure_capture(report, module):
 
 
 def timed(report, ways):
-    """Milliseconds of this thread's processor in each way, in turns, without what it takes to begin and end."""
+    """Return the processor time of this thread in milliseconds for each way, measured in turns, without overhead."""
     samples = {name: [] for name in ways}
     for _ in range(report.rounds(ROUNDS)):
         for name, way in ways.items():

@@ -35,7 +35,7 @@ def highest_mib(live):
 
 @contextlib.contextmanager
 def servers():
-    """Both ways, each with a server, and two clients of it."""
+    """Run a server for each way, with two clients each."""
     with contextlib.ExitStack() as stack:
         ways = {}
         for way, most in ((IN_MEMORY, 0), (IN_FILES, 2**30)):

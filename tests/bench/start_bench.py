@@ -70,7 +70,7 @@ def measure(report):
 
 
 def _hook(report, folder, servers):
-    """The program of hooks, as it is installed: without a server, and with the answer of one."""
+    """Measure the installed hook program: without a server, and with an answer from one."""
     install_relay(shipped_relay(), folder / "codriver_relay.py")
     live = servers.enter_context(serving(folder / "hook", "--repl", "none"))
     edited = live.workspace / "core.clj"
@@ -91,7 +91,10 @@ def _hook(report, folder, servers):
 
 
 def _first_evaluation(report, folder, servers):
-    """On a REPL that runs already. A JVM answers what is asked about it first in 50 ms and more of its own."""
+    """Measure the first evaluation in a REPL that is already running.
+
+    A JVM takes 50 ms and more of its own for the first queries about it.
+    """
     title = "server: start until the first evaluation on a running nREPL"
     numbers = iter(range(10_000))
 

@@ -55,7 +55,7 @@ def bracketing(client, _live):
 
 
 def pings_ms(live, work, rounds):
-    """How long each of a victim's pings takes while all hungry clients are at work."""
+    """Return the time of each of a victim's pings while all hungry clients are active."""
     with contextlib.ExitStack() as stack:
         victim = stack.enter_context(live.client(name="victim"))
         hungry = [stack.enter_context(live.client(name="hungry")) for _ in range(HUNGRY)]

@@ -1,7 +1,7 @@
-"""What a model has to read: lists, answers, skills and whole tasks, for each client, with other servers side by side.
+"""Measure what a model has to read: lists, answers, skills and whole tasks, by client and next to other servers.
 
-Run with `python tests/bench/run.py tokens`. Everything but the tasks is exact, and the same on every machine. The JVM
-nREPL that the tests need is wanted for Clojure; other servers are installed from PyPI when they were not.
+Run with `python tests/bench/run.py tokens`. Everything except the tasks is exact and the same on every machine. Clojure
+needs the JVM nREPL that the tests use. Other servers are installed from PyPI if they are missing.
 """
 
 import json
@@ -53,7 +53,7 @@ TASKS_BEFORE = {
 
 
 def languages(report):
-    """The languages that can be had here."""
+    """Return the languages that are available on this machine."""
     yield python()
     if why := missing("jvm"):
         report.skip("what a model reads in a Clojure workspace", why)
@@ -80,7 +80,7 @@ def measure(report):
 
 
 def _measure_looks(report):
-    """What a model reads of an evaluation that it looks at again and again."""
+    """Measure what a model reads when it queries the same evaluation repeatedly."""
     read = {}
     with tempfile.TemporaryDirectory() as folder, workspace_of(python(), folder) as live, live.client() as client:
         (Path(live.workspace) / "shop.py").write_text(STEPPED)
@@ -105,7 +105,7 @@ def _measure_looks(report):
 
 
 def _measure_profiles(report, costs):
-    """The rows that may differ by client, side by side."""
+    """Measure the rows that may differ by client."""
     rows = [row for row in costs if row.endswith((LISTING, SCHEMAS, *OF_EVERY_PROFILE))]
     grid = {
         row: {name: costs[row if name == "unknown" else f"{row}, {name}"].wire for name in PROFILES} for row in rows
@@ -114,7 +114,7 @@ def _measure_profiles(report, costs):
 
 
 def _measure_peers(report, costs):
-    """The rows of the Python workspace beside those of other servers."""
+    """Measure the rows of the Python workspace next to those of other servers."""
     rows = {row.partition(", ")[2]: cost for row, cost in costs.items() if row.startswith("python, ")}
     shown = (LISTING, *python().rows)
     found = {"codriver": {row: rows[row] for row in shown}}
@@ -143,7 +143,7 @@ def _answers_of_peer(peer):
 
 
 def _measure_tasks(report):
-    """All that one agent reads for a task, its tools and instructions once."""
+    """Measure everything that one agent reads for a task, counting its tools and instructions once."""
     known = {language.name: language for language in languages(report)}
     grid = {}
     for task in TASKS:

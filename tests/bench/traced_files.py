@@ -46,7 +46,7 @@ GIT = ["git", "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
 
 
 def committed(library, folder, changed):
-    """A copy of a library, as a repository in which all files but the changed are committed."""
+    """Copy a library into a repository in which all files except the changed ones are committed."""
     shutil.copytree(library, folder)
     rest = [] if changed == ALL else [["add", "."], ["rm", "-q", "--cached", changed]]
     for words in (["init", "-q"], *rest, ["commit", "-q", "--allow-empty", "-m", "the rest"]):
@@ -68,7 +68,7 @@ class Tests:
         return float(value)
 
     def run(self, around="{}", **fields):
-        """The processor time of all files once, their code evaluated within other code or with these fields."""
+        """Return the processor time for all files, with their code evaluated within other code or with these fields."""
         before = self.used_ms()
         for code in self.codes:
             answer = self.repl.evaluate(around.format(f"({code})"), **fields)

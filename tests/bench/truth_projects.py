@@ -6,7 +6,7 @@ USES = "from logic import price\n"
 
 
 def edits_of(name, before, *changes):
-    """Edits of one file, each a replacement in the text before."""
+    """Return edits of one file, each of which replaces text in the result of the previous one."""
     found, text = [], before
     for old, new in changes:
         assert old in text, (name, old)
@@ -16,7 +16,7 @@ def edits_of(name, before, *changes):
 
 
 def small(name, module, test, *changes, needs=()):
-    """A module, its tests, and edits of the module."""
+    """Create a project of a module, its tests, and edits of the module."""
     return name, needs, {"m.py": module, "test_m.py": test, "pytest.ini": INI}, edits_of("m.py", module, *changes)
 
 

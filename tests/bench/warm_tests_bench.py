@@ -46,7 +46,7 @@ SEED_TEST = "def test_order(): assert list({'a', 'b'})[0] == 'a'\n"
 
 
 async def timed_run(start, python, folder, recorders):
-    """The seconds of a run, and its end."""
+    """Return the seconds of a run, and its outcome."""
     spec = RunSpec(
         python=python, directory=folder, arguments=("test_a.py",), environment=environment(), recorders=recorders
     )

@@ -96,7 +96,7 @@ async def compare(made, arguments, *, times=1, variables=None, before=None):
 
 
 def stable_differences(plain_runs, warm_runs):
-    """The outcomes and exit statuses that all runs of one side agree on, and none of the other side has."""
+    """Return the outcomes and exit statuses that all runs of one side share and no run of the other side has."""
     sides = [[{str(status), *outcome_lines(lines)} for status, lines in runs] for runs in (plain_runs, warm_runs)]
     one, other = (set.intersection(*side) for side in sides)
     return (one - set.union(*sides[1])) | (other - set.union(*sides[0]))
@@ -111,7 +111,7 @@ async def shell(made, prepare, arguments, variables):
 
 
 def outcome_lines(lines):
-    """The lines about outcomes, without their progress."""
+    """Return the lines about outcomes, without their progress."""
     matches = (
         re.match(r"(?:\[gw\d+\] )?(?:\[ *\d+%\] )?(.*::.*?) ([A-Z]{4,})\b|([A-Z]{4,}) (.*::\S+)", line)
         for line in lines
@@ -120,7 +120,7 @@ def outcome_lines(lines):
 
 
 def first_difference(one, other):
-    """The first lines that differ."""
+    """Return the first lines that differ."""
     pairs = zip([*one, *[""] * len(other)], [*other, *[""] * len(one)], strict=False)
     return next((f"{a[:150]!r} {b[:150]!r}" for a, b in pairs if a != b), "")
 

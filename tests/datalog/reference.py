@@ -48,7 +48,7 @@ class Reference:
                     self.relations["$"][name] |= found
 
     def answer(self, clauses, rows):
-        """The rows, or an UnboundError, which depends on the query alone."""
+        """Return the rows, or raise UnboundError, which depends only on the query."""
         if self.binds(clauses, set(rows[0])) is None:
             raise UnboundError
         return self.solve(clauses, rows)
@@ -74,7 +74,7 @@ class Reference:
         return True
 
     def binds(self, clauses, bound):
-        """What is bound after the clauses; None if they cannot run."""
+        """Return the variables that are bound after the clauses, or None if the clauses cannot run."""
         waiting = list(clauses)
         while waiting:
             ready = [clause for clause in waiting if self.is_ready(clause, bound)]
@@ -135,7 +135,7 @@ def distinct(rows):
 
 
 def unify(row, terms):
-    """The row with the variables among the terms bound to their values, if that can be."""
+    """Return the row with the variables among the terms bound to their values, or None if they do not match."""
     row = dict(row)
     for term, value in terms:
         if isinstance(term, Constant):

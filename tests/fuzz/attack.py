@@ -78,14 +78,14 @@ class Sent:
 
 
 def answered(message):
-    """The fields of an answer; of an error its words as the reason."""
+    """Return the fields of an answer, with the message of an error as the reason."""
     if "error" in message:
         return {"ok": False, "reason": message["error"]["message"]}
     return json.loads(message["result"]["content"][0]["text"])
 
 
 def outcome(fields):
-    """How a call ended: its status, `ok`, `lost` where it may have run, or why it did not."""
+    """Return how a call ended: its status, `ok`, `lost` if it may have run, or the reason why it did not."""
     if fields["ok"]:
         return fields.get("status", "ok")
     if "may have run" in json.dumps(fields):
@@ -107,14 +107,14 @@ class Client(threading.Thread):
         self.notebooks = sorted(path.name for path in live.workspace.glob("*.ipynb"))
 
     def call(self, tool, **arguments):
-        """Call and wait for the answer, whatever it is; its fields."""
+        """Call a tool, wait for the answer, and return its fields."""
         self.calls[tool] += 1
         asked = self.client.begin_call(tool, **arguments)
         self.asked.add(asked)
         return answered(self.client.answer(asked))
 
     def evaluate(self, number):
-        """Evaluate what can be found again."""
+        """Evaluate code that contains a unique mark."""
         mark, key = f"{self.name}-{number}-", self.dice.choice(list(CODE))
         code = CODE[key].format(file=str(self.counted), mark=mark)
         self.sent[mark] = sent = Sent(code, self.name, key, time.monotonic())
@@ -143,12 +143,12 @@ class Client(threading.Thread):
                 self.call("interrupt_evaluation")
 
     def answered_again(self):
-        """Answers to calls that were answered before."""
+        """Return repeated answers to calls that had already been answered."""
         return [one for one in self.client.notifications if "method" not in one and one.get("id") in self.asked]
 
 
 class Stranger:
-    """Another user of the machine, who acts as `stranger.py` says; nobody where this one is not root."""
+    """Another user of the machine, who runs `stranger.py`. Does nothing unless this process belongs to root."""
 
     def __init__(self, counted):
         self.tried, self.breaks = Counter(), []
@@ -171,7 +171,7 @@ class Stranger:
             self.process = subprocess.Popen(script, stdin=pipe, stdout=pipe, text=True, cwd="/")
 
     def ask(self, **act):
-        """What came of an act."""
+        """Perform an action, and return its result."""
         (name, over) = next(iter(act.items()))
         self.tried[name] += 1 if over is True or isinstance(over, str) else len(over)
         self.process.stdin.write(json.dumps(act) + "\n")
@@ -179,7 +179,7 @@ class Stranger:
         return json.loads(self.process.stdout.readline())
 
     def try_doors(self, live, kernel_port):
-        """Knock at all ports, and read."""
+        """Connect to all ports, and try to read files."""
         if self.process is None:
             return
         doors = [live.port]
@@ -197,7 +197,7 @@ class Stranger:
 
     @contextlib.contextmanager
     def in_place_of(self, *ports):
-        """Listen, for the length of the context, where somebody was killed."""
+        """Listen on the ports of a killed process while the context is active."""
         if self.process is None:
             yield
             return
@@ -206,13 +206,13 @@ class Stranger:
         self.breaks += [f"heard at {ports}: {data[:200]}" for data in self.ask(leave=True)]
 
     def end(self):
-        """Let it end."""
+        """Wait until its process has ended."""
         if self.process is not None:
             self.process.communicate()
 
 
 def prepare(workspace):
-    """The notebooks: sound, broken, heavy, wide."""
+    """Write the notebooks: a valid, a broken, a large and a wide one."""
     workspace.mkdir(parents=True)
     for case in CASES.iterdir():
         (workspace / f"{case.name}.ipynb").write_bytes(case.read_bytes())
@@ -222,7 +222,7 @@ def prepare(workspace):
 
 
 class Comparison:
-    """What the clients sent beside the log and the history of the server that they sent it to."""
+    """A comparison of what the clients sent with the log and the history of their server."""
 
     def __init__(self, clients):
         self.clients = clients
@@ -233,14 +233,14 @@ class Comparison:
         return {mark: one for client in self.clients for mark, one in list(client.sent.items())}
 
     def done(self, since, until):
-        """The marks of what was sent and answered as done in this time."""
+        """Return the marks of code that was sent and completed within this time."""
         return {
             mark for mark, one in self.sent.items()
             if one.outcome == "done" and one.begun > since and one.ended < until
         }  # fmt: skip
 
     def check_log(self, live, began, first_line):
-        """The newest rows of a server's log, which has run since `began` and had its first line soon after."""
+        """Check the newest rows of a server's log, which started at `began` and had its first line soon afterwards."""
         asked = time.monotonic()
         rows = newest_rows(live, LOG_ROWS)
         lines = [row["line"] for row in rows]
@@ -262,7 +262,7 @@ class Comparison:
         self.compared["results in the log"] += len(results)
 
     def check_history(self, folder):
-        """All of the history, which no server holds."""
+        """Check the complete history, while no server is using it."""
         [file] = folder.glob("state/codriver/workspaces/*/eval-history.transit.json")
         history = History(file, max_entities=1_000_000, max_bytes=1 << 30)
         loaded = history.load()
@@ -278,7 +278,7 @@ class Comparison:
         self.compared["done, and not in the history"] = len(self.done(0, float("inf")) - set(marks))
 
     def _check(self, name, rows):
-        """The marks of rows, each of which is as it was sent, once, and in the order of the calls."""
+        """Check that each row was sent as it is, only once, and in the order of the calls. Return the marks."""
         sent, marks, latest = self.sent, [], 0.0
         by_code = {one.code: mark for mark, one in sent.items()}
         for text, who, key in rows:
@@ -298,7 +298,7 @@ class Comparison:
 
 
 def newest_rows(live, most):
-    """The newest rows of a server's log, the oldest of them first; as many at most."""
+    """Return the newest rows of a server's log, at most `most`, oldest first."""
     told = live.run("log", "--json", "--limit", str(most))
     assert told.returncode == 0, f"the log was not told: {told.stderr}"
     return [json.loads(line) for line in told.stdout.splitlines()]
@@ -317,7 +317,7 @@ class Attack:
         folder.chmod(0o755)  # nothing but their own modes keeps the other user from the files below
 
     def run(self, minutes):
-        """What was counted."""
+        """Run the attack, and return the counts."""
         with contextlib.ExitStack() as repls:
             self.kernel = repls.enter_context(real_kernels.fresh("ipykernel"))
             ports = json.loads(self.kernel.file.read_text())
@@ -391,7 +391,7 @@ class Attack:
         self.live.process.send_signal(signal.Signals["SIGCONT"])
 
     def _judge(self, clients):
-        """The counts, when all that must hold does."""
+        """Check the results, and return the counts."""
         assert not [one.name for one in clients if one.is_alive()], "a call was never answered"
         assert not [again for one in clients for again in one.answered_again()], "a call was answered twice"
         assert not self.stranger.breaks, self.stranger.breaks[:9]

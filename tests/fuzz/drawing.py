@@ -12,14 +12,14 @@ CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
 def pieces(data):
-    """The bytes behind the first two, whole, and cut at places that those two name."""
+    """Return the bytes after the first two, whole and split at the positions given by those two."""
     seed, whole = data[:2], data[2:]
     step, first = (1 + seed[0] % 17, seed[1] % 7) if len(seed) == 2 else (1, 0)
     return whole, [whole[:first], *(whole[at : at + step] for at in range(first, len(whole), step))]
 
 
 def text_of(data):
-    """Bytes as text: UTF-8 where it is, and single characters where it is not."""
+    """Decode bytes as UTF-8 if they are valid, or else as Latin-1."""
     try:
         return data.decode()
     except UnicodeDecodeError:
@@ -27,7 +27,7 @@ def text_of(data):
 
 
 def closed(text):
-    """The text with brackets that match, as far as one can say who knows neither strings nor comments."""
+    """Return the text with matching brackets, ignoring strings and comments."""
     found, opened = [], []
     for character in text:
         if character in CLOSERS:
@@ -41,10 +41,10 @@ def closed(text):
 
 
 def sentence(name, data):
-    """Bytes that begin with 255 as the words of a target's language with those numbers, with 254 also balanced.
+    """Convert bytes that begin with 255 to the words of a target's language with these numbers, with 254 also balanced.
 
-    Few random bytes are text of a language; so most of what a fuzzer tries is, and is changed word by word. No text
-    in UTF-8 begins with either byte.
+    Few random bytes are valid text in a language. So most inputs of a fuzzer are converted, and are changed word by
+    word. No text in UTF-8 begins with either byte.
     """
     if data[:1] not in (b"\xfe", b"\xff"):
         return data
@@ -54,7 +54,7 @@ def sentence(name, data):
 
 
 def worded(target):
-    """The target, for bytes that may be a sentence."""
+    """Wrap a target so that it accepts bytes that encode words."""
 
     @functools.wraps(target)
     def taking(data):

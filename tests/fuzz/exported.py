@@ -15,7 +15,7 @@ from fuzz.drawing import text_of
 
 
 def recording(data):
-    """A file is a recording that is the same written and read again, or is refused by its line."""
+    """Check that a recording is unchanged after it is written and read again, or is rejected with a line number."""
     try:
         found = from_lines(text_of(data))
     except RecordingError as error:
@@ -25,7 +25,7 @@ def recording(data):
 
 
 def python_session(data):
-    """Code is in steps that read as its statements do, and documents of them are Python, whatever came of each."""
+    """Check that code is split into steps like its statements, and that their documents are valid Python."""
     text = text_of(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +50,7 @@ def _dumped(text):
 
 
 def _is_value(step):
-    """Whether a step has a value where it runs."""
+    """Return whether a step is an expression that compiles, so that it has a value."""
     try:
         compile(step.text, "step", "eval", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     except (SyntaxError, ValueError, OverflowError):

@@ -16,7 +16,7 @@ from fuzz.words import WORDS  # noqa: E402  # found by the line above
 
 
 def escaped(word):
-    """A word as the fuzzer's dictionary has it. Source: libFuzzer documentation, "Dictionaries"."""
+    """Return a word in the format of the fuzzer's dictionary. Source: libFuzzer documentation, "Dictionaries"."""
     return "".join(chr(b) if b < 128 and chr(b).isalnum() else f"\\x{b:02x}" for b in word.encode())
 
 

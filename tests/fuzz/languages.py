@@ -26,7 +26,7 @@ from lisp.test_edit_laws import NEW, Batch, check_edited
 
 
 def _written(form):
-    """A form as EDN, in other words than those it was read from."""
+    """Return a form as EDN, spelled differently from the original."""
     value = form.value
     match form.tag:
         case "list" | "vector" | "set" | "map":
@@ -46,14 +46,14 @@ def _written(form):
 
 
 def _meaning(form):
-    """A form without its place."""
+    """Return a form without its position."""
     if form.tag in ("list", "vector", "set", "map"):
         return form.tag, tuple(map(_meaning, form.items))
     return form.tag, type(form.value), repr(form.value)  # by what is printed: NaN is not equal to itself
 
 
 def edn_reader(data):
-    """A text is a form with a place in it that means the same written anew, or is refused with a place in it."""
+    """Check that a form with a position keeps its meaning when it is written again, or is rejected with a position."""
     text = edn.Text(text_of(data))
     try:
         form = edn.read(text)
@@ -91,7 +91,7 @@ LOG = _log()
 
 
 def _turned(text):
-    """The query with its clauses in the opposite order; None if it is none, or if its answer may be any of several."""
+    """Return the query with its clauses reversed, or None if it is invalid or may have several answers."""
     try:
         form = edn.read(edn.Text(text))
     except QueryError:
@@ -111,7 +111,7 @@ def _turned(text):
 
 
 def datalog(data):
-    """A query is answered as JSON within its limits, the same in any order of its clauses, or refused in words."""
+    """Check that a query is answered as JSON within its limits, regardless of the order of its clauses, or rejected."""
     text = text_of(data)
     answers = []
     for query in (text, _turned(text)):
@@ -147,13 +147,16 @@ def _compare(log, history, taken, where, data):
 
 
 def datalog_answers(data):
-    """A query has the rows that a slow and obvious solver finds, on any log."""
+    """Check that a query returns the same rows as a slow and simple solver, for any log."""
     compare: Any = _compare
     compare.hypothesis.fuzz_one_input(data)
 
 
 def lisp_reader(data):
-    """No text is too broken: its tokens are the text, forms are in order and read alone alike, faults have places."""
+    """Check that any text can be tokenized without loss, and that errors have positions.
+
+    Forms are in order, and each reads the same on its own.
+    """
     text = text_of(data)
     assert "".join(token[0] for token in tokens(text)) == text
     end = 0
@@ -176,7 +179,7 @@ BRACKETS = re.compile(r"[()\[\]{}\s,]")
 
 
 def parinfer(data):
-    """A text is corrected in brackets and space alone and then stays as it is, or stays as it was."""
+    """Check that correcting a text changes only brackets and spaces and is idempotent, or changes nothing."""
     text = text_of(data)
     found = indent_mode(text)
     if found.error is not None:
@@ -190,9 +193,9 @@ def parinfer(data):
 
 
 def edit(data):
-    """Any edits of a sound text change the forms they mean, and all others read as before, or are refused with words.
+    """Check that edits of a valid text change only the forms that they name, or are rejected with a message.
 
-    The bytes are the text, a new form, and choices, with a byte 0 between each.
+    The bytes are the text, a new form, and choices, separated by zero bytes.
     """
     # New text gets the file's line ends, also where a backslash makes one a character: nobody writes that.
     if re.search(rb"\r(?!\n)|\\[\r\n]", data):

@@ -63,7 +63,7 @@ def kernel_content(data):
 
 
 def notebook(data):
-    """A file is a notebook of which a cell takes outputs with nothing else changed, or is refused in words."""
+    """Check that a cell of a notebook can receive outputs without other changes, or that the file is rejected."""
     try:
         found = notebook_in(data, "a.ipynb")
     except RefusedError as error:
@@ -83,7 +83,7 @@ def notebook(data):
 
 
 def _without(text, index):
-    """What a notebook says but for that cell's outputs, as it is printed: NaN is not equal to itself."""
+    """Return the notebook without the outputs of the cell, as text, because NaN does not equal itself."""
     whole = json.loads(text.removeprefix("\ufeff"))
     for name in ("outputs", "execution_count"):
         whole["cells"][index].pop(name, None)
@@ -91,14 +91,14 @@ def _without(text, index):
 
 
 def _framed(segments):
-    """A sound frame of such segments; all sizes are right."""
+    """Return a valid frame of these segments, with correct sizes."""
     start = server_socket.WORD * (len(segments) + 2)
     offsets = list(accumulate(map(len, segments), initial=start))
     return struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(segments)
 
 
 def kernel_message(data):
-    """A frame is a message whose content every reader takes, and is the same sent again, or is refused as none."""
+    """Check that every reader accepts a message, which is unchanged when sent again, or that the frame is rejected."""
     whole = b'{"channel": "iopub", "header": {}, "content": ' + data + b"}"
     framed = _framed([b"iopub", b"{}", b"{}", b"{}", *data.split(b"\x00")])
     for read, given in (
@@ -125,7 +125,7 @@ def kernel_message(data):
 
 
 def _read_content(message):
-    """What is read of answers to questions."""
+    """Read the content of replies."""
     told = read_error(message.content)
     for language in ("python", "bash", "javascript"):
         assert report_of(failure_of(told, language=language, cell=1), language=language)
@@ -139,7 +139,7 @@ def _read_content(message):
 
 
 def kernel_file(data):
-    """A file of Jupyter's names a kernel or a server, and a server's answer its sessions, or is refused as none."""
+    """Check that a Jupyter file names a kernel or a server, and a server's answer its sessions, or is rejected."""
     for read in (read_connection_file, read_server_file):
         try:
             read(FILE, data)

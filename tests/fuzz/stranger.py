@@ -24,7 +24,7 @@ listeners, heard = {}, []
 
 
 def knock(port, data):
-    """What is answered, in hexadecimal, within a moment: its beginning, where there is much."""
+    """Return the beginning of the answer in hexadecimal, if there is one within a moment."""
     came, ends = b"", time.monotonic() + WAIT_S
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as peer:
         peer.sendall(data)
@@ -37,7 +37,7 @@ def knock(port, data):
 
 
 def readable(folder):
-    """The files below a folder that this user can open."""
+    """Return the files below a directory that this user can open."""
     found = []
     for place, _, names in os.walk(folder):
         for path in (Path(place, name) for name in names):
@@ -62,7 +62,7 @@ def accept(listener):
 
 
 def take(ports):
-    """The ports of these at which it listens now: one that was free a moment ago may be waited for."""
+    """Listen on these ports, and return those that were free. Waits a moment for a port that was just released."""
     ends = time.monotonic() + WAIT_S
     while (left := [port for port in ports if port not in listeners]) and time.monotonic() < ends:
         for port in left:
@@ -74,7 +74,7 @@ def take(ports):
 
 
 def leave():
-    """All that was heard."""
+    """Return everything that was received."""
     for listener in listeners.values():
         with contextlib.suppress(OSError):
             listener.shutdown(socket.SHUT_RDWR)

@@ -50,7 +50,7 @@ LONGEST = 8192
 
 
 def lines(data):
-    """Lines come out the same however the bytes were cut, and one beyond the limit is refused in every cut."""
+    """Check that lines do not depend on how the bytes are split, and that a line beyond the limit is rejected."""
     whole, cut = pieces(data)
 
     def fed(parts):
@@ -70,7 +70,7 @@ def lines(data):
 
 
 def relay_lines(data):
-    """The relay's lines are its bytes: none is lost, added or changed, and each ends where its newline is."""
+    """Check that the relay's lines consist of all bytes unchanged, and that each ends at its newline."""
     whole, cut = pieces(data)
     framer, found = Lines(), []
     for part in cut:
@@ -80,7 +80,7 @@ def relay_lines(data):
 
 
 def relay_survey(data):
-    """What the relay makes of a line by looking at its beginning is what parsing all of it says."""
+    """Check that the relay's quick scan of a line agrees with a complete parse."""
     line = data.partition(b"\n")[0] + b"\n"
     found = survey(line)
     assert found.line == line
@@ -102,7 +102,7 @@ def relay_survey(data):
 
 
 def bencode(data):
-    """Bytes give the same values or the same fault in every cut, and a value written is read back the same."""
+    """Check that values and errors do not depend on how the bytes are split, and that values survive a round trip."""
     whole, cut = pieces(data)
 
     def fed(parts):
@@ -121,7 +121,7 @@ def bencode(data):
 
 
 def nrepl_message(data):
-    """Any value of bencode is a message, whose parts can all be asked for, or is refused as none."""
+    """Check that every field of a bencode value can be accessed as a message, or that the value is rejected."""
     decoder = Decoder(max_depth=20, max_string_bytes=1000)
     try:
         values = decoder.feed(data)
@@ -143,7 +143,7 @@ def nrepl_message(data):
 
 
 def door(data):
-    """A verdict is never taken back when more bytes come, and no line of HTTP is let in."""
+    """Check that a verdict never changes when more bytes are received, and that no line of HTTP is admitted."""
     verdicts = [first_bytes_verdict(data[:size]) for size in range(min(len(data), 200) + 1)]
     decided = [verdict for verdict in verdicts if verdict != "wait"]
     assert len(set(decided)) <= 1
@@ -152,7 +152,7 @@ def door(data):
 
 
 def transit(data):
-    """A file is a history, of which what can be read is written and read back the same, or is refused as none."""
+    """Check that the readable part of a history survives a round trip, or that the file is rejected."""
     try:
         check_version(data)
         entries = list(EntityLines([data]).entities())
@@ -165,7 +165,7 @@ def transit(data):
 
 
 def _whole(entry):
-    """An entry as a file can hold it: no half of a character, for which the file has a mark."""
+    """Return an entry as a file can store it, with a mark for each lone surrogate."""
     return {
         name: re.sub("[\ud800-\udfff]", "\ufffd", value) if isinstance(value, str) else value
         for name, value in entry.to_json().items()
@@ -173,7 +173,7 @@ def _whole(entry):
 
 
 def history(data):
-    """Whatever lies in its files, a history starts, gives lines that are new, and keeps what is added."""
+    """Check that a history starts whatever its files contain, assigns new line numbers, and stores what is added."""
     kind, content = data[:1], data[1:]
     names = ("", ".lines", ".tmp")
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
@@ -193,9 +193,9 @@ def history(data):
 
 
 def settings(data):
-    """A file of settings gives settings, which shown and read again are the same, or an error that names the file.
+    """Check that settings survive being printed and read again, or that the error names the file.
 
-    Behind a byte 0 stands the text of an environment variable.
+    The text of an environment variable follows a zero byte.
     """
     content, _, variable = data.partition(b"\x00")
     environ = {"CODRIVER_REPL": text_of(variable)} if variable else {}
@@ -220,7 +220,7 @@ def settings(data):
 
 
 def record(data):
-    """A server's record is one that can be used, or is none."""
+    """Check that a server's record is either usable or rejected."""
     with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as folder:
         (Path(folder) / "server.json").write_bytes(data)
         found = read_record(Path(folder))
@@ -232,7 +232,7 @@ def record(data):
 
 
 def client_file(data):
-    """A client's file stays what it was but for the member that is set, and taking that out again gives it back."""
+    """Check that setting a member of a client's file changes nothing else, and that removing it restores the file."""
     text = text_of(data)
     try:
         root = jsonc.parse(text)
@@ -256,7 +256,7 @@ def client_file(data):
 
 
 def redacted(data):
-    """A text is free of secrets, the same in pieces as whole, and is itself where no secret is in it."""
+    """Check that a text without secrets is unchanged, and that redacting does not depend on how a text is split."""
     whole, cut = pieces(data)
     whole, cut = text_of(whole), [text_of(part) for part in cut]
     if "".join(cut) != whole:
@@ -283,14 +283,14 @@ class _Nothing:
         self.lines.append(line)
 
     def too_much(self, size):
-        """None is."""
+        """Return None, because no limit applies."""
 
     def cancel(self, identity):
-        """Nothing runs that could be cancelled."""
+        """Do nothing, because nothing runs that could be cancelled."""
 
 
 def client_line(data):
-    """A line of a client is a message, or is answered with an error that fits in one line, and never both."""
+    """Check that a client's line is either a message or answered with a one-line error, but never both."""
     line = data.replace(b"\n", b" ")
     if not line.strip():
         return
@@ -316,7 +316,7 @@ def client_line(data):
 
 
 def arguments(data):
-    """Arguments of any tool are taken or refused by its model, and nothing else."""
+    """Check that a tool's model accepts or rejects arguments, and raises nothing else."""
     try:
         given = json.loads(data[1:])
     except (ValueError, RecursionError):

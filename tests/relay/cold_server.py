@@ -47,7 +47,7 @@ class Cold:
         return self.start_relay(self.port, "--start", "--workspace", self.workspace, **self.environment | environment)
 
     def serve(self):
-        """The server is there now: its end of the relay's connection."""
+        """Start the server, and return its end of the relay's connection."""
         self.host = self.start_host(self.port)
         return self.accept()
 

@@ -18,7 +18,7 @@ RELAY = Path(__file__).parents[2] / "relay" / "codriver_relay" / "__main__.py"
 
 
 def waiting(**seconds):
-    """The variable by which a relay waits as long as this."""
+    """Return the environment variable that makes a relay wait this long."""
     return {"CODRIVER_RELAY_DURATIONS": " ".join(f"{name}={value}" for name, value in seconds.items())}
 
 
@@ -177,13 +177,13 @@ class Peer:
 
 
 def identity(folder):
-    """The device and inode by which relay and server know a workspace."""
+    """Return the device and inode by which relay and server identify a workspace."""
     status = folder.stat()
     return f"{status.st_dev}:{status.st_ino}"
 
 
 def open_session(relay, host):
-    """A connection over which the client has made its handshake."""
+    """Return a connection over which the client has performed its handshake."""
     relay.send(INITIALIZE)
     peer = host.accept()
     assert peer.read() == INITIALIZE
@@ -195,7 +195,7 @@ def open_session(relay, host):
 
 
 def reopen_session(relay, host):
-    """The next connection, over which the relay repeats that handshake."""
+    """Return the next connection, over which the relay repeats that handshake."""
     peer = host.accept()
     assert peer.read() == INITIALIZE
     peer.send(answer(0, {"again": True}))

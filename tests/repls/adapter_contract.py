@@ -168,7 +168,7 @@ WORDS = {
 
 
 def connector(protocol):
-    """The connector of a protocol: that of kernels is imported where the feature is."""
+    """Return the connector of a protocol. The one for kernels is imported only if the feature exists."""
     if protocol != JUPYTER:
         return CONNECTORS[protocol]
     return import_module("codriver.features.jupyter.kernels.jupyter_adapter").connect_jupyter
@@ -188,14 +188,14 @@ async def adapter(name, *, address=None):
 
 
 def shared(name):
-    """The running REPL that all tests share."""
+    """Return the running REPL that all tests share."""
     if name in real_kernels.NAMES:
         return real_kernels.kernel(name)
     return memory_repl.repl() if name == MEMORY else real_repls.repl(name)
 
 
 def fresh(name):
-    """A running REPL for a test that breaks it."""
+    """Return a running REPL for a test that breaks it."""
     if name in real_kernels.NAMES:
         return real_kernels.fresh(name)
     return memory_repl.fresh() if name == MEMORY else real_repls.fresh(name)
@@ -229,7 +229,7 @@ def needs(opened, capability):
 
 
 def asked(opened, session):
-    """By capability, an operation that asks for it."""
+    """Return an operation for each capability."""
     return {
         "interrupt": lambda: opened.interrupt(session),
         "stdin": lambda: opened.send_input("x\n", session),

@@ -48,14 +48,14 @@ MARKED_OF_KERNELS = re.compile("(<!-- kernels -->\n).*?(<!-- /kernels -->)", re.
 
 
 def mark(support):
-    """`yes` for an op of the server, `adapted` for what Codriver adds, a dash for what cannot be had."""
+    """Return `yes` for an op of the server, `adapted` for an addition of Codriver, or a dash if it is not available."""
     if support is None:
         return "-"
     return "adapted" if support.adapted else "yes"
 
 
 async def marks(name):
-    """By capability, how the running server or kernel `name` has it."""
+    """Return how the running server or kernel `name` provides each capability."""
     if name in KERNELS:
         adapter = import_module("codriver.features.jupyter.kernels.jupyter_adapter")  # where the feature is
         place, connect_jupyter = real_kernels.kernel(name).address.partition("://")[2], adapter.connect_jupyter
@@ -67,7 +67,7 @@ async def marks(name):
 
 
 def table(found):
-    """The Markdown table of the marks of several servers."""
+    """Return a Markdown table with the marks of several servers."""
     lines = ["| capability | " + " | ".join(TITLES[name] for name in found) + " |"]
     lines.append("| --- |" + " --- |" * len(found))
     lines += [f"| `{row}` | " + " | ".join(found[name][row] for name in found) + " |" for row in ROWS]
@@ -75,7 +75,7 @@ def table(found):
 
 
 def read(text, marked=MARKED):
-    """The marks that a table of the page holds: by server, then by capability."""
+    """Return the marks in a table of the page, by server and capability."""
     lines = marked.search(text)[0].splitlines()[1:-1]
     cells = [[cell.strip(" `") for cell in line.strip("|").split("|")] for line in lines]
     names = {title: name for name, title in TITLES.items()}
@@ -84,7 +84,7 @@ def read(text, marked=MARKED):
 
 
 def filled(text, match):
-    """The marked place with a table in it."""
+    """Return the marked section with a table in it."""
     return f"{match[1]}{text}\n{match[2]}"
 
 

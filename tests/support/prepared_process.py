@@ -120,7 +120,7 @@ def report_ended(link):
 
 
 def become(asked, descriptors):
-    """Become the requested process, as far as anything can tell."""
+    """Turn this process into the requested one, without visible differences."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, number)
         os.close(descriptor)

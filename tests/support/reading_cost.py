@@ -101,7 +101,7 @@ class Language:
 
 
 def python():
-    """The Python workspace."""
+    """Create the Python workspace."""
     rows = {
         "1+2": "1+2",
         "1/0": "1/0",
@@ -121,7 +121,7 @@ def python():
 
 
 def clojure(address):
-    """The Clojure workspace, whose nREPL listens at `address`."""
+    """Create the Clojure workspace, whose nREPL listens at `address`."""
     rows = {
         "1+2": "(+ 1 2)",
         "1/0": "(/ 1 0)",

@@ -29,12 +29,12 @@ class Task:
 
 
 def evaluate(code, *, ok=True, **more):
-    """A call that evaluates."""
+    """Return a call that evaluates code."""
     return Call("evaluate_code", {"code": code, **more}, ok)
 
 
 def load(path, text=None, *, ok=True):
-    """A call that loads a file, after its text was edited if one is given."""
+    """Return a call that loads a file, after replacing its text if a new one is given."""
     return Call("load_file", {"filePath": path}, ok, {} if text is None else {path: text})
 
 
@@ -156,7 +156,7 @@ TEST_OF_REFUSAL = """\
 
 
 def edit(*edits):
-    """A call that edits."""
+    """Return a call that edits a file."""
     return Call("edit_files", {"edits": list(edits)})
 
 

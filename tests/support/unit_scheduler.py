@@ -11,7 +11,7 @@ class UnitScheduling(LoadFileScheduling):
     """Assigns units of tests to processes: all tests with the same `unit_of` go to one of them."""
 
     def __init__(self, config, log, *, unit_of, before=lambda: None):
-        """`before` is waited for before the first unit is assigned."""
+        """Create the scheduler. It waits for `before` before it assigns the first unit."""
         super().__init__(config, log)
         self._unit_of = unit_of
         self._before = before

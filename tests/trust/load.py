@@ -76,7 +76,7 @@ class Seen:
     seconds: float = 0.0
 
     def report(self):
-        """The numbers in lines for people."""
+        """Return the numbers as lines for people."""
         dropped = sum(row["droppedNotifications"] for row in self.health["clients"])
         return "\n".join(
             [
@@ -101,7 +101,7 @@ def _spread(times):
 
 @functools.lru_cache(maxsize=256)
 def said(line):
-    """What a line says: most are the same notification, to hundreds of clients."""
+    """Describe a line. Most lines are the same notification to hundreds of clients."""
     return json.loads(line)
 
 
@@ -152,7 +152,7 @@ class Peer:
         await asyncio.get_running_loop().sock_sendall(self.socket, data)
 
     def message(self, method, params=None):
-        """A request and what its answer will be."""
+        """Return a request and its expected answer."""
         number = next(self._numbers)
         self._waiting[number] = answer = asyncio.get_running_loop().create_future()
         return {"jsonrpc": "2.0", "id": number, "method": method, "params": params or {}}, answer
@@ -285,7 +285,7 @@ class Load:
             await asyncio.sleep(0)
 
     async def ping(self, peer):
-        """Ping all the time, a little apart, as a client that wants to know whether its server is well."""
+        """Send pings at short intervals, like a client that checks whether its server responds."""
         while not self.is_over.is_set():
             began = time.perf_counter()
             await peer.request("ping")
@@ -293,7 +293,7 @@ class Load:
             await asyncio.sleep(1)
 
     async def weigh(self):
-        """Note the server's memory now and then."""
+        """Record the server's memory at intervals."""
         for _ in range(10):
             await asyncio.sleep(self.plan.seconds / 10)
             self.seen.rss_over_time.append(self.rss("VmRSS"))
@@ -336,7 +336,7 @@ class Load:
         await opened
 
     async def print_much(self):
-        """One evaluation that prints without end, fetched afterwards in parts."""
+        """Run an evaluation that prints endlessly, and fetch its output in parts."""
         lines = self.plan.lines
         code = f"for number in range({lines}): print('line', number)"
         self.seen.sent += 1
@@ -355,9 +355,9 @@ class Load:
         self.seen.long_text = text == "".join(f"line {number}\n" for number in range(lines))
 
     def is_quiet(self, health):
-        """Whether all that was sent is answered, and every notification read or counted as dropped.
+        """Return whether all requests are answered, and every notification is read or counted as dropped.
 
-        Whoever evaluates is told of that at once, and so more often than those who only listen.
+        Clients that evaluate are notified immediately, and therefore more often than those that only listen.
         """
         rows = {row["name"]: row for row in health["clients"]}
         listening = [*self.listeners, *self.silent, self.flooder]
@@ -394,7 +394,7 @@ class Load:
         self.seen.files_after, self.seen.files_closed_ms = left, (time.monotonic() - began) * 1000
 
     def files(self):
-        """The server's open files and sockets, but for a lock that it holds from its first long text on."""
+        """Return the server's open files and sockets, except for the lock that it holds since its first long text."""
         return [line for line in open_files(self.live.process.pid) if not line.endswith(".lock")]
 
 

@@ -10,7 +10,7 @@ TCP_STATES = (
 
 
 def open_files(pid):
-    """A line each: the descriptor with its path, or with the two ports and the state of a TCP connection."""
+    """Return a line per descriptor: its path, or the ports and the state of a TCP connection."""
     links = {}
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         try:
@@ -22,7 +22,7 @@ def open_files(pid):
 
 
 def _tcp_connections(pid):
-    """The ports and the state of each TCP connection, by the link that its descriptors have."""
+    """Return the ports and the state of each TCP connection, by the link of its descriptor."""
     found = {}
     for version in ("tcp", "tcp6"):
         for line in Path(f"/proc/{pid}/net/{version}").read_text().splitlines()[1:]:

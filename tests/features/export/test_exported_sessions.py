@@ -158,7 +158,7 @@ def test_exported_python_sessions_pass_and_fail_if_a_definition_changes(tmp_path
 
 
 def check_lisp(names, dialect, workspace):
-    """Export sessions; every document passes unchanged and fails with its change."""
+    """Export sessions, and check that every document passes unchanged and fails after a change."""
     sessions, failed, red = {name: LISP[name] for name in names}, set(), set()
 
     async def check(found, run):

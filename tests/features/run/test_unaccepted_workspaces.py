@@ -12,7 +12,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` 
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A Python project each of whose files leaves a mark when it is executed."""
+    """Create a Python project in which each file leaves a mark when it is executed."""
     folder, mark = tmp_path / "workspace", tmp_path / "executed"
     (folder / ".venv" / "bin").mkdir(parents=True)
     python = folder / ".venv" / "bin" / "python"

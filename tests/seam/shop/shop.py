@@ -105,7 +105,7 @@ HANDLERS = {"order/place": place, "order/ship": ship, "order/cancel": cancel}
 
 
 def handle(event):
-    """Have an event handled, as one epoch."""
+    """Handle an event as one epoch."""
     name, *arguments = event
     with seam.epoch("shop", name, given=arguments):
         HANDLERS[name](*arguments)
@@ -131,13 +131,13 @@ def order():
 
 @app.get("/orders/<int:number>")
 def status(number):
-    """The status of an order."""
+    """Return the status of an order."""
     return jsonify(status=state["orders"][number]["status"])
 
 
 @app.get("/sales")
 def sales():
-    """The sales with their customers."""
+    """Return the sales with their customers."""
     with Session(engine) as session:
         rows = session.scalars(select(Sale))
         return jsonify([[row.number, row.cents, row.customer.name, row.customer.zip] for row in rows])
