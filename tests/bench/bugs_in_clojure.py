@@ -1,4 +1,4 @@
-"""Bugs of one library of Clojure, drawn and looked for as `drawn_bugs.py` says; below `src` and `test`."""
+"""Search for random bugs in a Clojure library: see `drawn_bugs.py`. Its directories are `src` and `test`."""
 
 import re
 import shutil

@@ -1,7 +1,7 @@
-"""Bugs of one library of Python, drawn and looked for as `drawn_bugs.py` says.
+"""Search for random bugs in a Python library: see `drawn_bugs.py`.
 
-A file that has tests of its own is drawn from; a bug turns one of these red that was green before: of those that are
-named after the function, if there are any, else of all.
+Only files that have a test file are changed. A bug makes a test fail that passed before. If tests are named after the
+changed function, only those are considered.
 """
 
 import ast

@@ -1,8 +1,8 @@
-"""The tests that there are: cases, and the REPL kinds that they ask, of each; and how two such lists differ.
+"""List the cases of all tests with the kinds of REPL that they use, or compare two such lists.
 
-`python tests/bench/cases.py > before.txt` lists them, a line a test: its name, the number of its cases, and of those
-with each REPL kind, its files. `python tests/bench/cases.py before.txt after.txt` says which tests are gone, new,
-moved, or have fewer cases of a kind. A test that is parametrised over nothing has one case.
+`python tests/bench/cases.py > before.txt` prints a line per test: its name, the number of its cases, the number of
+cases with each kind of REPL, and its files. `python tests/bench/cases.py before.txt after.txt` reports tests that are
+gone, new or moved, or that have fewer cases of a kind. A test without parameters has one case.
 """
 
 import contextlib

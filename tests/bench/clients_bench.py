@@ -1,4 +1,4 @@
-"""Many clients: tool calls a second beside the SDK's own server, and one notification to 200 clients.
+"""Many clients: tool calls per second compared with the SDK's own server, and one notification to 200 clients.
 
 Run with `python tests/bench/run.py clients`.
 """

@@ -2,9 +2,9 @@
 
     python tests/bench/clojure_drift_edits.py SOURCES [--edits N]
 
-SOURCES is the source directory of a library without dependencies, as `src/main/clojure` of a checkout. Its files are
-loaded into a JVM of the tests. Every form is removed, and edited N times at a token that is drawn; the file is put back
-in between. A file that was only loaded must show no difference, and a file that was put back must show none either.
+SOURCES is the source directory of a library without dependencies, such as `src/main/clojure` of a checkout. Its files
+are loaded into a JVM. Every form is removed, and edited N times at a random token. The file is restored after each
+change. Files that were only loaded or restored must show no difference.
 """
 
 import argparse

@@ -1,13 +1,14 @@
-"""Whether a reader of the tool list alone finds the right first call for a task.
+"""Test whether a reader who only knows the tool list finds the right first call for a task.
 
-A reader gets the instructions and the list of tools, as a model gets them, and the tasks; and writes one call for each.
+A reader receives the instructions and the list of tools like a model, and the tasks, and writes one call for each.
 
     python tests/bench/comprehension.py list > LIST          what a reader gets
     python tests/bench/comprehension.py judge ANSWERS ...    the calls, run and judged
 
-Tasks are lines of JSON: `n`, `task`, `right` (what a right call does, for people), and, where a program can judge the
-call, `check` and the states to make `before` it. A task without `check` is run, and its answer is printed for people to
-judge. An answer is a line too: `n`, `tool` (null for none), `arguments`, and `guess`, true where the reader was unsure.
+Tasks are lines of JSON with `n`, `task`, and `right`, a description of a correct call for people. If a program can
+judge the call, a task also has `check` and the states to create `before` it. Otherwise, the answer of the call is
+printed for people to judge. An answer is also a line, with `n`, `tool` (null for none), `arguments`, and `guess`, which
+is true if the reader was unsure.
 """
 
 import argparse

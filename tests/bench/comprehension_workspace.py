@@ -1,7 +1,7 @@
-"""The workspace in which the calls of readers are run: Python, Clojure, a notebook, an application, and what was done.
+"""The workspace in which the calls of readers run, with Python, Clojure, a notebook, an application and a history.
 
-Its tests write their names to a file outside of the workspace, so that a judge sees which ones a call ran, in which
-order. `prepared` starts everything; `Prepared.reset` brings back the files.
+Its tests write their names to a file outside of the workspace, which shows the tests that a call ran and their order.
+`prepared` starts everything, and `Prepared.reset` restores the files.
 """
 
 import json

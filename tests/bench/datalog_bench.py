@@ -1,7 +1,7 @@
-"""The output log against npm `datascript`, side by side on the same data.
+"""Compare the output log with npm `datascript` on the same data.
 
-Each query runs in turns on both sides, from its text to its answer, at 1,000 and at 10,000 entities; the answers must
-be the same. Then entities are added at the cap, each one making the oldest leave. Needs `npm install` in tests/node.
+Both sides run each query in turns, from its text to its answer, with 1,000 and with 10,000 entities. The answers must
+be equal. Then entities are added to a full log, so that each one evicts the oldest. Needs `npm install` in tests/node.
 """
 
 from __future__ import annotations

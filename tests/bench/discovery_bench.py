@@ -1,8 +1,8 @@
-"""How long a REPL's port file waits until the REPL's tools are listed.
+"""Measure the time from writing a REPL's port file until the REPL's tools are listed.
 
-Run as `python tests/bench/discovery_bench.py`. Each round has a server of its own, with nothing connected; a
-client waits until `tools/list` has what only a connected REPL gives. The port file appears in the workspace itself, in
-a project of a monorepo (a folder with a `deps.edn`), and where one stood that nobody listened behind.
+Run with `python tests/bench/discovery_bench.py`. Each round uses a new server without any REPL, and a client that waits
+until `tools/list` contains the tools of a connected REPL. The port file appears in the workspace itself, in a project
+of a monorepo (a directory with a `deps.edn`), or in place of one that led to no listener.
 """
 
 import random

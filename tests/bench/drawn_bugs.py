@@ -1,17 +1,17 @@
-"""Bugs drawn by a seed in real libraries: each found by one script of calls, and the right one of three fixes kept.
+"""Draw random bugs in real libraries, find each with a fixed script of calls, and select the right one of three fixes.
 
-A bug is one constant, comparison or operator of a function that turns a test red which was green before. The script
-knows nothing of it: it runs the red test with its calls recorded, and looks once further. The bug counts as found if
-the wrong call, that of the function with the bug, is named by at most two answers, of 1,500 bytes in all. The
-difference of the red run from a green one names the right call if its first line is one of that function; so does, in
-Python, the line that Codriver says unasked after an act. Of three candidates in a drawn order, the text as it was and
-two changes that leave the test red, the right one has to be kept: by `try_code`, and in Clojure, which does not fork,
-by `edit_files` with `onFailure: "restore"`, one after the other.
+A bug is a change of one constant, comparison or operator in a function that makes a passing test fail. The script does
+not know it. It runs the failed test with its calls recorded, and reads one more answer. The bug counts as found if at
+most two answers, of 1,500 bytes in total, name the wrong call, which is the one of the changed function. The comparison
+with a passing run names the right call if its first line is about that function. In Python, so does the note that
+Codriver adds on its own after an edit. The candidates in random order are the original text and two changes with which
+the test still fails. The original must be selected by `try_code`, or in Clojure, which cannot fork, by applying each
+with `edit_files` and `onFailure: "restore"`.
 
 Run with `python tests/bench/drawn_bugs.py [LIBRARY...] [--bugs 20] [--seed 1] [--python PYTHON]`. A LIBRARY is the
-unpacked source of one that has its tests in it; one of Clojure has a `project.clj`, and needs nothing but Clojure.
-PYTHON is an interpreter that has pytest, Flask and what the libraries need, and not the libraries themselves. A shop
-made with Flask is drawn from in any case.
+unpacked source of a library that includes its tests. One in Clojure has a `project.clj`, and needs nothing except
+Clojure. PYTHON is an interpreter with pytest, Flask and the requirements of the libraries, but not the libraries
+themselves. A Flask shop is always included.
 """
 
 import argparse

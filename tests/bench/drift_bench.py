@@ -1,4 +1,4 @@
-"""What it costs to compare 200 loaded modules with their files: nothing changed, one file edited, old objects alone.
+"""Measure the comparison of 200 loaded modules with their files: unchanged, with one edited file, and of old objects.
 
 Run with `python tests/bench/drift_bench.py [MODULES] [DEFINITIONS]`.
 """

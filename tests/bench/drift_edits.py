@@ -1,8 +1,8 @@
-"""How many random edits of loaded libraries are told as drift, and how many rows untouched ones give.
+"""Count how many random edits of loaded libraries are reported as drift, and how many unchanged libraries are.
 
 Run it with an interpreter that has the libraries: `python tests/bench/drift_edits.py [--edits N] [--seed N] NAME…`.
-Each is copied into a folder of its own, imported from there and used; then one file at a time is changed in its syntax
-tree, asked about, and put back. Nothing of the interpreter's own libraries is written.
+Each library is copied into a directory of its own, imported from there and used. Then the syntax tree of one file at a
+time is changed, compared and restored. The interpreter's own libraries are never written.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""One evaluation of `(+ 1 2)` on JVM nREPL: through relay and server, against raw nREPL clients, in one paired run.
+"""Compare one evaluation of `(+ 1 2)` through relay and server with raw nREPL clients, in turns on the same JVM.
 
-Each way evaluates in a session of its own, equally often, as a session of the JVM slows down with what it evaluated.
-Beside them a server that only translates, which shows how much of it any server on asyncio would take. `1+2` on the
-embedded Python, beside a server that evaluates in its own process. And a value of 3 MB from the embedded Python, which
-the answer shows in part and the server keeps whole.
+Each way evaluates equally often in its own session, because a session of the JVM becomes slower with the number of
+evaluations. A server that only translates shows how much time any asyncio server needs. `1+2` in the embedded Python is
+compared with a server that evaluates in its own process. Finally, the embedded Python returns a value of 3 MB, of which
+the answer contains a part and the server stores all.
 
-Run with `python tests/bench/run.py evaluate`; the first part needs the JVM nREPL that the tests need.
+Run with `python tests/bench/run.py evaluate`. The first part needs the JVM nREPL that the tests use.
 """
 
 import socket

@@ -1,6 +1,6 @@
-"""Fifty sessions exported, in Python, Basilisp and Clojure: all green in a process of their own, and red when changed.
+"""Export fifty sessions in Python, Basilisp and Clojure. All pass in a new process, and fail after a change.
 
-Run with `python tests/bench/run.py export`; it needs the JVM nREPL and the Basilisp that the tests need.
+Run with `python tests/bench/run.py export`. It needs the JVM nREPL and the Basilisp that the tests use.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""Whether every kind of fresh project answers through every real client, with a plain entry and without `init`.
+"""Check that every kind of new project answers through every real client, with a plain entry and without `init`.
 
-`python tests/bench/first_answers.py [KIND ...] [--client NAME]`: a table of kinds by clients. `3` is the answer
-to `1+2`, or to `(+ 1 2)` where the project is a Lisp's; `one sentence` the refusal that says who can have the REPL, or
-the same in the instructions; `by session 2` that the client's first gave its model no tool: given a task at once, a
-client may not wait for servers.
+`python tests/bench/first_answers.py [KIND ...] [--client NAME]` prints a table of kinds by clients. `3` is the answer
+to `1+2`, or to `(+ 1 2)` in a Lisp project. `one sentence` means that the refusal or the instructions say who can allow
+the REPL. `by session 2` means that the client's first session gave its model no tool, because some clients do not wait
+for servers before they start a task.
 """
 
 import argparse

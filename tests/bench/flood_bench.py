@@ -1,8 +1,7 @@
-"""What floods of a Jupyter kernel take of the server's memory, and how long they make others wait, side by side.
+"""Measure the server's memory during floods of a Jupyter kernel, and the delays for other clients.
 
-Run with `python tests/bench/run.py flood`. A server with an ipykernel and one without any REPL take turns: a client of
-each pings it until the flood is over. The floods follow one another in one server, as its memory does not begin anew.
-Linux alone.
+Run with `python tests/bench/run.py flood`. A client of a server with an ipykernel and one of a server without any REPL
+send pings in turns until the flood ends. All floods run in one server, whose memory is not reset. Linux only.
 """
 
 import os

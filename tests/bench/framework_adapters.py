@@ -1,8 +1,8 @@
 """One adapter for each agent framework: how it starts an MCP server over stdio, lists the tools and calls one.
 
-An adapter is an asynchronous context manager that takes a command and yields an object with `list()`, the names of
-the tools, and `call(name, arguments)`, whatever the framework gives its agent. Each framework is imported by its own
-adapter alone, as each has an environment of its own.
+An adapter is an asynchronous context manager that takes a command and yields an object with `list()`, which returns the
+names of the tools, and `call(name, arguments)`, which returns whatever the framework passes to its agent. Each adapter
+imports its framework itself, because each framework has its own environment.
 """
 
 import asyncio

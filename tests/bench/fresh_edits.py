@@ -1,10 +1,10 @@
-"""Which rows a comparison with a fresh import gives for edits of used libraries, how many are false, and the cost.
+"""Edit libraries in use, and count the rows of comparisons with a fresh import, how many are false, and their cost.
 
-Run it with Codriver's own interpreter, and name one that has the libraries:
-`python tests/bench/fresh_edits.py --python ENV/bin/python --out FILE.jsonl [--edits N] [--seed N] NAME…`.
-Each library is copied into a folder of its own and used there in the embedded REPL. One constant, default, or body of a
-function is edited at a time and loaded. Every row of the finding is checked by a new process that imports the edited
-file: a row is false if that process has there what the REPL has. What FILE has already is not measured again.
+Run it with Codriver's own interpreter, and name one that has the libraries: `python tests/bench/fresh_edits.py --python
+ENV/bin/python --out FILE.jsonl [--edits N] [--seed N] NAME…`. Each library is copied into a directory of its own and
+used there in the embedded REPL. One constant, default, or function body at a time is edited and loaded. Each row is
+checked by a new process that imports the edited file. A row is false if both have the same value. Edits that are
+already in FILE are skipped.
 """
 
 import argparse

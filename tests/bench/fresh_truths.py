@@ -1,8 +1,8 @@
-"""Which edits leave a process otherwise than a new one, which of these are reported, and which reports are false.
+"""Count edits after which a process differs from a new one, how many are reported, and false reports.
 
 Run it with Codriver's own interpreter, and name one that has flask, fastapi, click, sqlalchemy, pydantic and attrs:
-`python tests/bench/fresh_truths.py --python ENV/bin/python [NAME…]`. Each case is two sources `m` and `n` that use one
-another, an edit of `m`, a use of it, and an expression. The expression is asked of the REPL and of a new process.
+`python tests/bench/fresh_truths.py --python ENV/bin/python [NAME…]`. Each case consists of two sources `m` and `n` that
+use each other, an edit of `m`, a use of it, and an expression that is evaluated in the REPL and in a new process.
 """
 
 # ruff: noqa: E501  # one case a line

@@ -1,7 +1,7 @@
-"""A server that nobody asks anything: its system calls a second, its processor, and how soon it finds a REPL.
+"""Measure an idle server: its system calls per second, its processor time, and how soon it finds a REPL.
 
-Run with `python tests/bench/run.py idle`. One embedded REPL, one client that is silent. The calls are counted by
-`strace`, where that is installed; Linux alone.
+Run with `python tests/bench/run.py idle`. The server has one embedded REPL and one silent client. System calls are
+counted by `strace` if it is installed. Linux only.
 """
 
 import os

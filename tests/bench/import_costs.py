@@ -1,8 +1,9 @@
-"""What it costs to remember what was loaded: at the import of real libraries, at its end, and after the answer.
+"""Measure the cost of recording loaded code: during the import of real libraries, at its end, and after the answer.
 
-`python tests/bench/import_costs.py INTERPRETER [--rounds N] [--library NAME]`: INTERPRETER has the libraries. Each
-is copied into a folder, as what is installed is passed over, and imported in new processes in turns: without it, and
-with it. Told are the processor time as a ratio, the copy of names at the end as a part of the import, and the texts.
+`python tests/bench/import_costs.py INTERPRETER [--rounds N] [--library NAME]`: INTERPRETER has the libraries. Each one
+is copied into a directory, because installed packages are not recorded, and imported in new processes with and without
+recording, in turns. The output has the ratio of processor times, the share of copying names at the end of the import,
+and the size of the texts.
 """
 
 import argparse

@@ -1,7 +1,8 @@
-"""Jupyter kernels: an evaluation through the adapter beside a minimal client, many prints, a large value, memory.
+"""Compare Jupyter kernels through the adapter with a minimal client: an evaluation, many prints, a large value, memory.
 
-Run as `python tests/bench/kernel_bench.py`. The minimal client is jupyter_client's own, blocking, which sends a request
-and reads until its reply and its idle. Both talk to the same kernel, in turns. The embedded worker is beside them.
+Run with `python tests/bench/kernel_bench.py`. The minimal client is the blocking one of jupyter_client, which sends a
+request and reads until the reply and the idle status. Both use the same kernel in turns. The embedded worker is
+measured as well.
 """
 
 import os

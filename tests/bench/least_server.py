@@ -1,8 +1,8 @@
-"""The least a server in Python can do for an evaluation: JSON into bencode, and the value back into JSON.
+"""The minimal work of a Python server for an evaluation: converting JSON to bencode, and the value back to JSON.
 
-No session, log, history, limit, time-out or second client: what it takes is what no server on asyncio can go below.
-Run with the port of an nREPL server; it prints its own port. A SIGUSR2 asks for its processor time until now, in
-seconds, which it writes as a line into the file that is named by a second argument.
+It has no session, log, history, limit, timeout or second client, so no asyncio server can be faster. Run it with the
+port of an nREPL server; it prints its own port. On SIGUSR2 it writes its processor time so far, in seconds, as a line
+to the file named by the second argument.
 """
 
 import asyncio

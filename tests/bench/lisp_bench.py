@@ -1,6 +1,6 @@
-"""How fast Lisp text is read, edited and balanced, on clojure/core.clj, with parinfer.js beside it in the same run.
+"""Measure reading, editing and balancing of Lisp text with clojure/core.clj, and compare with parinfer.js.
 
-Needs Debian's `clojure`; for the comparison node, and `npm install` in tests/node.
+Needs Debian's `clojure`. The comparison needs node, and `npm install` in tests/node.
 """
 
 import json

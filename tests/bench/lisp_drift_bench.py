@@ -1,7 +1,7 @@
-"""What it costs to compare 200 loaded Lisp namespaces with their files: nothing changed, one file edited.
+"""Measure the comparison of 200 loaded Lisp namespaces with their files: unchanged, and with one edited file.
 
-Of a real server and of a JVM with 2,000 definitions, what a client waits for, beside an evaluation. Run with
-`python tests/bench/lisp_drift_bench.py [NAMESPACES] [DEFINITIONS]`; it needs the JVM nREPL that the tests need.
+Measures how long a client of a real server with a JVM and 2,000 definitions waits, compared with an evaluation. Run
+with `python tests/bench/lisp_drift_bench.py [NAMESPACES] [DEFINITIONS]`. It needs the JVM nREPL that the tests use.
 """
 
 import sys

@@ -1,8 +1,8 @@
-"""100,000 lines of output into the log: is the server still there for others, and what does it cost?
+"""Write 100,000 lines of output to the log, and measure the cost and the delays for other clients.
 
-Run with `python tests/bench/run.py log`. First the embedded REPL prints, then JVM nREPL, while another client pings
-every 10 ms: how late are the answers? Then an nREPL that sends each line as a message of its own at full speed: the
-time until all is in the log and answered, against decoding the same bytes alone, in turns.
+Run with `python tests/bench/run.py log`. First the embedded REPL prints and then JVM nREPL, while another client sends
+a ping every 10 ms. Then an nREPL server sends each line as a separate message at full speed. The time until everything
+is logged and answered is compared with decoding the same bytes.
 """
 
 import contextlib

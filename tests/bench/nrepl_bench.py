@@ -1,8 +1,8 @@
-"""Evaluation latency of each REPL through the adapter, against a raw socket client in the same run.
+"""Compare the latency of evaluations through the adapter with a raw socket client, for each REPL.
 
-Run as `python tests/bench/nrepl_bench.py`. Both clients re-arm TCP_QUICKACK; their turns alternate in
-small batches, so that a busy machine slows both alike. The decoder's row gives one 10 MB value in 64 KB pieces against
-the copies that nobody can avoid: its pieces joined, and made text.
+Run with `python tests/bench/nrepl_bench.py`. Both clients enable TCP_QUICKACK again after each read. Their turns
+alternate in small batches, so that a busy machine slows both alike. The decoder's row compares decoding a 10 MB value
+in 64 KB chunks with the copies that cannot be avoided: joining the chunks and decoding the text.
 """
 
 import socket

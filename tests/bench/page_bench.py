@@ -1,10 +1,11 @@
-"""What a page that is looked at costs who evaluates: the latency beside a reader of its events, and without, in turns.
+"""Measure how much an open page slows down evaluations.
 
-Run with `python tests/bench/run.py page`. Two servers with an embedded Python each; to one a reader in a process of its
-own is connected that takes every event and draws nothing. A client evaluates on both in blocks, by turns. With
-Chromium in the reader's place the time is told, and not bounded: it draws on the same two cores.
+Run with `python tests/bench/run.py page`. There are two servers with an embedded Python each. A reader in a process of
+its own receives every event of one of them and draws nothing. A client evaluates on both in alternating blocks. The
+times with Chromium instead of the reader are reported but not limited, because Chromium draws on the same two cores.
 
-While a REPL prints a gigabyte, the time between two frames of the page in Chromium is told, and what the page holds.
+The benchmark also reports the time between two frames of the page in Chromium while a REPL prints a gigabyte, and the
+size of the page.
 """
 
 import contextlib

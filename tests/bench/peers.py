@@ -1,6 +1,6 @@
-"""Other servers that evaluate Python for agents, each in a virtual environment of its own that is made when asked for.
+"""Other servers that evaluate Python for agents, each in its own virtual environment, which is created on demand.
 
-The environments are kept in `tests/bench/out/peers`; removing a folder there has it made anew.
+The environments are in `tests/bench/out/peers`. Remove a directory there to create it again.
 """
 
 import os

@@ -1,10 +1,9 @@
-"""The server's processor for one evaluation of `1+2` on the embedded Python: function calls and time.
+"""Measure the server's function calls and processor time for one evaluation of `1+2` in the embedded Python.
 
-Run with `python tests/bench/run.py processor`. The REPL is another process, whose work does not count.
-Each function call is counted, and the least of many rounds is told: on a busy machine the event loop wakes up more
-often for one evaluation, which adds up to a tenth, so the number is exact on a quiet machine alone. The time differs
-threefold from one machine, or one hour, to another: so beside it, in turns, stands that of a server that only
-translates.
+Run with `python tests/bench/run.py processor`. The REPL is another process and does not count. The smallest number of
+function calls in many rounds is reported. On a busy machine the event loop wakes up more often, which adds up to a
+tenth, so the number is only exact on a quiet machine. The processor time varies threefold between machines and hours,
+so it is compared with that of a server that only translates, measured in turns.
 """
 
 import signal

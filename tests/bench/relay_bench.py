@@ -1,8 +1,8 @@
-"""Measures the relay beside a bare interpreter, a direct socket, and other ways from stdio to TCP.
+"""Compare the relay with a bare interpreter, a direct socket, and other ways from stdio to TCP.
 
-Run it with `python tests/bench/run.py relay`. All of a table's rows are measured in turns within one run against one
-scripted server, which answers every line at once. `mcp-remote` (npm) and `mcp-proxy` (PyPI) are measured where they are
-on the PATH; they reach servers over HTTP only, so they have a scripted server of their own, which answers as fast.
+Run with `python tests/bench/run.py relay`. All rows of a table are measured in turns with one scripted server, which
+answers every line immediately. `mcp-remote` (npm) and `mcp-proxy` (PyPI) are included if they are on the PATH. They
+only support HTTP, so they use a scripted server of their own that answers equally fast.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The SDK's own server, as its stdio transport has it, one for each connection of a socket: a peer for benchmarks.
+"""The SDK's own server with its stdio transport, one per connection to a socket, for comparison in benchmarks.
 
-Prints its port. Has one tool, `list_sessions`, which answers what codriver answers when there are none.
+It prints its port. Its tool `list_sessions` answers like codriver without sessions.
 """
 
 import io

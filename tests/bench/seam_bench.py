@@ -1,6 +1,6 @@
-"""The seam of a Python application: an event, an epoch, a call that is captured, and what that costs all other calls.
+"""Measure the seam of a Python application: an event, an epoch, a captured call, and how much other calls slow down.
 
-Run as `python tests/bench/seam_bench.py`, or `run.py seam`. Everything is measured in this process, by rounds in turns.
+Run with `python tests/bench/seam_bench.py` or `run.py seam`. Everything is measured in this process, in turns.
 """
 
 import importlib

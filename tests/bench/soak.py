@@ -1,8 +1,8 @@
-"""The load of the tests for as long as you like: 200 clients, 50 that never read, one that floods.
+"""Run the load test for any duration: 200 clients, 50 that never read, and one that floods the server.
 
-Run with `python tests/bench/soak.py [MINUTES] [TIMES]` (5, once). Prints times, counts and the server's memory; fails
-when what the clients saw and what the server counted do not agree. Several times against the same server show what is a
-leak and what is held once: the history, the log and the evaluations that can still be fetched, each up to its limit.
+Run with `python tests/bench/soak.py [MINUTES] [TIMES]` (5, once). It prints times, counts and the server's memory, and
+fails if the clients' observations disagree with the server's counts. Repeated runs against the same server distinguish
+leaks from what is stored only once: the history, the log and recent evaluations, each up to its limit.
 """
 
 import sys

@@ -1,7 +1,8 @@
-"""Long texts in files beside long texts in memory: what do they cost the server, and whoever else talks to it?
+"""Compare long texts in files with long texts in memory: the cost for the server and for its other clients.
 
-Run with `python tests/bench/run.py spill`. Two servers, one with `spillMaxBytes = 0`, take turns. While each is told
-much, another client pings every 10 ms. Memory is the highest resident set since the server's start, by /proc (Linux).
+Run with `python tests/bench/run.py spill`. There are two servers, one with `spillMaxBytes = 0`, which take turns. While
+each receives long texts, another client sends a ping every 10 ms. Memory is the maximum resident set since the server's
+start, from /proc (Linux).
 """
 
 import contextlib

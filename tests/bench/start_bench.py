@@ -1,6 +1,6 @@
-"""Start times: the server until it answers `initialize`, and until its first evaluation; the one-shot `codriver eval`.
+"""Measure start times: of the server until `initialize` and until its first evaluation, and of `codriver eval`.
 
-Run with `python tests/bench/run.py start`. Everything runs in turns in one run; each server gets a folder of its own.
+Run with `python tests/bench/run.py start`. Everything is measured in turns, and each server has its own directory.
 """
 
 import contextlib

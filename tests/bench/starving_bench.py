@@ -1,4 +1,4 @@
-"""A victim's pings beside hungry clients: standing queries, slow queries, files, messages of brackets and long text.
+"""Measure one client's pings while others send standing queries, slow queries, files, brackets and long texts.
 
 Run with `python tests/bench/run.py starving`.
 """

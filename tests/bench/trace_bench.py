@@ -1,7 +1,7 @@
-"""What recording the calls of a project costs, beside coverage.py's tracer, cProfile and a debugger's single steps.
+"""Compare the cost of recording calls with coverage.py, cProfile and a debugger's single steps.
 
-A made project of nested calls, methods and generators runs plainly and under each. Run with
-`python tests/bench/trace_bench.py`, whose interpreter is the one that is measured.
+A synthetic project of nested calls, methods and generators runs plainly and with each of them. Run with `python
+tests/bench/trace_bench.py`, using the interpreter to measure.
 """
 
 import bdb

@@ -1,10 +1,10 @@
-"""What recording the calls and changed lines of whole test files costs, beside cProfile, coverage.py and a debugger.
+"""Compare the cost of recording calls and changed lines of whole test files with cProfile, coverage.py and a debugger.
 
 `python tests/bench/traced_files.py LIBRARY TESTS... [--changed FILE] [--python PYTHON] [--rounds N]`: LIBRARY is the
-unpacked source of one that has its tests in it, TESTS name files or folders there, FILE is the one whose lines have all
-changed (`all`: those of every file), and PYTHON is an interpreter that has pytest, coverage.py and what the library
-needs. The processor time of a REPL is measured, in turns; a debugger that stops nowhere is left out with
-`--no-debugger`, as it takes long.
+unpacked source of a library that includes its tests, TESTS are files or directories in it, FILE is the one whose lines
+have all changed (`all` for every file), and PYTHON is an interpreter with pytest, coverage.py and the requirements of
+the library. The processor time of a REPL is measured in turns. `--no-debugger` omits the debugger that never stops,
+which takes long.
 """
 
 import argparse

@@ -1,17 +1,17 @@
-"""An attack by what no test does together: ten clients, real REPLs, hostile notebooks, floods, kills at any moment.
+"""Attack a server with ten clients, real REPLs, hostile notebooks, floods and kills at random moments, all together.
 
-Run with `python tests/fuzz/attack.py [MINUTES] [SEED]` (10, 1). The server is killed, ended or stopped for a while at
-random moments, its embedded Python and the kernel are killed; clients evaluate in these, on the JVM and in Basilisp,
-run cells, look at notebooks, print floods, interrupt and query. Then each call was answered once, or told as lost; no
-code ran twice, and none that was answered as done is missing in the file that it wrote to.
+Run with `python tests/fuzz/attack.py [MINUTES] [SEED]` (10, 1). The server is killed, stopped or paused at random
+moments, and its embedded Python and the kernel are killed. Meanwhile clients evaluate in these, on the JVM and in
+Basilisp, run cells, list notebooks, print floods, interrupt and query. At the end, each call must have one answer or be
+reported as lost. No code may run twice, and code that was answered as done must have written to its file.
 
-History and log are compared with what the clients sent, entry by entry: whatever is answered as done stands in them
-once, with its text, its caller and its result, and in the order of the calls, but for what a killed server had half a
-second before. Prints counts, and fails where one of these does not hold.
+The history and the log are compared with what the clients sent. Everything answered as done must be in them once, with
+its text, its caller and its result, in the order of the calls, except for the last half second before a server was
+killed. The program prints counts, and fails if any of this does not hold.
 
-As root on Linux another user of the machine is beside them, who knocks at the ports of the server, of its REPL and of
-the kernel, reads what lies in their folders, and listens at the ports of those that were killed: no byte comes to that
-user, and no code of theirs runs.
+As root on Linux, another user of the machine takes part. That user connects to the ports of the server, its REPL and
+the kernel, reads files in their directories, and listens on the ports of killed processes. No byte may reach that user,
+and none of that user's code may run.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""How the bytes of a fuzzer become what a target wants: pieces, texts, sentences of a language, and choices."""
+"""Convert the bytes of a fuzzer to inputs of a target: chunks, texts, sentences of a language, and choices."""
 
 import functools
 import random

@@ -1,4 +1,4 @@
-"""What is exported from sessions, as targets: recordings and documents."""
+"""Fuzzing targets for exports of sessions: recordings and documents."""
 
 # ruff: noqa: PT017  # to be refused in good order is one of two good ends
 

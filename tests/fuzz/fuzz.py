@@ -1,8 +1,8 @@
 """Fuzz one target, guided by coverage.
 
-Run with `python tests/fuzz/fuzz.py TARGET [SECONDS]` (120), or `all` for every one in turn; needs `pip install
-atheris` (Linux, up to Python 3.13). Begins with the cases in `tests/fuzz/cases/TARGET/`; what it finds lies in
-`tests/fuzz/found/`. A finding that is mended is kept as a case.
+Run with `python tests/fuzz/fuzz.py TARGET [SECONDS]` (120), or with `all` to run every target in turn. Needs `pip
+install atheris` (Linux, up to Python 3.13). It starts with the cases in `tests/fuzz/cases/TARGET/`, and writes failures
+to `tests/fuzz/found/`. After a failure is fixed, add it to the cases.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The readers of languages as targets: EDN, Datalog, and Lisp, with what corrects and edits it."""
+"""Fuzzing targets for languages: EDN, Datalog, and Lisp with its corrections and edits."""
 
 # ruff: noqa: PT017  # to be refused in good order is one of two good ends
 

@@ -1,11 +1,12 @@
-"""Another user of this machine, for `attack.py`: knocks at ports, reads files, and listens where others are gone.
+"""Another user of this machine, for `attack.py`: connects to ports, reads files, and listens on ports of ended
+processes.
 
-A script that root starts with the line of Python that makes it another user, and that takes acts, a line of JSON each:
+Root starts this script with a line of Python that switches to the other user. It accepts commands as lines of JSON:
 
-- `{"knock": [PORT, ...], "says": {NAME: HEX, ...}}`: connect and say each; what came back, by port and name;
-- `{"read": FOLDER}`: the files below that can be opened;
-- `{"take": [PORT, ...]}`: listen at these, if they are free; at which it does;
-- `{"leave": true}`: listen no more; what was heard meanwhile.
+- `{"knock": [PORT, ...], "says": {NAME: HEX, ...}}`: connect, send each, and return the answers by port and name
+- `{"read": FOLDER}`: return the files below the directory that can be opened
+- `{"take": [PORT, ...]}`: listen on those ports that are free, and return them
+- `{"leave": true}`: stop listening, and return what was received
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""What reads bytes from outside, each as a target for fuzzing: a function of bytes that fails when a promise is broken.
+"""Fuzzing targets for code that reads bytes from outside: functions of bytes that fail if a promise is broken.
 
-The first sentence of each target is its invariant. Hypothesis runs them all in CI, with the corpus; `fuzz.py` runs one
-guided by coverage, for as long as you like.
+The first sentence of each docstring is the invariant. Hypothesis runs all targets in CI with the corpus. `fuzz.py` runs
+one target, guided by coverage, for any duration.
 """
 
 # ruff: noqa: PT017  # to be refused in good order is one of two good ends

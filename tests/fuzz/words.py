@@ -1,4 +1,4 @@
-"""For each target the words of its language, to draw from and for the fuzzer's dictionary."""
+"""The words of each target's language, for random sentences and for the fuzzer's dictionary."""
 
 WORDS = {
     "lines": ["\n", "\r\n", "\r", " ", "x" * 49, "ab"],

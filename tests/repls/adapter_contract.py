@@ -1,7 +1,7 @@
-"""The contract of adapters: its REPLs, and how to say it in their languages.
+"""The contract of adapters: its REPLs, and the code for each of their languages.
 
-The guarantees of every adapter, in `test_adapter_*.py`, are held for nREPL's against each real server that is
-installed, for Jupyter's against real kernels, and for the one in memory.
+The guarantees of every adapter, in `test_adapter_*.py`, are tested with nREPL and each installed server, with Jupyter
+and real kernels, and with the REPL in memory.
 """
 
 from contextlib import asynccontextmanager

@@ -1,7 +1,7 @@
-"""The tables of REPLs and of kernels with their capabilities, from those that run now.
+"""The tables of REPLs and kernels with their capabilities, determined from running ones.
 
-Run as ``python tests/repls/capability_table.py`` to print it, with ``--write`` to put it into
-docs/reference/capabilities.md. All servers must be installed to write it.
+Run `python tests/repls/capability_table.py` to print them, or with `--write` to update docs/reference/capabilities.md.
+All servers must be installed to write them.
 """
 
 import re
