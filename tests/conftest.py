@@ -49,7 +49,7 @@ HERE = Path(__file__).parent
 SLOW = {
     "app": "event_loop hot_reload left_sessions portability serving shutdown stderr",
     "clients": "client_libraries inspector sdk_clients trust_question",
-    "commands": "commands demo first_hour kernel_sessions odd_texts pictures running terminal testing watch",
+    "commands": "commands demo first_hour kernel_sessions pictures running terminal testing unusual_texts watch",
     "datalog": "against_reference",
     "docs": "ci_recipe github_action server_pages",
     "editing": "acts batch_records",
@@ -62,7 +62,7 @@ SLOW = {
     "features/try_code": "try_code",
     "log": "history_crash memory recorded_evaluations secrets spill_live transcripts",
     "net": "on_demand registration server_verification",
-    "protocol": "both_ways corners deferred_packages evaluation_tasks log_messages",
+    "protocol": "both_ways deferred_packages evaluation_tasks log_messages unusual_messages",
     "relay": "find_workspace hook kept_lists relay_life relay_pressure survey",
     "repls": "adapter_connections adapter_questions adapter_sessions adapter_values capability_table "
     "connectors foreign_repls others_evaluations",
@@ -76,7 +76,7 @@ SLOW = {
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
     "tools": "affected_tests background byte_budgets client_traits edit_acts edit_files edit_loads "
-    "edit_python error_chains failure_places found_tests frames images interrupt_evaluation "
+    "edit_python error_chains failure_positions found_tests frames images interrupt_evaluation "
     "isolation lanes listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
     "symbol_answers symbol_info tests_of_other_repls wait_for what_changed "
     "what_changed_in_lisp",

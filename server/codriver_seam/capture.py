@@ -196,9 +196,7 @@ class Capture:
             description["how"] = "wrapped, because its source is not available"
         running = _running(self.target.codes) if isinstance(way, Copied) else 0
         if running:
-            description["untold"] = (
-                f"the calls that run already ({running}), until the next: so it is before Python 3.12"
-            )
+            description["missed"] = f"calls that are already running ({running}), because Python is older than 3.12"
         self.description = description
 
     def stop(self) -> None:

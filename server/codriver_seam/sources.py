@@ -307,7 +307,7 @@ def _wrap(function: Any) -> None:
 
 ROUTE = "route"
 """The kind of handlers for requests."""
-FACTS = "codriver_seam.told"
+FACTS = "codriver_seam.request"
 """The key for facts about a request in its WSGI environment."""
 UNASKED = ("HEAD ", "OPTIONS ")
 """Prefixes of routes with methods that frameworks add."""

@@ -19,10 +19,10 @@ def test_each_arrival_and_departure_is_one_line_except_own_commands():
     both = [client("c1", "claude-code"), client("c2", "codriver-cli")]
     assert list(arrivals.lines([repl("py")], both)) == [
         "REPL py is connected (flask, python)",
-        "client claude-code came; 1 is connected",
+        "client claude-code connected; 1 client now",
     ]
     assert list(arrivals.lines([repl("py")], both)) == []
     assert list(arrivals.lines([repl("py", "waiting")], [])) == [
-        "REPL py is no longer connected: `codriver status` says why",
-        "client claude-code left; none is connected",
+        "REPL py is no longer connected: see `codriver status`",
+        "client claude-code disconnected; no clients now",
     ]

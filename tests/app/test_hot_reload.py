@@ -184,7 +184,7 @@ def test_a_file_without_a_session_is_reported_once(live, client):
     (live.workspace / "src" / "after.py").write_text("after = 1\n")
     until(lambda: any("after = 1" in entry["text"] for entry in log(client, by="codriver-watch")), "a later file")
     texts = [entry["text"] for entry in log(client) if ".hy was saved" in entry["text"]]
-    assert texts == ["a.hy was saved and not loaded: no connected REPL speaks it"]
+    assert texts == ["a.hy was saved but not loaded: no connected REPL supports its language"]
 
 
 def test_files_saved_before_the_start_are_not_loaded(client):
@@ -196,7 +196,7 @@ def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
     for number in range(60):
         (tmp_path / "many" / f"many{number}.py").write_text("many = 1\n")
     (tmp_path / "many").rename(live.workspace / "many")
-    until(lambda: any("60 files changed at once" in entry["text"] for entry in log(client)), "the line")
+    until(lambda: any("60 files changed together" in entry["text"] for entry in log(client)), "the line")
     assert not any("many = 1" in entry["text"] for entry in log(client, by="codriver-watch"))
 
 

@@ -278,7 +278,7 @@ def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
         recorder._write_documents()
         recorder._write_run(None)
     assert [record.levelname for record in caplog.records].count("WARNING") == 1, caplog.text
-    assert "checkpoints and REPLs that were given up cannot be written" in caplog.text
+    assert "the list of checkpoints and failed REPLs cannot be written" in caplog.text
     assert texts_in(Memory(tmp_path)) == ["line 0", "line 1", "line 2"]
 
 

@@ -158,5 +158,5 @@ def test_a_file_without_a_version_is_refused(content):
 
 def test_a_newer_version_is_reported_before_anything_else_is_read():
     for content in (b'["^ ","~:format-version",3]\nwhat ever', b' [ "^ ", "~:format-version" , 3 , "~:entities", {'):
-        with pytest.raises(NewerFormatError, match="format 3, and this version knows 2"):
+        with pytest.raises(NewerFormatError, match="format 3, but this version of Codriver only reads 2"):
             check_version(content)

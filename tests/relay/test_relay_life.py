@@ -382,7 +382,7 @@ def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_r
         relay.send(request(identity_))
         error = relay.receive()
         assert (error["id"], error["error"]["data"]) == (identity_, {"reason": "server-unreachable"})
-        assert "its process is gone. This request was not carried out" in error["error"]["message"]
+        assert "its process has ended. This request was not carried out" in error["error"]["message"]
     relay.send(INITIALIZE)  # which is not refused: a client seldom asks again
     host = start_host()
     with claimed(folder):
@@ -731,8 +731,8 @@ def test_a_missing_server_command_is_named(start_relay, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ([], b"give the server's port"),
-        (["1", "2", "3"], b"give the server's port"),
+        ([], b"pass the server's port"),
+        (["1", "2", "3"], b"pass the server's port"),
         (["0"], b"from 1 to 65535"),
         (["70000"], b"from 1 to 65535"),
         (["--strat", "1664"], b"--strat"),
@@ -752,10 +752,10 @@ def test_a_wrong_command_line_is_explained_on_stderr(start_relay, arguments, pro
 @pytest.mark.parametrize(
     ("variables", "problem"),
     [
-        ({"CODRIVER_RELAY_GIVE_UP_S": "soon"}, b"CODRIVER_RELAY_GIVE_UP_S is no number of seconds"),
-        (waiting(answers_s="soon"), b"CODRIVER_RELAY_DURATIONS is no number of seconds"),
-        (waiting(none_s=1), b"CODRIVER_RELAY_DURATIONS names no duration by none_s=1"),
-        (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS names no duration by __class__=1"),
+        ({"CODRIVER_RELAY_GIVE_UP_S": "soon"}, b"CODRIVER_RELAY_GIVE_UP_S is not a number of seconds"),
+        (waiting(answers_s="soon"), b"CODRIVER_RELAY_DURATIONS is not a number of seconds"),
+        (waiting(none_s=1), b"CODRIVER_RELAY_DURATIONS has no duration none_s=1"),
+        (waiting(__class__=1), b"CODRIVER_RELAY_DURATIONS has no duration __class__=1"),
     ],
 )
 def test_an_invalid_duration_variable_is_explained_on_stderr(start_relay, variables, problem):

@@ -153,12 +153,12 @@ def test_a_function_without_source_is_captured_if_possible(captured_by_script):
 
 
 def test_a_running_call_is_captured_or_reported_as_missed(captured_by_script):
-    untold, lines = captured_by_script["running"]
+    missed, lines = captured_by_script["running"]
     if captured_by_script["is_monitored"]:
-        assert untold is None
+        assert missed is None
         assert ["number=2" in lines[0], "number=3" in lines[1]] == [True, True]
     else:
-        assert "calls that run already (1)" in untold
+        assert "calls that are already running (1)" in missed
         assert lines == []
 
 

@@ -200,4 +200,4 @@ def test_the_first_answer_says_why_the_acceptance_lapsed(workspace, tmp_path):
         answer = client.call("evaluate_code", code="1+2", timeoutMs=WAIT_S * 1000)
         assert answer["result"] == "3"
         (note,) = [note for note in answer["notes"] if "codriver trust" in note]
-        assert "as the acceptance has lapsed (git now tracks .venv)" in note
+        assert "because the acceptance has lapsed (git now tracks .venv)" in note

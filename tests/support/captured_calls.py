@@ -267,7 +267,7 @@ def running():
     made = []
     loop(4)
     made[0].end()
-    return [made[0].answer["ok"] and made[0].answer["capture"].get("untold"), made[0].lines()]
+    return [made[0].answer["ok"] and made[0].answer["capture"].get("missed"), made[0].lines()]
 
 
 def named():

@@ -257,7 +257,7 @@ class TestRefusals:
             "folder.clj: it is a folder, not a regular file",
             "pipe.clj: it is a pipe, not a regular file",
             "latin.clj is not valid UTF-8: the byte at offset 8 is invalid",
-            "huge.clj: it has 8,388,610 bytes, and 8,388,608 bytes are the most that is read",
+            "huge.clj: it has 8,388,610 bytes, but at most 8,388,608 bytes are read",
             "readonly.clj: it is read-only",
             "a.clj/b.clj: Not a directory",
         ]

@@ -122,7 +122,7 @@ def test_a_workspace_on_a_full_disk_is_refused_without_leaving_partial_files(tmp
         fill(disk)
         said = refused_start(tmp_path, "--repl", "none")
         assert "No space left on device" in said
-        assert "a folder of yours that you can write, without links, or choose another --workspace" in said
+        assert "a writable folder of yours that contains no links, or choose another --workspace" in said
         left = {path.name for path in (disk / ".calva" / "mcp-server").iterdir()}
         assert left <= {".gitignore", "lock"}
 
@@ -217,7 +217,7 @@ def test_a_relay_reports_a_read_only_workspace_and_a_full_disk(tmp_path):
     with small_disk(tmp_path / "workspace") as disk:
         with read_only(disk):
             said = refused_by_relay(tmp_path, disk)
-            assert "Read-only file system; make the folder one of yours that can be written" in said
+            assert "Read-only file system; make it a writable folder of yours" in said
         fill(disk)
         said = refused_by_relay(tmp_path, disk)
         assert "free some space" in said
@@ -295,7 +295,7 @@ def test_a_read_only_workspace_is_refused_with_an_explanation(tmp_path):
     with small_disk(tmp_path / "workspace") as disk, read_only(disk):
         said = refused_start(tmp_path, "--repl", "none")
         assert "Read-only file system" in said
-        assert "a folder of yours that you can write, without links, or choose another --workspace" in said
+        assert "a writable folder of yours that contains no links, or choose another --workspace" in said
 
 
 def test_a_relay_that_cannot_be_installed_is_reported_and_the_server_still_serves(tmp_path):

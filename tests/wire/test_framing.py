@@ -73,7 +73,7 @@ def test_a_line_beyond_the_limit_is_refused_with_both_numbers(pieces):
     *before, last = pieces
     decoder = LineDecoder(max_line_bytes=3)
     assert [decoder.feed(piece) for piece in before] == [[] for _ in before]
-    with pytest.raises(LineTooLongError, match="at least 4 bytes is longer than the limit of 3 bytes"):
+    with pytest.raises(LineTooLongError, match="at least 4 bytes exceeds the limit of 3 bytes"):
         decoder.feed(last)
 
 

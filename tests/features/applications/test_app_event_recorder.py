@@ -126,7 +126,7 @@ async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monk
     assert len(recording.rows) == MOST_IN_WINDOW
     await recording.second()
     assert recording.texts[-1] == (
-        "37 events of s1 are not kept; the application's trace has the newest: inspect_app trace, filter since 199"
+        "37 events of s1 were dropped; the application's trace has the newest: inspect_app trace, filter since 199"
     )
     assert recording.log.dropped == 37
     recording.heard(event(1000))

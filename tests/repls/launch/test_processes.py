@@ -111,7 +111,7 @@ async def test_a_stale_port_file_is_not_trusted(tmp_path):
 
 async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tmp_path):
     async with started(tmp_path, *python("import sys; print('no é'); sys.exit(3)")) as (running, _):
-        with pytest.raises(StartError, match="gone before it listened: it ended with status 3") as caught:
+        with pytest.raises(StartError, match="ended before it listened: it ended with status 3") as caught:
             await running.endpoint()
         await until(lambda: "no é" in running._exit_text())
         assert "gone before" in str(caught.value)
@@ -119,7 +119,7 @@ async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tm
 
 async def test_a_repl_that_never_prints_its_address_is_abandoned(tmp_path):
     async with started(tmp_path, *python(WAIT), start_timeout_s=0.2) as (running, _):
-        with pytest.raises(StartError, match=r"did not say within 0\.2 s"):
+        with pytest.raises(StartError, match=r"did not print its port within 0\.2 s"):
             await running.endpoint()
 
 

@@ -110,7 +110,7 @@ def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypa
     made = recipe("clojure", workspace, environ)
     assert made.command[0] == str(java)
     assert made.command[3].split(os.pathsep)[0] == str(workspace / "src")
-    assert made.notes[1].startswith("of deps.edn nothing can be used without the Clojure CLI")
+    assert made.notes[1].startswith("without the Clojure CLI (clojure.org/guides), nothing from deps.edn can be used")
     for name in ("src/main", "lib", "test"):
         (workspace / name).mkdir(parents=True)
     paths = '["lib" :shared #_"old" "src/main" "gone"]'
@@ -149,7 +149,7 @@ def test_hy_without_its_server_says_what_to_install(place):
     install(workspace / "venv" / "bin", "hy")
     ((words, remedy),) = recipe("hy", workspace, environ).remedies
     assert words == "No module named 'hy_nrepl'"
-    missing = f"{workspace / 'venv' / 'bin' / 'hy'} is there, and hy-nrepl is not installed beside it"
+    missing = f"{workspace / 'venv' / 'bin' / 'hy'} exists, but hy-nrepl is not installed in the same environment"
     assert remedy == f"{missing}; run `pip install hy hy-nrepl` in that environment"
 
 
@@ -196,7 +196,7 @@ def test_no_program_in_an_untrusted_workspace_is_started(place, words, program):
         assert made.command[0] == sys.executable
         own = "not the project's own environment"
         assert made.caution == (
-            f"this is {sys.executable}, {own}: to have that, ask your human to run: codriver trust (in {workspace})"
+            f"this is {sys.executable}, {own}: to use that one, ask your human to run: codriver trust (in {workspace})"
         )
         return
     with pytest.raises(

@@ -124,7 +124,7 @@ def test_an_unbound_local_does_not_fall_back_to_a_global(failed):
 
 def test_an_unknown_frame_is_refused_with_the_number_of_frames(failed):
     (parts,) = texts(at(failed, 9, "1"), "codriver/error")
-    assert parts["message"] == "there is no frame 9: the error has 3, 0 is the innermost"
+    assert parts["message"] == "there is no frame 9: the error has 3 frames, and 0 is the innermost"
 
 
 def test_code_is_evaluated_in_frames_of_generators_and_modules(python):

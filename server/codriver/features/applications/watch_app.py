@@ -60,8 +60,8 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
 
 def _captured(answer: Mapping[str, Any]) -> str:
     """Format a new capture as one line: its function, location, mechanism, and the parts that it does not record."""
-    untold = f"; not told: {answer['untold']}" if answer.get("untold") else ""
-    return f"{answer['of']} at {answer['at']}, {answer['how']}, until {answer['hits']} hits{untold}"
+    missed = f"; not recorded: {answer['missed']}" if answer.get("missed") else ""
+    return f"{answer['of']} at {answer['at']}, {answer['how']}, until {answer['hits']} hits{missed}"
 
 
 async def _stop(call: Call, identity: str) -> Answer:

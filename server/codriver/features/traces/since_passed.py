@@ -61,7 +61,7 @@ async def _compare(call: Call, job: str, job_report: JobReport) -> None:
     evaluation = call.state.evaluations.get(job)
     if words and evaluation is not None:
         tests = call.services.ledger.tests
-        tests.compared[job] = tests.untold[evaluation.who] = words
+        tests.compared[job] = tests.unreported[evaluation.who] = words
 
 
 async def _difference(call: Call, job: str, job_report: JobReport) -> str:

@@ -21,10 +21,10 @@ class TestsRun:
     """Runs of code that was tried in a REPL and reverted. They say nothing about the present code."""
     compared: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Difference between the calls of failed tests and earlier calls, or an empty string, by run."""
-    untold: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
+    unreported: Recent[str, str] = field(default_factory=partial(Recent, MOST_RUNS))
     """Most recent difference that a caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
         """Return and clear the differences found since the caller's last answer, and add that of this run."""
-        of_run, untold = self.compared.get(evaluation, ""), self.untold.pop(who, "")
-        return [one for one in dict.fromkeys((of_run, untold)) if one] if of_run or untold else []
+        of_run, unreported = self.compared.get(evaluation, ""), self.unreported.pop(who, "")
+        return [one for one in dict.fromkeys((of_run, unreported)) if one] if of_run or unreported else []

@@ -1,7 +1,7 @@
 """Measure the size of the code, and the path of one evaluation through it.
 
 Counts modules, lines, directories and imports between packages, and the files and calls that an evaluation passes. Run
-with `python tests/bench/house_count.py`. Evaluations of `1+2` in Python are traced from the socket to the REPL and
+with `python tests/bench/code_size.py`. Evaluations of `1+2` in Python are traced from the socket to the REPL and
 back, by recording the calls of the server's own functions in its main thread. The shortest of ten is reported, because
 pollers run during some of them. Each file counts once. A hop is a pair of files, one of which calls the other.
 """

@@ -1,6 +1,6 @@
 """Compare this checkout with an earlier one on the same machine: start, latency, calls and bytes.
 
-Run with `python tests/bench/beside_before.py --before CHECKOUT [--scale N]`, where CHECKOUT is the folder of the
+Run with `python tests/bench/earlier_checkout.py --before CHECKOUT [--scale N]`, where CHECKOUT is the folder of the
 earlier checkout, for example made by `git worktree add`. Both servers run in this interpreter's environment, each with
 its own modules, and are measured in turns. `8985385f` is the last commit before Windows was supported.
 """
