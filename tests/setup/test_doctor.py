@@ -122,7 +122,6 @@ def test_each_repl_has_a_row_for_each_capability(examine):
         Row("evaluate", "works", "by eval"),
         Row("lookup", "adapted", "by eval"),
         Row("clojuredocs", "missing", "start nREPL with cider-nrepl"),
-        Row("seam", "missing", missing("seam", "clojure")),
     )
     text = examine().to_text()
     assert "clj: clojure, clojure 1.11.1, nrepl 1.0.0, 127.0.0.1:7888 (connected, generation 2)" in text
@@ -148,7 +147,6 @@ def test_rows_sent_by_the_server_are_understood(examine, server):
         Row("evaluate", "works", "by eval"),
         Row("lookup", "adapted", "by eval"),
         Row("interrupt", "missing", "its server has no op `interrupt`"),
-        Row("seam", "missing", missing("seam", "basilisp")),
     )
     assert report.notes == ("It serves one client.",)
 
