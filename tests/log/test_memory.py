@@ -223,10 +223,10 @@ def test_a_failing_disk_loses_no_document(tmp_path, caplog):
     recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, max_runs=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     recorder.close(1)
-    assert caplog.text.count("the memory of runs cannot be written") == 1
+    assert caplog.text.count("the log of this run cannot be written") == 1
     (tmp_path / "state").unlink()
     recorder.close(2)
-    assert caplog.text.count("the memory of runs can be written") == 1
+    assert caplog.text.count("the log of this run can be written") == 1
     assert Memory(tmp_path / "state").documents() == (Document("a", "x", 1),)
     assert [run.finished for run in Memory(tmp_path / "state").runs()] == [2]
 

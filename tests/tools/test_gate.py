@@ -14,7 +14,7 @@ from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
 from codriver.tools.calls.gate import await_start, refusal
 
-FAILED = "the REPL started by `lein` is gone before it listened"
+FAILED = "the REPL started by `lein` ended before it listened"
 
 
 @pytest.mark.parametrize(

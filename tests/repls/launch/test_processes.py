@@ -114,7 +114,7 @@ async def test_a_repl_that_exits_immediately_is_reported_with_its_last_output(tm
         with pytest.raises(StartError, match="ended before it listened: it ended with status 3") as caught:
             await running.endpoint()
         await until(lambda: "no é" in running._exit_text())
-        assert "gone before" in str(caught.value)
+        assert "ended before" in str(caught.value)
 
 
 async def test_a_repl_that_never_prints_its_address_is_abandoned(tmp_path):

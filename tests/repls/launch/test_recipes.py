@@ -119,7 +119,7 @@ def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypa
     sources = [str(workspace / name) for name in ("lib", "src/main", "test")]
     assert made.command[3].split(os.pathsep)[:3] == sources
     assert "only :paths" in made.notes[1]
-    assert made.notes[1].endswith("on the classpath is lib, src/main, test")
+    assert made.notes[1].endswith("the classpath contains lib, src/main, test")
     (workspace / "deps.edn").write_text("{:paths [")
     assert recipe("clojure", workspace, environ).command[3].split(os.pathsep)[0] == str(workspace / "src")
 
