@@ -176,7 +176,7 @@ def test_a_line_beyond_the_limit_is_reported_and_ends_the_connection(live, clien
     with live.client() as long_winded:
         long_winded.write(line)
         message = long_winded.receive()["error"]["message"]
-        assert "longer than the limit of 5000 bytes" in message
+        assert "exceeds the limit of 5000 bytes" in message
         assert long_winded.receive() is None
     assert client.request("ping")["result"] == {}
 

@@ -36,7 +36,7 @@ def test_a_late_value_is_logged_and_not_in_the_result(tmp_path, steps):
             assert (answer["ok"], answer["status"], answer["result"]) == (True, "done", "1")
             assert "values" not in answer
             late = until(lambda: logged(client, answer["evaluationId"], "otherOutput"), "the late value")
-            assert late == ["a value came when this was over, and is in no result: 2"]
+            assert late == ["a value was received after the evaluation had finished, so it is not in the result: 2"]
             assert logged(client, answer["evaluationId"], "evaluationResults") == ["1"]
             again = client.call("get_evaluation", evaluationId=answer["evaluationId"])
             assert (again["status"], again["result"]) == ("done", "1")
