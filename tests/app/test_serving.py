@@ -498,7 +498,7 @@ def test_a_repl_that_cannot_be_started_is_reported_in_terminal_and_to_clients(tm
         assert said.startswith("codriver: ")
         assert "there is no command 'nosuchrepl-xyz'" in said
         with live.client() as client:
-            assert "repl is stopped: `--repl nosuchrepl-xyz` cannot work here" in client.about["instructions"]
+            assert "repl is stopped: `--repl nosuchrepl-xyz` cannot be started" in client.about["instructions"]
             named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", client.about["instructions"]))
             assert named <= set(client.tools())
 
@@ -550,7 +550,7 @@ while True:
         answered = client.answer(identity)["result"]["structuredContent"]
         waited = behind.answer(queued)["result"]["structuredContent"]
     assert (answered["ok"], answered["status"], answered["reason"]) == (False, "lost", "stopping")
-    assert "the server stops" in answered["error"]["message"]
+    assert "the server is stopping" in answered["error"]["message"]
     assert waited["status"] == "interrupted"
     assert live.process.returncode == 0
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")

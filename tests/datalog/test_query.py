@@ -356,7 +356,7 @@ def test_a_binding_destructures_a_value(binding, expected):
         ("[:find ?e :with ?e :where [?e :output/line 1]]", "`?e` of `:with`", "[:find"),
         (
             "[:find ?e :in $ $other :where [?e :output/line 1]]",
-            "`$`, the log, `$app`, `$history` or `$memory`",
+            "`$`, the log, `$history` or `$memory`",
             "$other",
         ),
         ("[:find ?e :in $ ?a ?a :where [?e :output/line ?a]]", "`:in` naming each variable once", "[:find"),

@@ -147,7 +147,7 @@ async def test_an_oversized_text_is_not_read(tmp_path, file):
     """
     text = f'{{"cells":[],"picture":"{"x" * 8 * 2**20}"}}'
     (tmp_path / file).write_text(text)
-    with refused_as("edits-refused", match="8,388,608 bytes are the most"):
+    with refused_as("edits-refused", match="at most 8,388,608 bytes are read"):
         await edit(tmp_path, file, ReplaceText("picture", "photo"))
     assert (tmp_path / file).read_text() == text
 

@@ -287,7 +287,7 @@ def test_a_workspace_file_linked_to_the_outside_is_refused(one, file_of, tmp_pat
     file_of("zed").symlink_to(real)
     change = one("zed", planner, force=True)
     assert change.state == "refused"
-    assert "leads out of" in change.reason
+    assert "leads outside of" in change.reason
     apply(change)
     assert real.read_text() == text
 
@@ -297,7 +297,7 @@ def test_a_file_replaced_by_a_link_since_the_plan_is_left_alone(one, file_of, tm
     real = tmp_path / "elsewhere.json"
     real.write_text("{}")
     file_of("zed").symlink_to(real)
-    with pytest.raises(CannotWriteError, match="leads out of"):
+    with pytest.raises(CannotWriteError, match="leads outside of"):
         apply(change)
     assert real.read_text() == "{}"
 

@@ -101,7 +101,7 @@ def test_a_hung_repl_blocks_no_other_session_and_can_be_replaced(live, client):
         assert "allowRestart" in json.dumps(kept)
         ended = client.call("interrupt_evaluation", evaluationId=stuck["evaluationId"], allowRestart=True)
         assert (ended["ok"], ended["status"]) == (True, "interrupted")
-        assert "gone" in json.dumps(ended["notes"])
+        assert "its definitions are lost" in json.dumps(ended["notes"])
     assert pid_of(client) != pid
     until(lambda: not Path(f"/proc/{pid}").exists(), "the stopped process to be gone")
 

@@ -311,7 +311,7 @@ def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp
         said, status, _ = run(words, tmp_path)
         assert status == 1, said
         for name in HOOK_FILES:
-            assert f"{workspace / name}: it cannot be read: it is outside of" in said, (words, name, said)
+            assert f"{workspace / name}: it cannot be read: it leads outside of" in said, (words, name, said)
     for name, own in theirs.items():
         assert (workspace / name).is_symlink(), name
         assert own.read_text() == "{}\n", name
@@ -344,5 +344,5 @@ def test_client_files_are_not_written_through_links(checkout, tmp_path, secret):
     (workspace / ".mcp.json").symlink_to(theirs)
     said, status, _ = run(["init", "--client", "claude-code"], tmp_path)
     assert status == 1
-    assert "it is outside of" in said
+    assert "it leads outside of" in said
     assert theirs.read_text() == "{}"

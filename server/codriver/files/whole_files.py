@@ -225,7 +225,7 @@ class _Walk:
             self._names.pop()
             self._directories.pop().close()
         elif self._is_bounded:
-            raise LinkRefusedError(self._given, f"it is outside of {self._start}")
+            raise LinkRefusedError(self._given, f"it leads outside of {self._start}")
 
     def _go_down(self, part: str) -> None:
         current = self._directories[-1]
@@ -271,7 +271,7 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
     for start in (root, Path(os.path.realpath(root))):
         if path.is_relative_to(start):
             return path.relative_to(start).parts
-    raise LinkRefusedError(link or path, f"it is outside of {root}")
+    raise LinkRefusedError(link or path, f"it leads outside of {root}")
 
 
 def _locate_by_path(
@@ -283,7 +283,7 @@ def _locate_by_path(
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
     real = real if is_last_followed else real / given.name
     if root is not None and not real.is_relative_to(start):
-        raise LinkRefusedError(path, f"it is outside of {root}")
+        raise LinkRefusedError(path, f"it leads outside of {root}")
     if links is Links.NEVER and real != Path(os.path.normpath(given)):
         raise LinkRefusedError(path, "a link leads to it, and links are not followed", errno.ELOOP)
     if make_mode is not None:

@@ -144,7 +144,7 @@ def _say_how(*, evaluates: bool, offered: Collection[str] | None) -> str:
         return " ".join(words for tool, words in LOOP if not tool or offered is None or tool in offered)
     why = "until a REPL is connected, which its tools wait for" if evaluates else "as the settings say"
     working = " and ".join(tool for tool in WITHOUT if offered is None or tool in offered)
-    return f"Nothing can be evaluated {why}." + (f" {working} work all the same." if working else "")
+    return f"Nothing can be evaluated {why}." + (f" You can still use {working}." if working else "")
 
 
 def _say_skills(skills: Sequence[Skill], budget: int) -> Iterator[str]:

@@ -40,7 +40,7 @@ async def test_a_kernel_is_identified_by_its_kernel_info():
 
 
 async def test_a_kernel_that_does_not_answer_is_refused():
-    with pytest.raises(NotAnReplError, match="no Jupyter kernel server that can be used: it answered nothing"):
+    with pytest.raises(NotAnReplError, match="is not a usable Jupyter kernel server: it answered nothing"):
         async with opened(ScriptedChannel(answers=False), connect_timeout_s=0.01):
             pass
 

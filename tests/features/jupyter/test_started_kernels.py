@@ -85,7 +85,7 @@ def test_variables_of_another_kernel_are_removed_from_the_environment(place, tmp
 @pytest.mark.parametrize("words", ["jupyter:none", "jupyter:../k", "jupyter:"])
 def test_an_unknown_kernelspec_is_refused_immediately(place, words):
     workspace, environ = place
-    with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot work here: there is no kernelspec"):
+    with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot be started: there is no kernelspec"):
         check_word(words, workspace, environ, launchers=launchers())
 
 
