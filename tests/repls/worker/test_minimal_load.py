@@ -490,3 +490,27 @@ def test_a_name_bound_by_match_is_reported_when_it_is_redefined(project):
     module = project.load("matching_x", "match 3:\n    case _:\n        R = 1\n")
     module.R = 7
     assert [(row["name"], row["kind"]) for row in project.rows()] == [("R", "redefined")]
+
+
+def test_attributes_of_a_proxy_are_not_accessed(project):
+    """A proxy of a web framework raises an error outside of a request."""
+    project.load(
+        "proxies",
+        "class Proxy:\n"
+        "    @property\n    def __dict__(self): raise RuntimeError('no request')\n"
+        "    @property\n    def __class__(self): raise RuntimeError('no request')\n"
+        "    def __call__(self): raise RuntimeError('no request')\n"
+        "class App:\n"
+        "    def __init__(self): self.rules, self.request = {}, Proxy()\n"
+        "    def post(self, rule):\n        def decorate(f):\n            self.rules[rule] = f\n            return f\n"
+        "        return decorate\n",
+    )
+    module = project.load(
+        "shopping",
+        "from proxies import App\napp = App()\nrequest = app.request\nstate = {'stock': {}, 'orders': []}\n"
+        "@app.post('/')\ndef order():\n    wish = request.get_json()\n"
+        "    state['orders'].append(wish)\n    return state\n",
+    )
+    project.edit("shopping", ("    state['orders']", "    total = 1\n    state['orders']"))
+    assert module.order.__code__ is module.app.rules["/"].__code__
+    assert "total" in module.order.__code__.co_varnames

@@ -66,7 +66,7 @@ def unwrapped(value: object) -> Iterator[types.FunctionType]:
             return
         try:
             value = object.__getattribute__(value, "__dict__").get("__wrapped__")
-        except AttributeError:
+        except Exception:  # a proxy has no attributes outside of a request
             return
         if value is None:
             return

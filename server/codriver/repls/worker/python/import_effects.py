@@ -31,7 +31,7 @@ from .pure_calls import (
     is_pure_callable,
     is_wrapping_library,
 )
-from .python_names import attribute_dict, space_of_module
+from .python_names import attribute_dict, dictionary_of, space_of_module
 from .statements import FUNCTIONS
 
 TYPE_CHECKING = False
@@ -947,7 +947,8 @@ class _Walk:
         is_known = True
         while level and len(seen) < MOST_PARTS:
             one = level.pop()
-            if id(one) in seen or is_class(one) or isinstance(one, (types.ModuleType, str, bytes, int)):
+            kind = type(one)
+            if id(one) in seen or is_class(one) or issubclass(kind, (types.ModuleType, str, bytes, int)):
                 continue
             seen.add(id(one))
             inner = one.__func__ if type(one) is types.MethodType else one
@@ -957,9 +958,11 @@ class _Walk:
                     self.found.reads.add((str(inner.__module__), f"{inner.__qualname__}()"))
                 else:
                     is_known = False
-            elif isinstance(one, (dict, list, tuple, set)):
-                level += list(one.values()) if isinstance(one, dict) else list(one)
-            elif type(getattr(one, "__dict__", None)) is dict:
+            elif issubclass(kind, dict):
+                level += dict.values(one)
+            elif issubclass(kind, (list, tuple, set)):
+                level += next(base for base in (list, tuple, set) if issubclass(kind, base)).__iter__(one)
+            elif dictionary_of(one) is not None:
                 level += attribute_dict(one).values()
             elif callable(one):
                 is_known = False
