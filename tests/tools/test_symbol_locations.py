@@ -85,6 +85,16 @@ def test_a_file_and_line_find_the_enclosing_function(client):
     assert (refused["reason"], "no line 900" in refused["message"]) == ("unknown-symbol", True)
 
 
+def test_the_first_line_of_a_long_function_finds_all_of_it(live, client):
+    """Answers about failed tests name suspicious functions in this way."""
+    body = "".join(f"    value = value * {number} + {number}\n" for number in range(150))
+    (live.workspace / "long.py").write_text(f"def long(value):\n{body}    return value\n")
+    source = about(client, "long.py:1 in long")["source"].splitlines()
+    assert (source[0], source[-1]) == (">  1 def long(value):", " 152     return value")
+    source = about(client, "long.py:50")["source"].splitlines()
+    assert (len(source), source[5]) == (11, ">50     value = value * 48 + 48")
+
+
 def test_a_frame_number_finds_the_surrounding_lines(client):
     client.call("evaluate_code", code="import shop; shop.divide(1, 0)")
     found = about(client, "0")

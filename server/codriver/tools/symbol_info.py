@@ -39,6 +39,10 @@ IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
 """Modules whose names are searched for in all files."""
 NOTE: Final = "note"
 """Field of a look-up that describes its source."""
+DEFINITIONS: Final = ("def ", "async def ", "@")
+"""Starts of the first line of a function in Python."""
+WHOLE_CHARACTERS: Final = 3000
+"""Maximum size of a function that is returned in full for any line in it."""
 CLASS_DOC_CHARACTERS: Final = 400
 """Maximum length of the documentation of a class, whose members are listed with it."""
 LOCATION: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
@@ -124,7 +128,9 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
         return None
     path = call.services.workspace / file
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
-    text = excerpt(lines, line)
+    # The first line of a function stands for all of it, a line in a function for the code near it.
+    is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITIONS)
+    text = excerpt(lines, line, whole_characters=budget(call) if is_definition else WHOLE_CHARACTERS)
     if not text:
         raise refused(
             "unknown-symbol",
