@@ -228,7 +228,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
         if tool.needs or given.chooses_session or getattr(given, "repl_session_key", None) is not None:
             for prepare in call.services.hooks.before:
                 await prepare(call, given)
-        if given.chooses_session:
+        if given.chooses_session and len(core.state.repls) > 1:
             await await_candidates(call, given)
     obstacle = refusal(tool, core.state, call.services.live.settings)
     if obstacle is not None:
