@@ -82,7 +82,7 @@ async def test_the_python_sdk_receives_log_messages_and_follows_a_task(live):
             assert (tasks.seen[0], tasks.seen[-1]) == ("working", "completed")
             await client.call_tool("restart_repl", {})
             await client.list_prompts()
-            assert [level for level, data in said if "py restarts" in data] == ["info"]
+            assert [level for level, data in said if "restarting REPL py" in data] == ["info"]
 
 
 def test_the_typescript_sdk_receives_log_messages_and_follows_a_task(live):

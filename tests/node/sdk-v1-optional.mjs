@@ -29,5 +29,5 @@ await client.callTool({ name: "restart_repl", arguments: {} });
 console.log(JSON.stringify({
   able: tools.filter((tool) => tool.execution).map((tool) => tool.name),
   begun: seen[0], asked: seen.includes("input_required"), answer, listed,
-  restart: said.some((data) => data.includes("py restarts")) }));
+  restart: said.some((data) => data.includes("restarting REPL py")) }));
 await client.close();

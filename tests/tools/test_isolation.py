@@ -100,7 +100,7 @@ def test_on_the_jvm_code_of_a_client_that_left_is_interrupted(tmp_path):
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         leaver = live.client(name="leaver")
         running = leaver.call("evaluate_code", code="(while true (Thread/sleep 5))", isolate=True, timeoutMs=1000)
-        assert "a session of your own: namespaces and what is defined in them are shared" in str(running["notes"])
+        assert "a session of your own: namespaces and their definitions are shared" in str(running["notes"])
         beside = client.call("evaluate_code", code="(+ 1 2)")
         assert (running["status"], beside["result"]) == ("running", "3")
         leaver.close()

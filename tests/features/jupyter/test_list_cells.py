@@ -122,7 +122,7 @@ def test_a_notebook_outside_the_workspace_is_not_read(live, client, tmp_path, wa
 def test_an_oversized_notebook_is_refused_before_it_is_parsed(listed):
     for text, why in (
         (book()[:-1] + ', "a": [' + "[]," * 300_000 + "1]}", "more than 300000 elements"),
-        (book()[:-1] + ', "a": ' + "[" * 101 + "]" * 101 + "}", "more than 100 deep"),
+        (book()[:-1] + ', "a": ' + "[" * 101 + "]" * 101 + "}", "more than 100 levels deep"),
     ):
         refused = listed(text)
         assert (refused["ok"], refused["reason"]) == (False, "file-unreadable")

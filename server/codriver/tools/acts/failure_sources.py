@@ -30,10 +30,12 @@ SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function."""
 CERTAIN_CHARACTERS: Final = 3000
 """Maximum size of a function that is displayed in full because it certainly is the most suspicious one."""
-RANKED_CHARACTERS: Final = 2600
+RANKED_CHARACTERS: Final = 4000
 """Maximum characters of source of suspicious functions in an answer."""
-LONG_CHARACTERS: Final = 2400
-"""Size from which a suspicious function is named and not displayed."""
+FIRST_CHARACTERS: Final = 4500
+"""Maximum size of the most suspicious function. If it does not fit, or another does not, it is only named."""
+RAISED_CHARACTERS: Final = 2400
+"""Maximum size of a function that is displayed in full because the error was raised in it."""
 MOST_CALLED: Final = 2
 """Maximum number of functions displayed for a wrong value."""
 NAMELESS: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
@@ -86,7 +88,7 @@ class _Sources:
         likely = _suspect_of(frames[0], ranked) if frames else None
         most = max((one.coefficient for one in ranked), default=0.0)
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
-        whole = (CERTAIN_CHARACTERS if is_certain else LONG_CHARACTERS) if ranked and is_first else 0
+        whole = (CERTAIN_CHARACTERS if is_certain else RAISED_CHARACTERS) if ranked and is_first else 0
         left = SOURCE_CHARACTERS
         for frame in frames if is_certain else raised:
             if text := self._excerpt(frame, left, whole_characters=whole, is_marked=frame in raised,
@@ -94,6 +96,7 @@ class _Sources:
                 found.excerpts.append(text)
                 left -= len(text)
         if not is_certain:
+            self._left -= sum(map(len, found.excerpts))
             others = [one for one in ranked if not (raised and one is likely)]
             self._add_ranked(found, others if is_first else others[:1])
             found.suspects = found.suspects if is_first else []
@@ -102,7 +105,7 @@ class _Sources:
     def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
         """Add the most suspicious functions for which there is room, and name others."""
         displayed = 0
-        for one in ranked:
+        for index, one in enumerate(ranked):
             if len(found.suspects) == MOST_SUSPECTS:
                 break
             function = one.function
@@ -110,7 +113,8 @@ class _Sources:
             text = function_of(Path(function.file), function.line)
             if text in self._displayed:
                 continue
-            if text and displayed < MOST_RANKED and len(text) <= min(LONG_CHARACTERS, self._left):
+            room = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
+            if text and displayed < MOST_RANKED and len(text) <= room:
                 displayed += 1
                 self._displayed.add(text)
                 self._left -= len(text)
