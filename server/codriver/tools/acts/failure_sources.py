@@ -113,8 +113,8 @@ class _Sources:
             text = function_of(Path(function.file), function.line)
             if text in self._displayed:
                 continue
-            room = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
-            if text and displayed < MOST_RANKED and len(text) <= room:
+            most = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
+            if text and displayed < MOST_RANKED and len(text) <= most:
                 displayed += 1
                 self._displayed.add(text)
                 self._left -= len(text)
