@@ -348,7 +348,7 @@ def restoring(folder):
 
 
 def write(texts):
-    """Write files anew, because the installed ones may be hard links to those of other environments."""
+    """Replace files by new ones, because the installed ones may be hard links to those of other environments."""
     for path, text in texts.items():
         path.unlink(missing_ok=True)
         if text is not None:

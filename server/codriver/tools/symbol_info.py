@@ -128,7 +128,7 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
         return None
     path = call.services.workspace / file
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
-    # The first line of a function stands for all of it, a line in a function for the code near it.
+    # For the first line of a function return all of it, and for any other line the code near it.
     is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITIONS)
     text = excerpt(lines, line, whole_characters=budget(call) if is_definition else WHOLE_CHARACTERS)
     if not text:

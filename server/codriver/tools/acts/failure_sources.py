@@ -29,11 +29,11 @@ MOST_WHOLE: Final = 3
 SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function."""
 CERTAIN_CHARACTERS: Final = 3000
-"""Maximum size of a function that is displayed in full because it certainly is the most suspicious one."""
+"""Maximum size of a function that is displayed in full, because no other one is more suspicious."""
 RANKED_CHARACTERS: Final = 4000
 """Maximum characters of source of suspicious functions in an answer."""
 FIRST_CHARACTERS: Final = 4500
-"""Maximum size of the most suspicious function. If it does not fit, or another does not, it is only named."""
+"""Maximum size of the most suspicious function, if no other code is displayed. A function without room is named."""
 RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
 MOST_CALLED: Final = 2
@@ -138,12 +138,7 @@ class _Sources:
     def _statement(self, test: TestFinished) -> str:
         """Return the failed line of the test, or an empty string."""
         line = failed_line(test)
-        if (
-            test.failure is None
-            or test.file is None
-            or line is None
-            or display_path(test.file, self._workspace) in self._changed
-        ):
+        if test.file is None or line is None or display_path(test.file, self._workspace) in self._changed:
             return ""
         try:
             lines = files.read_text(Path(test.file), SOURCE).splitlines()

@@ -292,7 +292,7 @@ class ModuleLoad:
                 holders = holders_of([before[one]])
                 if holders:
                     kind = type(before[one]).__name__
-                    yield _stays(name, one, f"the former {kind} is held by {', '.join(holders)}")
+                    yield _stays(name, one, f"the previous {kind} is held by {', '.join(holders)}")
 
     def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
         modules: dict[str, Any] = sys.modules

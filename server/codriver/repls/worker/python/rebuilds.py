@@ -123,7 +123,7 @@ class Rebuilds:
         return not any(name in names_bound_by(node) for node in text.body[:top])
 
     def rebuild_filled(self, text: Text, top: int, node: Any, effects: Effects) -> None:
-        """Evaluate the names anew whose objects a statement fills, or report it."""
+        """Evaluate again the names whose objects a statement fills, or report them."""
         names = [
             (owner, name)
             for owner in (text, *self.homes(text))
@@ -153,7 +153,7 @@ class Rebuilds:
         )
 
     def rebuild_name(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
-        """Evaluate a name anew, with all statements that fill its object, or report it.
+        """Evaluate a name again, with all statements that fill its object, or report it.
 
         `at` and `top`: the statement that is followed.
         """
