@@ -9,16 +9,16 @@ from pathlib import Path
 from unittest.mock import patch
 
 from codriver.errors import RefusedError
-from codriver.features.jupyter.kernels import messages, server_socket
+from codriver.features.jupyter.kernels import content_reader, server_frames
 from codriver.features.jupyter.kernels import zmtp as zmtp_wire
+from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
 from codriver.features.jupyter.kernels.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.features.jupyter.kernels.evaluator import CellOutputs
-from codriver.features.jupyter.kernels.execution import failure_of, read_error, report_of
-from codriver.features.jupyter.kernels.kernel_discovery import NotebookServerError, read_sessions
-from codriver.features.jupyter.kernels.kernel_questions import read_completions, read_symbol
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, read_error, report_of
+from codriver.features.jupyter.kernels.kernel_queries import read_completions, read_symbol
 from codriver.features.jupyter.kernels.messages import read_message
-from codriver.features.jupyter.kernels.python_questions import answer_from_program, read_answer
-from codriver.features.jupyter.kernels.zmq_socket import Assembler, Signer
+from codriver.features.jupyter.kernels.python_programs import answer_from_program, read_answer
+from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
+from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready
 from codriver.features.jupyter.notebooks import notebook_in, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
@@ -51,14 +51,14 @@ def zmtp(data):
 
 def kernel_content(data):
     """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
-    with patch.object(messages, "SHORT_BYTES", 4), patch.object(messages, "CHUNK_BYTES", 24):
-        work = messages.reading(data, "\ufdd0")
+    with patch.object(content_reader, "SHORT_BYTES", 4), patch.object(content_reader, "CHUNK_BYTES", 24):
+        work = content_reader.reading(data, "\ufdd0")
         try:
             while True:
                 next(work)
         except StopIteration as done:
             assert done.value == json.loads(data.decode(errors="replace"))
-        except messages.UnreadableError as error:
+        except content_reader.UnreadableError as error:
             assert error.cause
 
 
@@ -92,7 +92,7 @@ def _without(text, index):
 
 def _framed(segments):
     """Return a valid frame of these segments, with correct sizes."""
-    start = server_socket.WORD * (len(segments) + 2)
+    start = server_frames.WORD * (len(segments) + 2)
     offsets = list(accumulate(map(len, segments), initial=start))
     return struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(segments)
 
@@ -102,19 +102,19 @@ def kernel_message(data):
     whole = b'{"channel": "iopub", "header": {}, "content": ' + data + b"}"
     framed = _framed([b"iopub", b"{}", b"{}", b"{}", *data.split(b"\x00")])
     for read, given in (
-        (server_socket.decode, data),
-        (server_socket.decode, framed),
-        (server_socket.decode_legacy, data),
-        (server_socket.decode_legacy, text_of(data)),
-        (server_socket.decode_legacy, text_of(whole)),
+        (server_frames.decode, data),
+        (server_frames.decode, framed),
+        (server_frames.decode_legacy, data),
+        (server_frames.decode_legacy, text_of(data)),
+        (server_frames.decode_legacy, text_of(whole)),
     ):
         try:
             frame = read(given)
-        except server_socket.FrameError as error:
+        except server_frames.FrameError as error:
             assert error.cause
             continue
-        raw = {name: getattr(frame, name) for name in (*server_socket.PARTS, "buffers")}
-        again = server_socket.decode_legacy(server_socket.encode_text(frame))
+        raw = {name: getattr(frame, name) for name in (*server_frames.PARTS, "buffers")}
+        again = server_frames.decode_legacy(server_frames.encode_text(frame))
         assert repr(dict(again.content)) == repr(dict(frame.content))
         for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):
             message = read_message("iopub", {**raw, "header": {"msg_type": kind}})

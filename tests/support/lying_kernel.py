@@ -11,7 +11,7 @@ import uuid
 from contextlib import contextmanager, suppress
 
 from codriver.features.jupyter.kernels.messages import new_header
-from codriver.features.jupyter.kernels.zmq_socket import DELIMITER, Signer
+from codriver.features.jupyter.kernels.signed_messages import DELIMITER, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, Decoder, encode, ready
 
 KEY = "3333"

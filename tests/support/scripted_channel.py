@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import anyio
 
 from codriver.errors import ReplDisconnectedError
-from codriver.features.jupyter.kernels.messages import Channel, Message
+from codriver.features.jupyter.kernels.channel import Channel
+from codriver.features.jupyter.kernels.messages import Message
 
 INFO = {"implementation": "scripted", "language_info": {"name": "script"}}
 

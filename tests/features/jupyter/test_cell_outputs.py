@@ -3,7 +3,7 @@
 import gc
 import json
 
-from codriver.features.jupyter.kernels.evaluator import CellOutputs
+from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
 from codriver.features.jupyter.kernels.messages import Message
 
 

@@ -12,11 +12,11 @@ import pytest
 from codriver.features.jupyter.kernels.connection_files import (
     Contents,
     RuntimeDirectory,
-    key_of_notebook,
     read_connection_file,
     read_server_file,
-    runtime_directory,
 )
+from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
+from codriver.features.jupyter.kernels.session_keys import key_of_notebook
 from codriver.repls.kinds import key_of_kernelspec
 
 KERNEL = {

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.jupyter.kernels import messages
-from codriver.features.jupyter.kernels.messages import (
+from codriver.features.jupyter.kernels import content_reader
+from codriver.features.jupyter.kernels.content_reader import (
     CHUNK_BYTES,
     MAX_DEPTH,
     MAX_ELEMENTS,
@@ -137,7 +137,7 @@ def test_a_display_without_its_middle_is_still_a_display():
 
 def test_no_chunk_exceeds_the_chunk_size(monkeypatch):
     lengths = []
-    loaded = messages._loaded
-    monkeypatch.setattr(messages, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
+    loaded = content_reader._loaded
+    monkeypatch.setattr(content_reader, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
     read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
     assert max(lengths) <= CHUNK_BYTES + 2

@@ -10,8 +10,9 @@ from scripted_channel import ScriptedChannel
 from codriver.core.values import Form, Request
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import evaluator
-from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER, NOT_RUN
+from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER
 from codriver.features.jupyter.kernels.jupyter_adapter import connect
+from codriver.features.jupyter.kernels.kernel_failures import NOT_RUN
 from codriver.repls.contract.adapter_values import Display, OthersCode, OthersEnding, Output, Value
 
 pytestmark = pytest.mark.anyio

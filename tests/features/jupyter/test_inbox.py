@@ -1,6 +1,7 @@
 """Waiting messages: the start and end of a flood are kept, and no message that somebody awaits is dropped."""
 
-from codriver.features.jupyter.kernels.zmq_socket import MESSAGE_BYTES, Dropped, Inbox, Received
+from codriver.features.jupyter.kernels.inbox import MESSAGE_BYTES, Dropped, Inbox
+from codriver.features.jupyter.kernels.signed_messages import Received
 
 EACH = 1000 + MESSAGE_BYTES
 

@@ -11,7 +11,7 @@ from scripted_channel import ScriptedChannel
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import kernel as kernel_module
 from codriver.features.jupyter.kernels.kernel import Exchange, open_kernel
-from codriver.features.jupyter.kernels.kernel_questions import expression
+from codriver.features.jupyter.kernels.silent_expressions import expression
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 
 pytestmark = pytest.mark.anyio

@@ -21,15 +21,17 @@ from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
-from codriver.features.jupyter.kernels import kernel_discovery
+from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
 from codriver.features.jupyter.kernels.connection_files import NotebookServer
-from codriver.features.jupyter.kernels.kernel_discovery import (
+from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
+from codriver.features.jupyter.kernels.kernel_search import (
     PROBE_S,
     QUERY_SERVERS_S,
     STRANGE_PROBE_S,
     YOUNG_S,
-    KernelDiscovery,
     KernelSearch,
+)
+from codriver.features.jupyter.kernels.server_sessions import (
     NotebookServerError,
     is_alive,
     read_sessions,
@@ -222,7 +224,7 @@ def test_a_file_with_a_dead_port_is_reported(room, dead_port):
 
 def test_a_new_file_is_given_time_for_its_kernel_to_start(room, dead_port):
     room.kernel("1", port=dead_port, jupyter_session=str(room.workspace / "a.ipynb"))
-    assert room.search.find() == kernel_discovery.Found()
+    assert room.search.find() == kernel_search.Found()
     with socket.create_server(("127.0.0.1", dead_port)):
         assert room.keys() == ["a-ipynb"]
 

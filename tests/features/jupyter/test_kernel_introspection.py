@@ -13,7 +13,7 @@ from refusals import refused_as
 
 from codriver.core import values
 from codriver.core.values import TEST_SESSION, Request
-from codriver.features.jupyter.kernels import python_questions
+from codriver.features.jupyter.kernels import python_queries
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.features.jupyter.kernels.kernel import Kernel, open_kernel
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
@@ -152,7 +152,7 @@ FAILING = (
 @python_kernels
 async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monkeypatch):
     """Plain and complete, without secret names and without running user code, as in the embedded Python."""
-    monkeypatch.setattr(python_questions, "LOCALS_S", 60)
+    monkeypatch.setattr(python_queries, "LOCALS_S", 60)
     kernel, events = real_kernels.kernel(name), []
     async with connected(kernel, lambda _evaluation, event: events.append(event)) as adapter:
         await evaluate(adapter, Request("define", FAILING))
@@ -201,7 +201,7 @@ get_ipython().events.register("post_execute", fail_next)
 
 @ipykernel
 async def test_locals_of_another_clients_error_are_not_reported(adapter, monkeypatch):
-    monkeypatch.setattr(python_questions, "LOCALS_S", 60)
+    monkeypatch.setattr(python_queries, "LOCALS_S", 60)
     await evaluate(adapter, Request("define", FAILING))
     assert (await evaluate(adapter, Request("hook", THEIRS))).status == "done"
     try:
@@ -333,7 +333,7 @@ async def test_a_queued_test_run_can_be_cancelled(name):
 
 @pytest.mark.parametrize("name", ["xpython"])
 async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name, monkeypatch):
-    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_questions.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
     kernel, events = real_kernels.kernel(name), []
     code = "print('begun', flush=True)\nimport os, time\nwhile not os.path.exists('go.on'): time.sleep(0.01)"
     (kernel.folder / "go.on").unlink(missing_ok=True)

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from codriver.features.jupyter.kernels.connection_files import (
+from codriver.features.jupyter.kernels.jupyter_paths import data_directory
+from codriver.features.jupyter.kernels.kernelspecs import (
     KernelSpecError,
     command_of,
-    data_directory,
     find_kernelspec,
     kernel_directories,
     kernel_names,

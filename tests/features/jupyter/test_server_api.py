@@ -13,7 +13,7 @@ from needs import program
 from refusals import refused_as
 
 from codriver.features.jupyter.kernels import server_api
-from codriver.features.jupyter.kernels.kernel_discovery import HttpExchange
+from codriver.features.jupyter.kernels.http_exchange import HttpExchange
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import (
     KernelGoneError,

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from websockets.asyncio.server import serve
 
-from codriver.features.jupyter.kernels import server_socket
+from codriver.features.jupyter.kernels import server_frames, server_socket
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import ServerApi
 from codriver.features.jupyter.kernels.server_socket import MOST_PINGS, PingFloodError, SocketLostError, open_socket
@@ -88,7 +88,7 @@ async def test_an_oversized_content_is_refused_and_the_next_message_is_read():
             await connection.send(struct.pack("<7Q", 6, *offsets) + b"".join(parts))
         await connection.wait_closed()
 
-    async with serve(send, "127.0.0.1", 0, ping_interval=None, subprotocols=[server_socket.SUBPROTOCOL]) as server:
+    async with serve(send, "127.0.0.1", 0, ping_interval=None, subprotocols=[server_frames.SUBPROTOCOL]) as server:
         port = server.sockets[0].getsockname()[1]
         opened = await open_socket(ServerApi(f"http://127.0.0.1:{port}", TokenSource(), {}), "k", "s")
         with anyio.fail_after(60):

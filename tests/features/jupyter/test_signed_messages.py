@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from codriver.features.jupyter.kernels import zmq_socket
-from codriver.features.jupyter.kernels.zmq_socket import MOST_HEADER, MOST_OF_OTHERS, Assembler, Numbers, Signer
+from codriver.features.jupyter.kernels import signed_messages
+from codriver.features.jupyter.kernels.lost_messages import MOST_OF_OTHERS, Numbers
+from codriver.features.jupyter.kernels.signed_messages import MOST_HEADER, Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import Chunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
@@ -57,7 +58,7 @@ def test_without_a_key_nothing_is_signed():
 
 def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
     for name, value in {"WHOLE_BYTES": 50, "MOST_HEAD": 20, "MOST_TAIL": 10}.items():
-        monkeypatch.setattr(zmq_socket, name, value)
+        monkeypatch.setattr(signed_messages, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
     found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
     assert (b"".join(found.head), b"".join(found.tail)) == (content[:20], content[-10:])

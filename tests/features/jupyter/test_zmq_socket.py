@@ -7,7 +7,10 @@ from itertools import pairwise
 import anyio
 import pytest
 
-from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, Dropped, Numbers, Signer, open_socket
+from codriver.features.jupyter.kernels.inbox import Dropped
+from codriver.features.jupyter.kernels.lost_messages import Numbers
+from codriver.features.jupyter.kernels.signed_messages import Signer
+from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, open_socket
 from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready
 
 pytestmark = pytest.mark.anyio

@@ -6,8 +6,8 @@ import importlib.util
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import install_extra
-from codriver.features.jupyter.kernels.connection_files import runtime_directory
-from codriver.features.jupyter.kernels.kernel_discovery import KernelSearch
+from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
+from codriver.features.jupyter.kernels.kernel_search import KernelSearch
 from codriver.setup.doctor_checks import Check, FeatureChecks
 
 if TYPE_CHECKING:

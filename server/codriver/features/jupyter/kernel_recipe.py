@@ -7,13 +7,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import install_extra
-from codriver.features.jupyter.kernels.connection_files import (
-    CODRIVER_PREFIX,
+from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX
+from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
+from codriver.features.jupyter.kernels.kernelspecs import (
     KernelSpecError,
     command_of,
     find_kernelspec,
     kernel_directories,
-    runtime_directory,
 )
 from codriver.features.jupyter.kernels.started_kernels import discard, prepare, shut_down
 from codriver.repls.launch.recipes import SLOW_START_S, AddressFile, Recipe, RecipeError, child_environ

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory, runtime_directory
-from codriver.features.jupyter.kernels.kernel_discovery import where_open
+from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
+from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
+from codriver.features.jupyter.kernels.server_sessions import where_open
 
 if TYPE_CHECKING:
     from pathlib import Path

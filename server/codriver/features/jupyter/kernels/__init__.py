@@ -1,7 +1,8 @@
-"""The adapter for Jupyter kernels; `jupyter_adapter` puts its parts together.
+"""The adapter for Jupyter kernels. `jupyter_adapter` combines its parts.
 
-The parts, each of which may import the parts before it: `messages`; kernels found and named, by `connection_files`; the
-channel to a kernel, over ZeroMQ or by its Jupyter Server; `kernel`, and all that runs in it; the questions to a kernel.
+`messages` and `channel` define what all transports share. `connection_files`, `kernelspecs`, `kernel_search` and
+`named_kernels` find kernels. `zmq_channel` and `server_channel` connect to them, over ZeroMQ or through a Jupyter
+Server. `kernel` sends requests, `evaluator` runs code, and `kernel_introspection` answers queries.
 
-`jupyter_client` and `websockets` are imported only when a kernel is started, or reached by its server.
+`jupyter_client` is only imported to start or shut down a kernel, and `websockets` to connect to a Jupyter Server.
 """

@@ -1,12 +1,10 @@
-"""Kernelspecs, and connection files of kernels and notebook servers: found, read and made without Jupyter's own code.
+"""Files in Jupyter's runtime directory: connection files of kernels, and files of notebook servers with their URL.
 
-A file is a claim: a killed server leaves its own and its kernels' files, and by now somebody else may listen at their
-ports. Only the connection finds out whether a kernel is there, as the file's key proves it. A kernelspec is a folder
-`kernels/NAME` with a `kernel.json`. Its command may be relative: `python` means the interpreter that the spec was
-installed for; here that is the project's, never the one that runs Codriver.
+A file does not prove that its kernel runs: killed servers leave their own files and those of their kernels, and another
+program may listen on the ports now. Only a connection shows whether a kernel is there, because the kernel has to know
+the key in the file.
 
-Source: jupyter_client's "Connection files" and "Making kernels for Jupyter", section "Kernel specs"; `jpserver-*.json`
-as jupyter_server 2 writes them.
+Source: jupyter_client, "Connection files"; `jpserver-*.json` as jupyter_server 2 writes them.
 """
 
 from __future__ import annotations
@@ -14,26 +12,21 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
-import shutil
 import socket
 import stat
-import sys
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from string import Template
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.errors import CodriverError
 from codriver.files import Links, Rules
 from codriver.net.server_record import LARGEST_PORT
 from codriver.systems.file_system import HAS_MODES, is_open, is_trusted
 from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from codriver.files import Stamp
 
@@ -115,12 +108,6 @@ class Contents:
     servers: tuple[NotebookServer, ...] = ()
     errors: tuple[tuple[Path, str], ...] = ()
     """The reasons why files cannot be used."""
-
-
-def runtime_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory in which Jupyter keeps the files of running kernels and servers."""
-    given = environ.get("JUPYTER_RUNTIME_DIR")
-    return Path(given) if given else data_directory(environ) / "runtime"
 
 
 class RuntimeDirectory:
@@ -229,130 +216,3 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
     if not url or not root or not isinstance(process_id, int):
         raise ValueError("it holds no `url`, `root_dir` and `pid`")
     return NotebookServer(path, url, Path(root), process_id, text_of(found, "token"))
-
-
-def key_of_notebook(path: str) -> str | None:
-    """The session key for the kernel of a notebook, such as `a-ipynb`; None for a console, which has no file."""
-    name = Path(path).name
-    return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None
-
-
-SPEC_RULES: Final = Rules(Links.ANY, 64 * files.KIBIBYTE)
-"""Environments may be made of links; the recipe decides whether a program may be started."""
-
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
-_PYTHON: Final = re.compile(r"python[0-9.]*")
-_PLACEHOLDER: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
-
-
-class KernelSpecError(CodriverError):
-    """A kernelspec cannot be used. The message is a clause that goes on after a colon."""
-
-
-@dataclass(frozen=True, slots=True)
-class KernelSpec:
-    """One kernelspec. `argv` and `env` are those of its file, with placeholders."""
-
-    name: str
-    directory: Path
-    argv: tuple[str, ...]
-    env: Mapping[str, str]
-    language: str = ""
-
-
-def data_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's own data directory of Jupyter."""
-    if given := environ.get("JUPYTER_DATA_DIR"):
-        return Path(given)
-    home = Path(environ.get("HOME") or Path.home())
-    system = str(sys.platform)  # each branch is typed on every system
-    if system == "darwin":
-        return home / "Library" / "Jupyter"
-    if system == "win32":
-        return Path(environ.get("APPDATA") or home) / "jupyter"
-    return Path(environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "jupyter"
-
-
-def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the directories of kernelspecs, first those of the interpreter's own environment."""
-    named = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
-    of_environment = Path(python).parent.parent / "share" / "jupyter"
-    directories = (
-        of_environment,
-        *named,
-        data_directory(environ),
-        Path("/usr/local/share/jupyter"),
-        Path("/usr/share/jupyter"),
-    )
-    return tuple(dict.fromkeys(directory / "kernels" for directory in directories))
-
-
-def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
-    """Return the names of all kernelspecs, in alphabetical order."""
-    names: set[str] = set()
-    for directory in directories:
-        try:
-            names.update(path.name for path in directory.iterdir() if (path / "kernel.json").is_file())
-        except OSError:
-            continue
-    return tuple(sorted(names))
-
-
-def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
-    """Return the first kernelspec of that name.
-
-    Raises:
-        KernelSpecError: the kernelspec is missing or unreadable.
-    """
-    for directory in directories if _NAME.fullmatch(name) else ():
-        path = directory / name / "kernel.json"
-        try:
-            data = files.read(path, SPEC_RULES)
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        except OSError as error:
-            raise KernelSpecError(f"{path} cannot be read: {error.strerror}") from error
-        return _read(name, path, data)
-    known = ", ".join(kernel_names(directories)) or "none at all"
-    raise KernelSpecError(f"there is no kernelspec {name!r}; there are: {known}")
-
-
-def _read(name: str, path: Path, data: bytes) -> KernelSpec:
-    try:
-        spec = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise KernelSpecError(f"{path} is no JSON ({error})") from error
-    argv, env = (spec.get("argv"), spec.get("env") or {}) if isinstance(spec, dict) else (None, {})
-    if not (isinstance(argv, list) and argv and all(isinstance(part, str) for part in argv)):
-        raise KernelSpecError(f"{path} has no `argv`, the list of the words of a command")
-    if not (isinstance(env, dict) and all(isinstance(value, str) for value in env.values())):
-        raise KernelSpecError(f"{path} has an `env` that is no object of texts")
-    return KernelSpec(name, path.parent, tuple(argv), env, str(spec.get("language", "")))
-
-
-def command_of(
-    spec: KernelSpec, connection_file: Path, *, python: str, environ: Mapping[str, str]
-) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command of a kernel and the environment variables that it adds. `python`: the project's interpreter.
-
-    Raises:
-        KernelSpecError: the kernel's program is missing.
-    """
-    replacements = {
-        "connection_file": str(connection_file),
-        "resource_dir": str(spec.directory),
-        "prefix": str(Path(python).parent.parent),
-    }
-    program, *rest = (_PLACEHOLDER.sub(lambda found: replacements[found[1]], part) for part in spec.argv)
-    env = {name: Template(value).safe_substitute(environ) for name, value in spec.env.items()}
-    return (_program(spec, program, python, environ), *rest), env
-
-
-def _program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, str]) -> str:
-    if _PYTHON.fullmatch(program):
-        return python
-    path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])
-    found = shutil.which(program, path=path)
-    if found is None:
-        raise KernelSpecError(f"its program {program!r} is not there; {spec.directory / 'kernel.json'} names it")
-    return found

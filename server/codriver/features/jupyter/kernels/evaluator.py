@@ -1,15 +1,12 @@
-"""The evaluator of one kernel: sends code in its turn, and tells its events and its end.
+"""The evaluator of a kernel: sends code when it is its turn, and reports its events and its end.
 
-One execution is in flight at a time. The execution is over when its reply came and the kernel is idle again; some
-kernels tell its value later still. Code that the kernel dropped unread, as another client's code failed before it, is
-sent again. The outputs of a cell are gathered from its messages in the notebook's format.
-
-Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_output`, `update_display_data`.
+One execution runs at a time. It is complete when its reply was received and the kernel is idle again. Some kernels send
+the value even later. If a kernel discards code without running it, because code of another client failed before, the
+code is sent again.
 """
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -18,24 +15,15 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
-from codriver.features.jupyter.kernels.execution import (
-    AFTER_INTERRUPT_S,
-    CUT_BY_SERVER,
-    Execution,
-    KernelError,
-    failure_of,
-    left_out_note,
-    not_run,
-    report_of,
-    stop,
-)
+from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
+from codriver.features.jupyter.kernels.execution import AFTER_INTERRUPT_S, CUT_BY_SERVER, Execution, left_out_note, stop
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, not_run, report_of
 from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import Evaluations, in_order
 from codriver.repls.form_positions import placed
 from codriver.repls.namespace_failures import one_namespace
-from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -388,125 +376,3 @@ def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message
         cell.receive(message)
 
     return receive
-
-
-CellOutput = dict[str, object]
-
-
-MOST_CHARACTERS: Final = 16 * 2**20
-"""The most characters of one cell's outputs: endless printing must not fill the memory, or a notebook file."""
-
-
-class CellOutputs:
-    """The outputs of one cell in order, up to `most_characters`.
-
-    Consecutive texts of one stream are one output.
-    """
-
-    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
-        self._most = most_characters
-        self._outputs: list[CellOutput] = []
-        self._chunks: list[str] = []
-        """The texts of the last output, if it is a stream."""
-        self._characters = self._omitted = 0
-        self._by_display: dict[str, list[CellOutput]] = {}
-        self._count: int | None = None
-        self._clears_next = False
-
-    def receive(self, message: Message) -> None:
-        """Take a message about the execution."""
-        content = message.content
-        if isinstance(count := content.get("execution_count"), int):
-            self._count = count
-        match message.type:
-            case "stream":
-                self._stream(text_of(content, "name"), text_of(content, "text"))
-            case "execute_result":
-                self._add(
-                    {**_display_output("execute_result", message), "execution_count": content.get("execution_count")}
-                )
-            case "display_data":
-                output = _display_output("display_data", message)
-                if self._add(output) and (name := _display_id(message)):
-                    self._by_display.setdefault(name, []).append(output)
-            case "update_display_data":
-                self._update(message)
-            case "error":
-                trace = list(strings_of(content, "traceback"))
-                name, value = text_of(content, "ename"), text_of(content, "evalue")
-                self._add({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
-            case "clear_output":
-                self._clear(waits=content.get("wait") is True)
-
-    def run(self) -> CellRun:
-        """Return the outputs so far."""
-        self._join()
-        return CellRun(self._count, tuple(self._outputs), self._omitted)
-
-    def _stream(self, name: str, text: str) -> None:
-        if not text:
-            return
-        if self._clears_next:
-            self._clear(waits=False)
-        fitting = text[: self._most - self._characters]
-        self._characters += len(fitting)
-        self._omitted += len(text) - len(fitting)
-        if not fitting:
-            return
-        last = self._outputs[-1] if self._outputs else {}
-        if last.get("output_type") != "stream" or last.get("name") != name:
-            self._join()
-            self._outputs.append({"output_type": "stream", "name": name, "text": ""})
-        self._chunks.append(fitting)
-
-    def _join(self) -> None:
-        """Join the texts of the last output, once: lengthening one text again and again is slow."""
-        if self._chunks:
-            last = self._outputs[-1]
-            last["text"] = "".join([str(last["text"]), *self._chunks])
-            self._chunks = []
-
-    def _add(self, output: CellOutput) -> bool:
-        """Add an output if there is room; False for an output left out."""
-        if self._clears_next:
-            self._clear(waits=False)
-        self._join()
-        if not self._reserve(_size(output)):
-            return False
-        self._outputs.append(output)
-        return True
-
-    def _reserve(self, size: int) -> bool:
-        """True if there is room for so many more characters, which count from now on; else they are left out."""
-        if size > self._most - self._characters:
-            self._omitted += size
-            return False
-        self._characters += size
-        return True
-
-    def _update(self, message: Message) -> None:
-        new = _display_output("display_data", message)
-        for output in self._by_display.get(_display_id(message), ()):
-            if self._reserve(_size(new) - _size(output)):
-                output.update(new)
-
-    def _clear(self, *, waits: bool) -> None:
-        """Forget the outputs so far; with `waits`, when the next output comes."""
-        self._clears_next = waits
-        if not waits:
-            self._outputs.clear()
-            self._by_display.clear()
-            self._chunks.clear()
-            self._characters = self._omitted = 0
-
-
-def _display_output(kind: str, message: Message) -> CellOutput:
-    return {"output_type": kind, "data": dict(message.mapping("data")), "metadata": dict(message.mapping("metadata"))}
-
-
-def _size(output: CellOutput) -> int:
-    return len(json.dumps(output, ensure_ascii=False))
-
-
-def _display_id(message: Message) -> str:
-    return text_of(mapping_of(message.content, "transient"), "display_id")

@@ -1,13 +1,10 @@
-"""One kernel over one channel: requests and their replies, its state, and its restarts.
+"""A connected kernel: requests and their replies, the execution state, and restarts.
 
-A kernel runs the requests of all clients to its main shell one after the other, and some kernels mix up waiting
-requests. So the queue is ours: a request waits for its turn, and for other clients' code, before it is posted. Two
-signs on two sockets, in any order, end a request: its reply, and the kernel's `idle`. A restart of the kernel, by
-anybody, ends the connection: the kernel's memory is gone, and open requests are never answered.
-
-The quirks of kernels stand by their implementation, as `kernel_info_reply` names it: neither the protocol's version,
-nor `supported_features`, nor a kernelspec's `interrupt_mode` can be relied on. Each entry was seen on the kernel
-itself.
+A kernel processes the requests of all clients to its main shell one at a time, and some kernels confuse waiting
+requests. So Codriver has its own queue: a request is sent when it is first in the queue and no code of another client
+is running. A request is complete after two messages on two sockets, in any order: its reply, and the kernel's `idle`.
+If anyone restarts the kernel, the connection ends, because the kernel's memory is lost and open requests will never be
+answered.
 """
 
 from __future__ import annotations
@@ -15,13 +12,13 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
+from codriver.features.jupyter.kernels.kernel_quirks import Quirks, quirks_of
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, strings_of, text_of
@@ -29,100 +26,23 @@ from codriver.wire.untrusted import mapping_of, strings_of, text_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
 
-    from codriver.features.jupyter.kernels.messages import Carrier, Channel, Message, OnMessage, Socket
+    from codriver.features.jupyter.kernels.channel import Carrier, Channel, OnMessage
+    from codriver.features.jupyter.kernels.messages import Message, Socket
 
 
-InterruptBy = Literal["message", "signal", "none"]
-Gate = Literal["complete", "incomplete", "none", "unseen"]
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
+from codriver.errors import CodriverError
 
-@dataclass(frozen=True, slots=True)
-class Quirks:
-    """The peculiarities of one implementation."""
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-    interrupt_by: InterruptBy = "message"
-    """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
-    interrupt_note: str = ""
-    """A sentence on the limits of an interrupt, or why there is none."""
-    survives_signal: bool = False
-    """A signal interrupts the kernel too; if its process is known, the signal also reaches child processes that it
-    waits for.
-    """
-    late_value_s: float = 0.0
-    """The time after the end of an evaluation in which its value may still come."""
-    shows_values: bool = False
-    """Values come as `display_data`, never as `execute_result`."""
-    runs_expressions: bool = False
-    """True of a kernel that answers `user_expressions`: it runs Python."""
-    reads_input: bool = True
-    """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
-    gate: Gate = "unseen"
-    """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
-    invalid code may be `complete` to it. `none`: it never knows. `unseen`: nobody has seen that its word is right, so
-    its code runs unasked; Octave's kernel calls whole lines incomplete and runs them, and SoS calls everything so."""
-    inspects: bool = True
-    """True of a kernel that tells of names by `inspect_request`; any other never finds one."""
-    answers_on_control: bool = True
-    has_subshells: bool = False
-    """True of a kernel that may have subshells: `create_subshell_request` tells."""
-    reports_process: bool = False
-    """True of a kernel that answers `usage_request`."""
-    notes: tuple[str, ...] = ()
-    """Sentences a user should know."""
+    from codriver.features.jupyter.kernels.messages import Message
 
+    Fields = Mapping[str, object]
 
-_IPYTHON: Final = Quirks(
-    survives_signal=True,
-    reports_process=True,
-    runs_expressions=True,
-    gate="complete",
-    has_subshells=True,
-)
-
-QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
-    {
-        "ipython": _IPYTHON,
-        "xeus-python": Quirks(
-            interrupt_by="none",
-            interrupt_note="xeus-python cannot be interrupted: the message does nothing, and a signal ends it; only a "
-            "restart of the kernel stops its code",
-            runs_expressions=True,
-            gate="complete",
-            notes=("xeus-python cannot be interrupted; what child processes print is lost",),
-        ),
-        "bash_kernel": Quirks(
-            survives_signal=True,
-            reads_input=False,
-            inspects=False,
-            gate="none",
-            notes=("values are what commands print; code that reads gets no input",),
-        ),
-        "IRkernel": Quirks(
-            interrupt_by="signal",
-            interrupt_note="the R kernel takes no interrupt by message, and its process is not known here",
-            shows_values=True,
-            gate="complete",
-            answers_on_control=False,
-        ),
-        "Deno kernel": Quirks(
-            interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
-            late_value_s=0.05,
-            gate="incomplete",
-            inspects=False,
-        ),
-        "tslab": Quirks(interrupt_by="signal", gate="incomplete"),
-        "scheme": Quirks(survives_signal=True, gate="incomplete"),
-        "Octave Kernel": Quirks(
-            survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)
-        ),
-    }
-)
-"""By `implementation`; other kernels are taken to follow the protocol."""
-
-
-def quirks_of(implementation: str) -> Quirks:
-    """Return the quirks of an implementation, as far as they are known."""
-    return QUIRKS.get(implementation, Quirks())
+    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
 
 
 CONNECT_S: Final = 2.5
@@ -529,3 +449,16 @@ class Exchange:
         self.ending.set()
         self.replied.set()
         self.idle.set()
+
+
+LEAVE_S: Final = 0.5
+"""The time for a kernel to end a subshell: code that holds the interpreter's lock delays that too."""
+
+
+async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
+    """End a subshell of ours, whose thread would stay in the kernel for its life. Never raises."""
+    if subshell is None or kernel.cause is not None:
+        return
+    content = {"subshell_id": subshell}
+    with anyio.CancelScope(shield=True), suppress(CodriverError):
+        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)

@@ -1,8 +1,8 @@
-"""The processes of kernels, found by the connection file in their command lines, on systems with `/proc`.
+"""The processes of kernels, found by the connection file in their command lines. Needs `/proc`.
 
-Programs name the file in many ways: as a word of its own, in one word with its option (`--f=FILE` by VS Code,
-`-fFILE`), in quotes, in a line of code (`R -e 'main("FILE")'`), by a relative path, or by its bare name. Some processes
-name the file and are no kernel: consoles that join one, and viewers of the file.
+Programs pass the file in many ways: as a separate argument, joined with an option (`--f=FILE` by VS Code, `-fFILE`), in
+quotes, in code (`R -e 'main("FILE")'`), as a relative path, or as its bare name. Some processes that name the file are
+not kernels, such as consoles that join one, or programs that display the file.
 
 Source: proc(5); traitlets and ipykernel for the options; vscode-jupyter, `addPythonConnectionArgs`, for quotes around
 paths with spaces; ipykernel's `init_connection_file` for bare names, which may be in Jupyter's runtime directory.

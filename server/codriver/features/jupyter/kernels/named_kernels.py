@@ -1,12 +1,12 @@
 """Kernels that the user names: a connection file on this machine, or a kernel of a Jupyter Server by its URL.
 
     /run/user/1000/jupyter/kernel-1234.json              a connection file
-    https://host/base/api/kernels/ID                     a kernel that runs there
-    https://host/base/?notebook=work/a.ipynb             the kernel of a notebook that is open there
-    https://host/base/?kernel=python3                    a kernel to start there, which ends with our server
+    https://host/base/api/kernels/ID                     a running kernel
+    https://host/base/?notebook=work/a.ipynb             the kernel of an open notebook
+    https://host/base/?kernel=python3                    a kernel to start, which ends with Codriver's server
 
-A URL holds no secret: others read URLs in a list of processes, a log and an answer. The token is read from a file or an
-environment variable for each connection, so that it may change while the server runs.
+URLs contain no secrets, because they appear in process lists, logs and answers. The token is read from a file or an
+environment variable for each connection, so it may change while the server runs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from codriver import files
 from codriver.errors import refused
-from codriver.features.jupyter.kernels.connection_files import key_of_notebook
+from codriver.features.jupyter.kernels.session_keys import key_of_notebook
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
 from codriver.repls.kinds import key_of_kernelspec

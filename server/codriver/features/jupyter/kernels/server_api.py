@@ -1,7 +1,7 @@
-"""The REST calls of a Jupyter Server: list, start, interrupt, restart and delete kernels, with its refusals in words.
+"""The REST API of a Jupyter Server: list, start, interrupt, restart and delete kernels.
 
-Jupyter Server, JupyterHub (whose user's server is `https://hub/user/NAME/`), Kernel Gateway and Enterprise Gateway have
-the same calls. The token goes in the header `Authorization` and nowhere else, only to the named server: a redirect is
+It is the same for Jupyter Server, JupyterHub (where a user's server is `https://hub/user/NAME/`), Kernel Gateway and
+Enterprise Gateway. The token is only sent in the header `Authorization`, and only to the named server: redirects are
 not followed. Source: jupyter_server, "REST API".
 """
 
@@ -19,7 +19,7 @@ from urllib.parse import quote
 import anyio
 
 from codriver.errors import RefusedError
-from codriver.features.jupyter.kernels.kernel_discovery import HttpExchange
+from codriver.features.jupyter.kernels.http_exchange import HttpExchange
 from codriver.log.control_characters import one_line
 from codriver.repls.contract.adapter import ReplUnreachableError
 from codriver.wire.untrusted import as_map, as_maps

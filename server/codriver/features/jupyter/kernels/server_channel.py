@@ -1,11 +1,12 @@
-"""The channel to a kernel of a Jupyter Server: one session over one WebSocket after the other, until it is given up.
+"""A channel to a kernel of a Jupyter Server, which reconnects its WebSocket after a loss.
 
-When the last client's WebSocket drops, the server keeps the kernel's messages, and gives them to the client that comes
-back with the same session id. So the id stays the same as long as the channel lives, and the kept messages come in
-order. With another client connected, as a JupyterLab tab is, the server keeps nothing.
+When the WebSocket of the only client is lost, the server stores the kernel's messages and sends them to a client that
+returns with the same session id. So a channel never changes its id, and gets the stored messages in order. If another
+client is connected, such as a JupyterLab tab, the server stores nothing.
 
-Nothing is sent again. After each return the kernel is asked a question behind all that was sent before: if the question
-is answered and earlier code is not, the code's end was lost on the way, and the channel is over.
+No message is sent twice. After each reconnection, the channel sends a request to the kernel, which is processed after
+everything that was sent before. If it is answered and earlier code is not, the end of that code was lost, and the
+channel closes.
 
 Source: jupyter_server, `ZMQChannelsWebsocketConnection`: `connect`, `disconnect`, `_limit_rate`.
 """
@@ -23,22 +24,19 @@ import anyio
 import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Channel, Message, new_header, read_message
+from codriver.features.jupyter.kernels.channel import Channel
+from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
 from codriver.features.jupyter.kernels.server_api import KernelGoneError, ServerApi, TokenRefusedError
-from codriver.features.jupyter.kernels.server_socket import (
-    Frame,
-    FrameError,
-    ServerSocket,
-    SocketLostError,
-    open_socket,
-)
+from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
+from codriver.features.jupyter.kernels.server_socket import ServerSocket, SocketLostError, open_socket
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAnReplError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
 
-    from codriver.features.jupyter.kernels.messages import OnMessage, Socket
+    from codriver.features.jupyter.kernels.channel import OnMessage
+    from codriver.features.jupyter.kernels.messages import Socket
 
 FIRST_S: Final = 90.0
 """The time until a kernel's first message: a server opens the WebSocket of a kernel that is just starting."""

@@ -1,9 +1,11 @@
-"""Kernels of Jupyter Servers, for the life of one server of ours: where their tokens are, and which of them we started.
+"""Kernels of Jupyter Servers that one Codriver server uses.
 
-A kernel that is reached by its connection file, with its server on this machine too, is restarted by that server.
+A kernel that is reached by its connection file is restarted by the Jupyter Server that started it, if that runs on this
+machine.
 
-Only kernels started for us are deleted when our server ends. A lost connection does not end such a kernel: the next one
-attaches to it again. If our server is killed, the kernel is left to the culling of its own server.
+Only kernels that Codriver started are deleted when its server ends. A lost connection does not end such a kernel: the
+next connection attaches to it again. If Codriver's server is killed, the Jupyter Server's culling is responsible for
+the kernel.
 """
 
 from __future__ import annotations
@@ -18,13 +20,8 @@ from urllib.parse import urlsplit
 import anyio
 
 from codriver.errors import CodriverError, refused
-from codriver.features.jupyter.kernels.connection_files import (
-    CODRIVER_PREFIX,
-    LOOPBACK,
-    RuntimeDirectory,
-    runtime_directory,
-)
-from codriver.features.jupyter.kernels.kernel_discovery import is_alive
+from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX, LOOPBACK, RuntimeDirectory
+from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.named_kernels import (
     IN_THE_OPEN,
     KernelNameError,
@@ -34,12 +31,13 @@ from codriver.features.jupyter.kernels.named_kernels import (
     read_url,
 )
 from codriver.features.jupyter.kernels.server_api import KernelGoneError, ServerApi
+from codriver.features.jupyter.kernels.server_sessions import is_alive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
     from contextlib import AbstractAsyncContextManager
 
-    from codriver.features.jupyter.kernels.messages import CatchUp, Channel, OnMessage
+    from codriver.features.jupyter.kernels.channel import CatchUp, Channel, OnMessage
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
 

@@ -1,7 +1,7 @@
-"""The connection files of kernels that Codriver starts, and the polite end of such a kernel.
+"""The connection files of kernels that Codriver starts, and the shutdown of such a kernel.
 
-The file of a kernel keeps its ports and key over the kernel's restarts, so that a human's connected console stays
-connected. It is in Jupyter's runtime folder, where `jupyter console --existing` looks, until the server ends.
+A kernel's file keeps its ports and key when the kernel is restarted, so that a person's console remains connected. It
+is in Jupyter's runtime directory, where `jupyter console --existing` finds it, until the server ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Evaluations in the background of one kernel: each on a subshell of its own, beside the main shell's work.
+"""Background evaluations in a kernel, each on its own subshell next to the main shell.
 
-A subshell is a thread of the kernel. No message interrupts a subshell, so an exception is raised in its thread, by an
-expression that another shell evaluates. Code that blocks outside of Python does not end by that; such code is
-abandoned, and its thread is named. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
+A subshell is a thread of the kernel. No message interrupts it, so an expression in another shell raises an exception in
+its thread. That does not stop code that blocks outside of Python. Such code is abandoned, and the answer names its
+thread. Source: JEP 91, "Kernel subshells"; ipykernel 7, `SubshellThread`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import anyio
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.evaluator import Evaluator
-from codriver.features.jupyter.kernels.kernel_questions import expression, leave_subshell
+from codriver.features.jupyter.kernels.kernel import leave_subshell
+from codriver.features.jupyter.kernels.silent_expressions import expression
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Ending, Interruption
 

@@ -1,8 +1,7 @@
-"""The channel to a kernel over ZeroMQ: four sockets that are always read, within bounds.
+"""A channel to a kernel over ZeroMQ, with four sockets that are always read.
 
-Before they are connected, the kernel's port is asked whether ZeroMQ listens there at all.
-
-The kernel's messages become values here, read in turns from the sockets' inboxes.
+Before they are connected, the kernel's port is probed to find out whether it speaks ZeroMQ. Messages are parsed here,
+in turns, after they were taken from the inboxes of the sockets.
 
 Source: Jupyter documentation, "Connection files" and "Messaging in Jupyter".
 """
@@ -25,29 +24,15 @@ from anyio.abc import SocketAttribute
 
 from codriver import files
 from codriver.errors import ReplDisconnectedError
+from codriver.features.jupyter.kernels.channel import Channel
 from codriver.features.jupyter.kernels.connection_files import is_sheltered
+from codriver.features.jupyter.kernels.content_reader import SHORT_BYTES, UnreadableError, joined, reading, repaired
+from codriver.features.jupyter.kernels.inbox import Dropped
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess, find_process
-from codriver.features.jupyter.kernels.messages import (
-    LEFT_OUT,
-    SHORT_BYTES,
-    SOCKETS,
-    Channel,
-    UnreadableError,
-    joined,
-    new_header,
-    read_message,
-    reading,
-    repaired,
-)
-from codriver.features.jupyter.kernels.zmq_socket import (
-    CLOSED,
-    Dropped,
-    Numbers,
-    Received,
-    Signer,
-    ZmqSocket,
-    open_socket,
-)
+from codriver.features.jupyter.kernels.lost_messages import Numbers
+from codriver.features.jupyter.kernels.messages import LEFT_OUT, SOCKETS, new_header, read_message
+from codriver.features.jupyter.kernels.signed_messages import Received, Signer
+from codriver.features.jupyter.kernels.zmq_socket import CLOSED, ZmqSocket, open_socket
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
 from codriver.files import Links, Rules
 from codriver.net.cooperative_turns import Turns, in_turns
@@ -66,7 +51,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 
-    from codriver.features.jupyter.kernels.messages import CatchUp, Message, OnMessage, Socket
+    from codriver.features.jupyter.kernels.channel import CatchUp, OnMessage
+    from codriver.features.jupyter.kernels.messages import Message, Socket
 
 KERNEL: Final = "Jupyter kernel"
 EXPOSED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE, is_granting=True)

@@ -1,7 +1,7 @@
-"""Evaluations of other clients of a kernel: a human's cells, told as events under ids of their own.
+"""Evaluations by other clients of a kernel, such as a person's cells, reported as events with their own ids.
 
-All of a kernel's clients get its published messages, but nobody gets another's replies and questions for input. Silent
-code and messages of widgets are nobody's evaluation.
+A kernel publishes its messages to all clients, but sends replies and requests for input only to the client that sent
+the code. Silent code and messages of widgets do not count as evaluations.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
-from codriver.features.jupyter.kernels.execution import Execution, failure_of, report_of
+from codriver.features.jupyter.kernels.execution import Execution
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, report_of
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
 from codriver.wire.untrusted import text_of
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.jupyter.kernels import server_socket
-from codriver.features.jupyter.kernels.server_socket import (
+from codriver.features.jupyter.kernels import server_frames
+from codriver.features.jupyter.kernels.server_frames import (
     Frame,
     FrameError,
     decode,
@@ -116,7 +116,7 @@ def test_a_malformed_frame_without_the_subprotocol_is_refused_too(data, problem)
 
 
 def test_an_oversized_frame_is_refused_before_it_is_parsed(monkeypatch):
-    monkeypatch.setattr(server_socket, "MAX_FRAME_BYTES", 50)
+    monkeypatch.setattr(server_frames, "MAX_FRAME_BYTES", 50)
     with pytest.raises(FrameError, match="50 are the most"):
         decode(encode(PLAIN))
     with pytest.raises(FrameError, match="50 are the most"):

@@ -9,8 +9,8 @@ from refusals import refused_as
 from scripted_channel import ScriptedChannel
 
 from codriver.features.jupyter.kernels.kernel import open_kernel
-from codriver.features.jupyter.kernels.kernel_questions import KernelQueries, read_completions, read_symbol
-from codriver.features.jupyter.kernels.python_questions import is_plain
+from codriver.features.jupyter.kernels.kernel_queries import KernelQueries, read_completions, read_symbol
+from codriver.features.jupyter.kernels.python_queries import is_plain
 from codriver.repls.contract.adapter_values import Completion, SyntaxIssue
 from codriver.repls.contract.questions import Complete, Lookup
 
@@ -143,7 +143,7 @@ async def test_an_unreliable_kernel_is_not_asked_about_syntax(implementation):
 
 @pytest.mark.anyio
 async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatch):
-    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_questions.BUSY_S", 0.05)
+    monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
     async with questions_to("xeus-python") as (channel, questions):
         channel.state("busy", "theirs", session="another")
         with refused_as("repl-busy", match="runs code of another client, and xeus-python"):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.features.jupyter.kernels.execution import failure_of, plain, read_error, report_of
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, plain, read_error, report_of
 from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\

@@ -1,0 +1,155 @@
+"""The connection to the seam of an application that runs in a Python kernel.
+
+The seam is searched for when the kernel is connected, and after code that may have loaded it. Events are printed by the
+application's threads, so the kernel sends them as output of the expression that subscribed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import Capability, Failure, Request
+from codriver.errors import CodriverError
+from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.contract.adapter_values import Listener, SeamFound
+from codriver.repls.dialects import seam_providers
+from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
+from codriver.wire.untrusted import mapping_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
+    from codriver.features.jupyter.kernels.messages import Message
+
+    Fields = Mapping[str, object]
+
+    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
+
+
+PYTHON: Final = "python"
+SEARCH_S: Final = 0.5
+"""The time for the look for an application."""
+ANSWER_S: Final = 10.0
+SEAM: Final = "the application's seam"
+
+
+class KernelSeam:
+    """The questions to the seam of the application in one Python kernel, for the life of its connection."""
+
+    def __init__(self, kernel: Kernel, queries: KernelQueries, listener: Listener) -> None:
+        self._kernel = kernel
+        self._queries = queries
+        self._listener = listener
+        self._found: seam_providers.Found | None = None
+        self._streams: dict[str, Exchange] = {}
+        """The event streams, by the id of their subscription."""
+
+    @staticmethod
+    def laid_in(request: Request) -> Request:
+        """The request; of one to load our package, whose file is a part of it alone, the code that brings it in."""
+        code = seam_providers.laying_in(seam_providers.KERNEL, request.file)
+        return replace(request, code=code, file=None, kind="evaluate") if code else request
+
+    @property
+    def accepts_origin(self) -> bool:
+        """Return true for an application whose seam reads the messages of its kernel."""
+        return self._found is not None
+
+    @property
+    def is_first(self) -> bool:
+        """Return true if sensitive texts are requested before code runs."""
+        return self._found is not None
+
+    async def before(self) -> None:
+        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
+        if self.is_first and not self._kernel.is_busy:
+            await learn_sensitive(self.call, self._listener)
+
+    def is_last(self, request: Request) -> bool:
+        """True if an application is looked for after a request: none is known yet, and its code may have brought one.
+
+        The effect of a file is not visible in the request that loads it.
+        """
+        is_load = request.kind != "evaluate"
+        return self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
+
+    async def after(self) -> None:
+        """Search for an application after code that may have loaded one. Never raises."""
+        await self.find_application()
+
+    async def find_application(self) -> None:
+        """Ask whether an application shows itself, unless the kernel is busy. Never raises."""
+        if self._kernel.is_busy:
+            return
+        expression = f"__import__('json').dumps({seam_providers.search_expression(PYTHON)})"
+        with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_S):
+            answer = await self._evaluate(expression, Exchange())
+            self._found = seam_providers.found(PYTHON, json.loads(answer))
+        if self._found is not None:
+            self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))
+
+    def capability(self) -> tuple[str, Capability] | None:
+        """Return the session id of the found seam, and the capability that the seam gives."""
+        found = self._found
+        return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
+
+    async def call(self, accessor: str, arguments: str) -> str:
+        """Return the answer to an accessor, as JSON."""
+        if self._found is None:
+            await self.find_application()
+        if self._found is None:
+            raise CapabilityMissingError("seam", seam_providers.WAYS[PYTHON])
+        await self._queries.wait_free()
+        provider, parsed = self._found.provider, json.loads(arguments)
+        code = seam_providers.form(provider, PYTHON, accessor, parsed)
+        if accessor == "subscribe":
+            return await self._subscribe(code)
+        answer = await self._evaluate(code, Exchange())
+        for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
+            del self._kernel.retained[self._streams.pop(identity).id]
+        return answer
+
+    async def _subscribe(self, code: str) -> str:
+        frames = FrameReader()
+        exchange = Exchange(lambda message: self._receive(message, frames))
+        answer = await self._evaluate(code, exchange)
+        frames.subscription = identity = json.loads(answer).get("subId")
+        if identity is not None:
+            self._kernel.retained[exchange.id] = exchange
+            self._streams[identity] = exchange
+        return answer
+
+    def _receive(self, message: Message, frames: FrameReader) -> None:
+        if message.type != "stream":
+            return
+        for found in frames.feed(text_of(message.content, "text")):
+            if not isinstance(found, str):
+                self._listener(None, found)
+
+    async def _evaluate(self, code: str, exchange: Exchange) -> str:
+        """Return the text that is the value of an expression.
+
+        Raises:
+            EvaluationFailedError: the expression failed, or gives no text.
+        """
+        reply = await self._kernel.request(
+            EXECUTE, silently(code), timeout_s=ANSWER_S, while_busy=True, exchange=exchange
+        )
+        value = expression_value(reply)
+        if text_of(value, "status") == "error":
+            raise EvaluationFailedError(SEAM, Failure(text_of(value, "ename"), text_of(value, "evalue")))
+        printed = text_of(mapping_of(value, "data"), "text/plain")
+        try:
+            return str(ast.literal_eval(printed))
+        except (ValueError, SyntaxError) as error:
+            failure = Failure("unreadable", f"it answered {printed[:200]!r}")
+            raise EvaluationFailedError(SEAM, failure) from error

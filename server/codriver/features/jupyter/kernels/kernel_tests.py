@@ -1,0 +1,188 @@
+"""Test runs in a Python kernel.
+
+A run is an expression that calls Codriver's program on the kernel's main thread. It waits for its turn like an
+evaluation, other clients do not see its code, and the tests' output is reported as it is printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import Failure, Request, TestSelection
+from codriver.features.jupyter.kernels.execution import Execution, stop
+from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.python_programs import answer_from_program, read_answer
+from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
+from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
+from codriver.repls.contract.adapter_values import (
+    UNKNOWN_TEST,
+    Display,
+    Event,
+    Interruption,
+    Listener,
+    OnEnd,
+    Output,
+    Reported,
+    TestResult,
+    TestRun,
+)
+from codriver.repls.contract.reports import TestProgress
+from codriver.repls.dialects import WORKER_PYTHON
+from codriver.repls.stack_traces import frames_of, marked
+from codriver.repls.test_results import tests_of
+from codriver.repls.test_runs import TestEvaluations, alternatives
+from codriver.wire.untrusted import as_map, mapping_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from codriver.features.jupyter.kernels.python_queries import PythonQueries
+    from codriver.repls.contract.extras import Extra
+
+
+IDLE_S: Final = 2.0
+"""The wait of a run, after its reply, for the tests' last output."""
+WHAT: Final = "the test run"
+STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
+
+
+class KernelTestRunner:
+    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops the kernel's code."""
+
+    __test__ = False  # for pytest, which would take it for a test
+
+    def __init__(
+        self, kernel: Kernel, python: PythonQueries, listener: Listener, interrupt: Callable[[], Awaitable[str]]
+    ) -> None:
+        self._kernel = kernel
+        self._python = python
+        self._listener = listener
+        self._interrupt_kernel = interrupt
+        self._under_way: list[_Run] = []
+        self._evaluations = TestEvaluations(self._run, interrupt, listener)
+        self.run_tests = self._evaluations.run_tests
+        self.end = self._evaluations.end
+
+    def start(self, request: Request, on_end: OnEnd) -> None:
+        """Run tests as an evaluation."""
+        self._kernel.check_open()
+        self._evaluations.start(request, on_end)
+
+    def so_far(self, evaluation: str) -> TestRun | None:
+        """The ended tests of a run under way."""
+        found = next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
+        return self._marked(found) if found is not None else None
+
+    async def interrupt(self) -> Interruption:
+        """Stop the run begun first, or take a run back that still waits for its turn."""
+        if not self._under_way:
+            return Interruption("idle")
+        run = self._under_way[0]
+        return await stop(run.waiting, run.over, self._interrupt_kernel)
+
+    async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
+        del session  # a kernel has only one namespace
+        run = _Run(evaluation, self._listener, self._kernel)
+        self._under_way.append(run)
+        try:
+            run.waiting = anyio.CancelScope()
+            with run.waiting:
+                async with self._kernel.turn():
+                    run.waiting = None
+                    await self._python.bring_in_now()
+                    for extra in selection.extras:
+                        await self._python.begin(extra)
+                    try:
+                        reply = await run.send(self._python.test_expression(code_of(selection)))
+                    finally:
+                        if evaluation is not None:
+                            await self._end_extras(evaluation, selection.extras)
+                return self._marked(run_of(reply, selection, "".join(run.printed)))
+            return STOPPED
+        finally:
+            self._under_way.remove(run)
+            run.over.set()
+
+    async def _end_extras(self, evaluation: str, extras: Sequence[Extra]) -> None:
+        for extra in extras:
+            report = await self._python.end(extra)
+            if report is not None:
+                self._listener(evaluation, Reported(extra.report, report))
+
+    def _marked(self, run: TestRun) -> TestRun:
+        """The run, with frames in files of the workspace marked as the user's."""
+        workspace = self._python.workspace
+        results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
+        return replace(run, results=tuple(results))
+
+
+class _Run:
+    """One test run under way."""
+
+    def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
+        self.printed: list[str] = []
+        self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
+        self.waiting: anyio.CancelScope | None = None
+        """The wait for a turn, in which the code can still be taken back."""
+        self.over = anyio.Event()
+        self.evaluation = evaluation
+        self._listener = listener
+        self._kernel = kernel
+
+    async def send(self, expression: str) -> Mapping[str, object]:
+        """Send the expression, and wait for its end; the kernel's answer."""
+        execution = Execution(self._receive, self._kernel.info.quirks)
+        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.receive))
+        try:
+            await exchange.replied.wait()
+            with anyio.move_on_after(IDLE_S):
+                await exchange.idle.wait()
+        finally:
+            self._kernel.finish(exchange)
+        self._kernel.check_open()
+        return expression_value(exchange.reply)
+
+    def _receive(self, event: Event) -> None:
+        if isinstance(event, Output) and (text := self.progress.feed(event.text)):
+            self.printed.append(text)
+            if self.evaluation is not None:
+                self._listener(self.evaluation, Output("out", text))
+        elif isinstance(event, Display) and self.evaluation is not None:
+            self._listener(self.evaluation, event)
+
+
+def code_of(selection: TestSelection) -> str:
+    """The expression that runs the tests in a new process of the kernel's Python."""
+    return WORKER_PYTHON.expression(
+        "test",
+        ns=selection.namespace or "",
+        name=selection.test or "",
+        match=selection.match or "",
+        words=alternatives(selection.match or ""),
+        only=selection.only,
+        root="",
+    )
+
+
+def run_of(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
+    """The run that the kernel's answer reports.
+
+    Raises:
+        RefusedError: there is no such module or file.
+        EvaluationFailedError: no such test exists, or its module does not load.
+    """
+    if text_of(reply, "ename") == "KeyboardInterrupt":
+        return STOPPED
+    answer = answer_from_program(WHAT, reply)
+    if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
+        return STOPPED
+    data = as_map(read_answer(WHAT, answer))
+    if not data:
+        raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
+    if data.get("missing"):
+        raise namespace_missing(selection.namespace or "")
+    return tests_of(data, WORKER_PYTHON, output=printed)
