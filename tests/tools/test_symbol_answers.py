@@ -1,6 +1,7 @@
 """Names in a namespace and names matching a pattern, in every REPL that supports it."""
 
 import os
+import re
 
 import pytest
 import real_repls
@@ -174,13 +175,37 @@ def source(client, key, symbol, **arguments):
     return answer.get("source")
 
 
-def test_the_source_of_a_definition_in_a_file_is_returned(client):
-    assert source(client, "py", "shapes.area") == PYTHON[PYTHON.index("def area") : PYTHON.index("\ndef _")]
-    assert source(client, "py", "shapes.Round") == 'class Round:\n    """A round shape."""\n'
-    assert source(client, "py", "shapes.LIMIT") == "LIMIT = 3\n"
-    assert source(client, "py", "json.dumps").startswith("def dumps(obj, ")
-    assert source(client, "lpy", "shapes.core/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
-    assert source(client, "lpy", "map-indexed").startswith("(defn map-indexed")
+def numbered_part(text, start, end):
+    """Return the numbered lines of a file from the line with `start` to the one before `end`."""
+    first = text[: text.index(start)].count("\n") + 1
+    lines = text[text.index(start) : text.index(end)].rstrip("\n").splitlines()
+    width = len(str(first + len(lines) - 1))
+    return "\n".join(f" {number:>{width}} {line}".rstrip() for number, line in enumerate(lines, first))
+
+
+def test_the_source_of_a_definition_in_a_file_has_line_numbers(client):
+    assert source(client, "py", "shapes.area") == numbered_part(PYTHON, "def area", "\ndef _")
+    assert source(client, "py", "shapes.Round") == ' 9 class Round:\n 10     """A round shape."""'.replace(
+        " 9 ", "  9 "
+    )
+    assert source(client, "py", "shapes.LIMIT") == " 7 LIMIT = 3"
+    assert re.match(r" \d+ def dumps\(obj, ", source(client, "py", "json.dumps"))
+    assert source(client, "lpy", "shapes.core/area") == numbered_part(LISP, "(defn area", "\n\n(defmacro")
+    assert re.match(r" \d+ \(defn map-indexed", source(client, "lpy", "map-indexed"))
+
+
+def test_a_docstring_is_left_out_only_if_the_code_does_not_fit_with_it(live, client):
+    code = "".join(f"    value += {number}\n" for number in range(100))
+    for name, words in (("short", "Words.\n" * 3), ("long", "Many words.\n" * 2000)):
+        text = f'def {name}(value):\n    """Add.\n\n{words}    """\n{code}    return value\n'
+        (live.workspace / f"{name}_doc.py").write_text(text)
+        client.call("load_file", filePath=f"{name}_doc.py", replSessionKey="py")
+    short = ask(client, symbol="short_doc.short", source=True, replSessionKey="py")
+    assert ("Words." in short["source"], "notes" in short) == (True, False)
+    long = ask(client, symbol="long_doc.long", source=True, replSessionKey="py")
+    lines = long["source"].splitlines()
+    assert (lines[0], lines[1]) == ("    1 def long(value):", " 2-2004 (docstring)")
+    assert (lines[-1], "notes" in long) == (" 2105     return value", False)
 
 
 def test_the_source_of_evaluated_code_is_returned_as_evaluated(client):
@@ -345,7 +370,7 @@ def test_a_real_lisp_lists_its_names(tmp_path, name):
         assert any(line.split()[0].endswith(".core/map-indexed") for line in matching["names"])
         assert source(client, "r", f"{space}/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
         if name != "nbb":  # whose files are in its program
-            assert source(client, "r", "map-indexed").startswith("(defn map-indexed")
+            assert re.match(r" \d+ \(defn map-indexed", source(client, "r", "map-indexed"))
         refused = ask(client, symbol="no.such.namespace")
         assert refused["reason"] == "unknown-symbol"
 

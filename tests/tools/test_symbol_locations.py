@@ -70,6 +70,25 @@ def test_a_class_lists_its_members_with_parameters_and_lines(client):
     ]
 
 
+def test_private_members_of_a_class_are_counted_and_listed_by_a_pattern(client):
+    found = about(client, "shop.Order")
+    assert found["notes"] == ["1 private name is left out: symbol shop.Order._* lists them"]
+    assert about(client, "shop.Order._*")["names"] == [
+        "shop.Order.__init__(self, lines, rate=1) :16",
+        "shop.Order._private(self) :28",
+    ]
+    assert about(client, "shop.Order.*t")["names"] == ["shop.Order.limit: int"]
+
+
+def test_special_methods_are_counted_if_source_code_defines_them(client):
+    code = (
+        "import dataclasses\n@dataclasses.dataclass\nclass Point:\n    x: int = 0\n"
+        "    def __len__(self):\n        return 2"
+    )
+    client.call("evaluate_code", code=code)
+    assert about(client, "Point._*")["names"] == ["Point.__init__(self, x=0)", "Point.__len__(self) :5"]
+
+
 def test_a_class_without_documentation_does_not_inherit_any(client):
     found = about(client, "shop.Bare")
     assert "doc" not in found
@@ -176,11 +195,13 @@ def test_an_unimported_module_has_members_source_and_patterns(client, live):
     (package / "__init__.py").write_text("")
     (package / "prices.py").write_text(
         "import functools\n\n\n@functools.cache\ndef discount(net, percent):\n    return net\n\n\n"
-        "def gross(net):\n    pass\n"
+        "def gross(net):\n    pass\n\n\ndef _hidden():\n    pass\n"
     )
     client.call("evaluate_code", code="import store")
     assert about(client, "store.prices")["names"] == ["discount(net, percent) :5", "gross(net) :9"]
     assert about(client, "*is*", namespace="store.prices")["names"] == ["store.prices.discount(net, percent) :5"]
+    assert "1 private name is left out: symbol store.prices._* lists them" in about(client, "store.prices")["notes"]
+    assert about(client, "store.prices._*")["names"] == ["store.prices._hidden() :13"]
     found = about(client, "discount", namespace="store.prices", source=True)
-    assert found["source"] == "@functools.cache\ndef discount(net, percent):\n    return net"
+    assert found["source"] == " 4 @functools.cache\n 5 def discount(net, percent):\n 6     return net"
     assert client.call("symbol_info", symbol="missing", namespace="store.prices")["reason"] == "unknown-symbol"

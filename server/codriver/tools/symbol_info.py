@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from pathlib import PurePath
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from pydantic import Field
@@ -15,8 +16,9 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
 from codriver.repls.kinds import KINDS
 from codriver.tools.acts.source_files import read_source
-from codriver.tools.answers.answer_budget import budget, fit, head
-from codriver.tools.answers.source_lines import excerpt
+from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
+from codriver.tools.answers.answer_notes import with_notes
+from codriver.tools.answers.source_lines import excerpt, numbered_definition
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.session_choice import Target, resolve, session_field, session_in_use
@@ -24,7 +26,7 @@ from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from codriver.repls.contract.adapter_values import Listed, Names, Symbol
     from codriver.tools.calls.call import Call, Services
@@ -81,6 +83,7 @@ async def describe_symbol(
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
     fields = {} if found is None else _symbol_json(found, services, most)
+    private = 0
     if found is None or _is_space(found) or found.extra.get("type") == "class":
         names = await adapter.query(ListNames(symbol, namespace=namespace, session=session))
         if names is None and found is None:
@@ -88,7 +91,11 @@ async def describe_symbol(
         if names is not None and found is not None and found.extra.get("type") == "class":
             fields = _class_json(fields, names, services, most)
         elif names is not None:
-            fields = {**fields, **_names_json(names, services, most)}
+            fields = _with(fields, _names_json(names, services, most))
+        private = names.private if names is not None else 0
+    if private:
+        left_out = "1 private name is" if private == 1 else f"{private} private names are"
+        fields = with_notes(fields, [f"{left_out} left out: symbol {symbol}._* lists them"])
     return {**fields, "sessionKey": target.key}
 
 
@@ -99,7 +106,14 @@ def _class_json(fields: dict[str, object], names: Names, services: Services, mos
     if not names.listed:
         return fields
     listed = _names_json(names, services, most)
-    return {**fields, "members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}}
+    return _with(fields, {"members": listed.pop("names"), **{name: listed[name] for name in listed if name != "count"}})
+
+
+def _with(fields: Mapping[str, object], added: Mapping[str, object]) -> dict[str, object]:
+    """Return the fields of both, with the notes of both."""
+    others = {name: value for name, value in added.items() if name != "notes"}
+    notes = added.get("notes")
+    return with_notes({**fields, **others}, notes if isinstance(notes, list) else [])
 
 
 async def _describe_location(call: Call, arguments: SymbolArguments, target: Target) -> dict[str, object] | None:
@@ -130,7 +144,8 @@ async def _describe_location(call: Call, arguments: SymbolArguments, target: Tar
     lines = (await call.services.work.files.run(call.client, partial(read_source, path))).splitlines()
     # For the first line of a function return all of it, and for any other line the code near it.
     is_definition = 0 < line <= len(lines) and lines[line - 1].lstrip().startswith(DEFINITIONS)
-    text = excerpt(lines, line, whole_characters=budget(call) if is_definition else WHOLE_CHARACTERS)
+    most = budget(call) if is_definition else WHOLE_CHARACTERS
+    text = excerpt(lines, line, whole_characters=most, documented_characters=most)
     if not text:
         raise refused(
             "unknown-symbol",
@@ -145,8 +160,8 @@ async def describe_source(
 ) -> dict[str, object]:
     """Return the source that defines `symbol` as answer fields, using its `known` fields.
 
-    The source comes from the REPL, or from the newest evaluated code that defines the symbol. Documentation is removed
-    from the known fields.
+    The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
+    numbered. Documentation that the source contains is removed from the known fields.
     """
     target = resolve(call.state, key)
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
@@ -160,17 +175,27 @@ async def describe_source(
     if text is None:
         return {"notes": ["its source is unknown: it is built in, or was not defined in a file"]}
     clean = call.services.log.without_secrets(text)
+    whole = clean.count("\n") + 1
+    if found is not None and found.line and _is_path(found.file):
+        clean = numbered_definition(
+            clean, found.line, lambda text: json_bytes(text) <= budget(call), is_python=not is_lisp
+        )
     cut = head(clean, budget(call))
     fields: dict[str, object] = {"source": cut.text}
     if not cut.omitted and all(line.strip() in cut.text for line in str(known.get("doc", "")).splitlines()):
         known.pop("doc", None)
     if cut.omitted:
-        included_lines, whole = cut.text.count("\n"), clean.count("\n") + 1
+        included_lines = cut.text.count("\n")
         location = "the evaluated code, in the log"
         if found and found.file:
             location = f"{found.file} from line {(found.line or 1) + included_lines} on"
         fields["notes"] = [f"source: its first {included_lines} of {whole} lines; the rest is in {location}"]
     return fields
+
+
+def _is_path(file: str | None) -> bool:
+    """Return whether the name of a source is the path of a file, and not the name of evaluated code or a cell."""
+    return file is not None and not file.startswith("<") and bool(PurePath(file).suffix)
 
 
 def _is_of(session_key: str | None, target: Target) -> bool:
@@ -356,7 +381,8 @@ async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, 
             raise
         return {**known, **used}
     if arguments.source and "*" not in symbol:
-        known |= await describe_source(call, key, namespace, symbol, known)
+        source = await describe_source(call, key, namespace, symbol, known)
+        known = _with(known, source)
     if arguments.references and "*" not in symbol:
         used = await describe_references(call, key, namespace, symbol, known)
         known = {name: value for name, value in known.items() if name not in OF_LISTS} | used

@@ -392,6 +392,8 @@ class Names:
 
     listed: tuple[Listed, ...]
     omitted: int = 0
+    private: int = 0
+    """Number of private names that are not listed and not counted as omitted, if known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -252,7 +252,7 @@ class ListNames(Query[Names | None]):
         return {"name": self.pattern, "ns": namespace}
 
     def read(self, answer: Mapping[str, object]) -> Names | None:
-        """Parse `rows`, and the number of names left out."""
+        """Parse `rows`, and the numbers of names left out."""
         if "rows" not in answer:
             return None
         rows = [as_map(item) for item in as_list(answer["rows"])]
@@ -267,7 +267,7 @@ class ListNames(Query[Names | None]):
             for row in rows
             if (name := as_text(row.get("name")))
         ]
-        return Names(tuple(listed), as_int(answer.get("omitted")) or 0)
+        return Names(tuple(listed), as_int(answer.get("omitted")) or 0, as_int(answer.get("private")) or 0)
 
 
 @dataclass(frozen=True, slots=True)

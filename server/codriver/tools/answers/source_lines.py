@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
 
@@ -60,12 +60,14 @@ def excerpt(
     most: int = MOST_LINES,
     around: int = AROUND,
     whole_characters: int = 0,
+    documented_characters: int = 0,
 ) -> str:
     """Return the numbered lines around `line`, counted from 1, or an empty string if there is no such line.
 
     The function that contains the line is returned in full if it has at most `most` lines, not counting its docstring,
     or if its excerpt has at most `whole_characters`. Of a longer function, the lines `around` the line are returned, or
-    its first lines if the line is in its signature.
+    its first lines if the line is in its signature. A function that has at most `documented_characters` with its
+    docstring is returned with it.
     With `is_marked`, the line is marked with `>`.
     """
     if not 0 < line <= len(lines):
@@ -73,8 +75,9 @@ def excerpt(
     marked = line if is_marked else None
     bounds = function_around(lines, line)
     first, last = bounds or (max(1, line - around), min(len(lines), line + around))
-    if bounds is None or last - first < most:
-        return numbered(lines, range(first, last + 1), marked=marked)
+    documented = numbered(lines, range(first, last + 1), marked=marked)
+    if bounds is None or last - first < most or len(documented) <= documented_characters:
+        return documented
     code = _with_code(lines)
     body = _body_start(lines, code, first - 1, last) + 1
     docstring = _docstring(lines, body, last)
@@ -107,19 +110,44 @@ def function_of(file: Path, line: int) -> str:
     return numbered(lines, [one for one in range(first, last + 1) if one not in docstring], docstring=docstring)
 
 
+def numbered_definition(text: str, first: int, fits: Callable[[str], bool], *, is_python: bool) -> str:
+    """Return the numbered lines of a definition that starts at the line `first` of its file.
+
+    The docstring in Python is left out if the definition does not fit otherwise.
+    """
+    lines = text.splitlines()
+    last = len(lines)
+    whole = numbered(lines, range(1, last + 1), first=first, line_characters=None)
+    if fits(whole) or not is_python:
+        return whole
+    docstring = _docstring(lines, _body_start(lines, _with_code(lines), 0, last) + 1, last)
+    displayed = [number for number in range(1, last + 1) if number not in docstring]
+    return numbered(lines, displayed, docstring=docstring, first=first, line_characters=None)
+
+
 def numbered(
-    lines: Sequence[str], numbers: Sequence[int], *, marked: int | None = None, docstring: range = range(0)
+    lines: Sequence[str],
+    numbers: Sequence[int],
+    *,
+    marked: int | None = None,
+    docstring: range = range(0),
+    first: int = 1,
+    line_characters: int | None = LINE_CHARACTERS,
 ) -> str:
-    """Return the lines with the given numbers, counted from 1. Lines of a docstring between them are one line."""
-    width = len(str(numbers[-1]))
+    """Return the lines with the given numbers, counted from 1. Lines of a docstring between them are one line.
+
+    `first` is the number of the first line in its file. Lines with more than `line_characters` are cut.
+    """
+    added = first - 1
+    width = len(str(numbers[-1] + added))
     quoted = []
     for before, number in zip([numbers[0] - 1, *numbers], numbers, strict=False):
         if before + 1 < number and before + 1 in docstring:
-            quoted.append(f" {before + 1}-{number - 1} (docstring)")
+            quoted.append(f" {before + 1 + added}-{number - 1 + added} (docstring)")
         text = lines[number - 1].rstrip("\r\n").expandtabs(4)
-        if len(text) > LINE_CHARACTERS:
-            text = f"{text[: LINE_CHARACTERS - 1]}…"
-        quoted.append(f"{'>' if number == marked else ' '}{number:>{width}} {text}".rstrip())
+        if line_characters is not None and len(text) > line_characters:
+            text = f"{text[: line_characters - 1]}…"
+        quoted.append(f"{'>' if number == marked else ' '}{number + added:>{width}} {text}".rstrip())
     return "\n".join(quoted)
 
 

@@ -193,12 +193,12 @@ class Dialect:
         """
         raise NotImplementedError
 
-    def names(self, pattern: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+    def names(self, pattern: str, namespace: Any) -> dict[str, Any] | None:
         """Return the public names of the namespace `pattern`, or the names and namespaces that match one with `*`.
 
-        Each row has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most `LISTED` rows,
-        followed by the number left out. A `*` matches any number of characters, and case is ignored. Returns None if
-        the namespace does not exist.
+        Each of the `rows` has `name`, `type`, and optionally `args` and the first line of `doc`. There are at most
+        `LISTED`, and `omitted` is the number left out. `private` is the number of private names that are not listed, if
+        any. A `*` matches any number of characters, and case is ignored. Returns None if the namespace does not exist.
         """
         raise NotImplementedError
 

@@ -305,7 +305,7 @@ class Lisp(Dialect):
         text = "".join(lines_of(file)[line - 1 : line - 1 + SOURCE_LINES])
         return (text, file, line) if text else None
 
-    def names(self, limit: str, namespace: Any) -> tuple[list[dict[str, str]], int] | None:
+    def names(self, limit: str, namespace: Any) -> dict[str, Any] | None:
         if "*" in limit:
             found = self._matching(limit, namespace)
         else:
@@ -314,7 +314,7 @@ class Lisp(Dialect):
                 return None
             found = ((name, var) for name, var in self._interned(home) if not var.is_private)
         listed = list(itertools.islice(found, LISTED))
-        return [self._row(name, one) for name, one in listed], sum(1 for _ in found)
+        return {"rows": [self._row(name, one) for name, one in listed], "omitted": sum(1 for _ in found)}
 
     @staticmethod
     def _interned(home: Any) -> list[tuple[str, Any]]:

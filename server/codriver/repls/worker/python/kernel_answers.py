@@ -226,11 +226,9 @@ class KernelAnswers:
         listed = names(HOME if name == "user" else name, module or home, home)
         if listed is None:
             return None
-        rows, omitted = listed
         of_home = "*" in name or name in ("user", HOME)
         hidden = _hidden() if of_home else set()
-        visible = [row for row in rows if row["name"] not in hidden]
-        return {"rows": visible, "omitted": omitted}
+        return {**listed, "rows": [row for row in listed["rows"] if row["name"] not in hidden]}
 
     def _source(self, name: str, ns: str) -> object:
         module = _module(ns)

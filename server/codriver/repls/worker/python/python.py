@@ -370,7 +370,7 @@ class Python(Dialect):
             return unimported_source(name)
         return definition_of(value, dotted, module, self._sources.newest_first())
 
-    def names(self, pattern: str, namespace: types.ModuleType) -> tuple[list[dict[str, str]], int] | None:
+    def names(self, pattern: str, namespace: types.ModuleType) -> dict[str, Any] | None:
         return names(pattern, namespace, self.home)
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:

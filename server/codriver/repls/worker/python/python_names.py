@@ -131,50 +131,76 @@ def _resolve(dotted: str, module: types.ModuleType) -> Any:
     return value
 
 
-def names(
-    name_or_pattern: str, current: types.ModuleType, home: types.ModuleType
-) -> tuple[list[dict[str, str]], int] | None:
+def names(name_or_pattern: str, current: types.ModuleType, home: types.ModuleType) -> dict[str, Any] | None:
     """Return the public names of a module, the members of a class, or all names that match a pattern.
 
-    Names in `current` and in `home`, the first module, are not qualified, because code there can use them directly.
+    See `Dialect.names` for the result. Names in `current` and in `home`, the first module, are not qualified, because
+    code there can use them directly. A pattern with the name of a class before it matches members of the class.
     """
+    private = 0
     if "*" in name_or_pattern:
         owner, _, pattern = name_or_pattern.rpartition(".")
-        rows = unimported_members(owner) if owner and "*" not in owner else None
+        rows = _members_of(owner, current) if owner and "*" not in owner else None
         if rows is not None:
-            is_match = matcher(pattern)
-            return [{**row, "name": owner + "." + row["name"]} for row in rows if is_match(row["name"])], 0
+            is_match, with_private = matcher(pattern), pattern.startswith("_")
+            rows = [row for row in rows if is_match(row["name"]) and (with_private or not _is_private(row["name"]))]
+            return _limited([{**row, "name": owner + "." + row["name"]} for row in rows])
         found = _matching(name_or_pattern, current, home)
     else:
         module: Any = home if name_or_pattern == "user" else _resolve(name_or_pattern, current)
         module = sys.modules.get(name_or_pattern) if module is MISSING else module
-        if is_class(module):
-            return _members(module)
         if not is_module(module):
-            rows = unimported_members(name_or_pattern)
-            return None if rows is None else (rows[:LISTED], len(rows[LISTED:]))
-        found = ((name, value) for name, value in sorted(_public_names(module).items()) if _is_public(name, module))
+            rows = _members(module) if is_class(module) else unimported_members(name_or_pattern)
+            public = [row for row in rows or () if not _is_private(row["name"])]
+            return None if rows is None else _limited(public, private=len(rows) - len(public))
+        defined = _public_names(module)
+        found = ((name, value) for name, value in sorted(defined.items()) if _is_public(name, module))
+        if module is not current and module is not home:
+            private = sum(name.startswith("_") and not _is_public(name, module) for name in defined)
     listed = list(itertools.islice(found, LISTED))
-    return [_row(name, value) for name, value in listed], sum(1 for _ in found)
+    return _limited([_row(name, value) for name, value in listed], omitted=sum(1 for _ in found), private=private)
 
 
-def _members(kind: type) -> tuple[list[dict[str, str]], int]:
-    """Return the members that a class itself defines, in source order: `__init__` and public ones, with their lines."""
+def _limited(rows: list[dict[str, str]], *, omitted: int = 0, private: int = 0) -> dict[str, Any]:
+    """Return at most `LISTED` rows, with the numbers of other names."""
+    listed = {"rows": rows[:LISTED], "omitted": omitted + max(0, len(rows) - LISTED)}
+    return {**listed, "private": private} if private else listed
+
+
+def _is_private(name: str) -> bool:
+    return name.startswith("_") and name != "__init__"
+
+
+def _members_of(owner: str, module: types.ModuleType) -> list[dict[str, str]] | None:
+    """Return the members of a class, or of a module that was not imported, or None for anything else."""
+    value = _resolve(owner, module)
+    return _members(value) if is_class(value) else unimported_members(owner)
+
+
+def _members(kind: type) -> list[dict[str, str]]:
+    """Return the members that a class itself defines, in source order, with their lines.
+
+    Special ones that no source defines are left out, except `__init__`.
+    """
     rows = []
     for name, stored in list(space_of(kind).items()):
-        if type(name) is not str or (name.startswith("_") and name != "__init__"):
+        if type(name) is not str:
             continue
         value: Any = stored.fget if type(stored) is property else stored
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
         row = _row(name, value)
         function = function_of(value)
+        if name[:2] == name[-2:] == "__" and (function is None or function.__code__.co_filename == "<string>"):
+            if name != "__init__":
+                continue  # Python and decorators such as `dataclass` create it
+            function = None
         if function is not None:
             row["line"] = str(function.__code__.co_firstlineno)
         if type(stored) is property:
             row.update(type="property", args="")
         rows.append({key: text for key, text in row.items() if text})
     rows.sort(key=lambda row: int(row.get("line", 0)))
-    return rows[:LISTED], max(0, len(rows) - LISTED)
+    return rows
 
 
 def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -> Iterator[tuple[str, object]]:

@@ -39,7 +39,10 @@ def unimported_source(dotted: str) -> tuple[str, str, int] | None:
 
 
 def unimported_members(dotted: str) -> list[dict[str, str]] | None:
-    """Return the functions and classes in a module or class, in order, or None if it was imported or has no source."""
+    """Return the functions and classes in a module or class, in order, or None if it was imported or has no source.
+
+    Private ones are included.
+    """
     found = _located(dotted, MOST_HOPS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
         return None
@@ -48,10 +51,9 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
     for node in body:
         if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             continue
-        if node.name == "__init__" or not node.name.startswith("_"):
-            row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
-            doc = (ast.get_docstring(node) or "").partition("\n")[0]
-            rows.append({key: text for key, text in {**row, "doc": doc}.items() if text})
+        row = {"name": node.name, "type": _kind(node), "args": _parameters(node), "line": str(node.lineno)}
+        doc = (ast.get_docstring(node) or "").partition("\n")[0]
+        rows.append({key: text for key, text in {**row, "doc": doc}.items() if text})
     return rows
 
 

@@ -288,10 +288,7 @@ class Server:
     def _names(self, message: Message, connection: Connection, session: Session) -> None:
         namespace = self._dialect.find(message.get("ns")) or session.namespace
         found = self._dialect.names(message.get("name") or "", namespace)
-        answer = (
-            {"rows": found[0], "omitted": found[1], "status": ["done"]} if found else {"status": ["done", "no-info"]}
-        )
-        connection.answer(message, answer)
+        connection.answer(message, {**(found or {}), "status": ["done"] if found else ["done", "no-info"]})
 
     def _source(self, message: Message, connection: Connection, session: Session) -> None:
         namespace = self._dialect.find(message.get("ns")) or session.namespace
