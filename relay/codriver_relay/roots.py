@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROOTS_KEY = b'"codriver-relay-roots"'
 """The id of the relay's request for roots, as JSON."""
 ROOTS_REQUEST = b'{"jsonrpc":"2.0","id":%s,"method":"roots/list"}\n' % ROOTS_KEY
-MOST_ROOTS = 100
+MAX_ROOTS = 100
 """Maximum number of roots that are considered."""
 METHOD_NOT_FOUND = -32601
 """The error code for an unknown method. Source: JSON-RPC 2.0."""
@@ -187,7 +187,7 @@ def workspace_of_roots(answer: bytes) -> str | None:
     import json
 
     try:
-        roots = json.loads(answer)["result"]["roots"][:MOST_ROOTS]
+        roots = json.loads(answer)["result"]["roots"][:MAX_ROOTS]
         directories = [possible_workspace(path_of(root["uri"])) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None

@@ -24,7 +24,7 @@ Record = tuple[Value | None, ...]
 """An immutable entity: its values in the order of the schema's attributes, None for missing ones."""
 
 TRIM_AT = 64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
-MOST_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
+MAX_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
 LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
 
 
@@ -182,7 +182,7 @@ class EntityStore:
         self._by_line[line] = record
         self._all.records.append(record)
         self._unindexed.append(record)
-        if len(self._unindexed) > MOST_UNINDEXED:
+        if len(self._unindexed) > MAX_UNINDEXED:
             self._index()
 
     def remove(self, line: int) -> Record:

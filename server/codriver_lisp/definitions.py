@@ -46,7 +46,7 @@ ACTING: Final = frozenset({
     "load", "load-file", "run!", "reset-meta!", "compare-and-set!", "shutdown-agents",
 })  # fmt: skip
 """Functions and macros of Clojure's core that create no var."""
-MOST_FORMS: Final = 200_000
+MAX_FORMS: Final = 200_000
 """The number of forms in a text above which it is not searched for definitions."""
 NS_FORM: Final = "ns form"
 """The name under which a file's `ns` form is recorded. No var can have this name."""
@@ -153,7 +153,7 @@ def read_definitions(
     known alias, as a pair of the namespace that declares it and its name, to the namespace it stands for.
 
     Raises:
-        TooManyFormsError: the text has more than `MOST_FORMS` forms.
+        TooManyFormsError: the text has more than `MAX_FORMS` forms.
     """
     return _Finder(text, namespace, features, aliases).run()
 
@@ -174,7 +174,7 @@ class _Finder:
 
     def run(self) -> Definitions:
         ends = []
-        reading = read(self._text, most_forms=MOST_FORMS)
+        reading = read(self._text, most_forms=MAX_FORMS)
         for form in reading.forms:
             if form.kind != "discard":
                 self._top(form, b"")

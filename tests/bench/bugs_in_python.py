@@ -26,7 +26,7 @@ SAID_S = 10
 TRY_MS = 30_000
 DRAWS = 80
 """Of one library for one bug: many turn no test red."""
-MOST_TRIED = 8
+MAX_TRIED = 8
 """Candidates of one call."""
 THREE = 3
 NOT_SOURCES = {"docs", "examples", "performance", "bench", "typing-examples", "build"}
@@ -424,7 +424,7 @@ class Hunt:
             (elsewhere, beside, bool),
         ):
             changes = [change for of, change in mutants(base) if is_meant(of)]
-            drawn = self.chance.sample(changes, min(len(changes), MOST_TRIED))
+            drawn = self.chance.sample(changes, min(len(changes), MAX_TRIED))
             codes = dict.fromkeys(mutated(base, one) for one in drawn)
             yield [(where, code) for code in codes if code not in (text, wrong, beside)]
 

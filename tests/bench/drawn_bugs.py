@@ -24,7 +24,7 @@ from pathlib import Path
 from bugs_in_clojure import hunted_in_clojure
 from bugs_in_python import hunted
 
-MOST_BYTES = 1500
+MAX_BYTES = 1500
 
 
 def main():
@@ -45,7 +45,7 @@ def main():
             found.append(one)
             sys.stdout.write(json.dumps(asdict(one)) + "\n")
             sys.stdout.flush()
-    at_hand = sum(one.is_named and one.size <= MOST_BYTES for one in found)
+    at_hand = sum(one.is_named and one.size <= MAX_BYTES for one in found)
     by_trace, unasked = sum(one.differs_first for one in found), sum(one.is_said for one in found)
     kept = sum(one.is_kept for one in found)
     sys.stdout.write(

@@ -17,8 +17,8 @@ from live_server import serving
 from report import main
 
 TITLE = "floods of a kernel"
-MOST_MIB = 200
-MOST_TIMES_LONGER = 5
+MAX_MIB = 200
+MAX_TIMES_LONGER = 5
 REST_S = 0.002
 """Between two pings: they are not to be what keeps the server busy."""
 FLOODS = {
@@ -74,7 +74,7 @@ def measure(report):
             )
             flooded, without = pings(client, other, idle)
             client.answer(evaluation)
-            report.fact(TITLE, f"{name}: at most", memory_mib(live, "VmHWM"), "MiB", at_most=MOST_MIB)
+            report.fact(TITLE, f"{name}: at most", memory_mib(live, "VmHWM"), "MiB", at_most=MAX_MIB)
             report.fact(TITLE, f"{name}: afterwards", memory_mib(live, "VmRSS"), "MiB")
             _compare(report, f"pings beside {name}", flooded, without)
 
@@ -85,9 +85,9 @@ def _compare(report, title, flooded, without):
     report.fact(title, "pings of each", len(flooded), "")
     for name, part in (("median", 0.5), ("nine of ten", 0.9), ("99 of 100", 0.99)):
         here, there = (sorted(times)[int(len(times) * part)] / median for times in (flooded, without))
-        report.fact(title, f"{name}, flooded", here, f"x, idle {there:.3g}x", at_most=MOST_TIMES_LONGER * there)
+        report.fact(title, f"{name}, flooded", here, f"x, idle {there:.3g}x", at_most=MAX_TIMES_LONGER * there)
     longest, there = (max(times) / median for times in (flooded, without))
-    report.fact(title, "longest, flooded", longest, f"x, idle {there:.3g}x", at_most=MOST_TIMES_LONGER * there)
+    report.fact(title, "longest, flooded", longest, f"x, idle {there:.3g}x", at_most=MAX_TIMES_LONGER * there)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from codriver_datalog.entity_store import MOST_UNINDEXED, TRIM_AT, EntityStore, Schema
+from codriver_datalog.entity_store import MAX_UNINDEXED, TRIM_AT, EntityStore, Schema
 
 SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
 WHO = 1
@@ -63,9 +63,9 @@ def test_an_index_excludes_entities_removed_before_the_snapshot():
 
 def test_no_snapshot_has_to_index_many_entities_at_once():
     store = EntityStore(SCHEMA)
-    add(store, 0, 3 * MOST_UNINDEXED)
-    assert len(store._unindexed) <= MOST_UNINDEXED
-    assert held(store.snapshot()) == expected(range(3 * MOST_UNINDEXED))
+    add(store, 0, 3 * MAX_UNINDEXED)
+    assert len(store._unindexed) <= MAX_UNINDEXED
+    assert held(store.snapshot()) == expected(range(3 * MAX_UNINDEXED))
     assert not store._unindexed
 
 

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(DOCS.rglob("*.md"))
 READ = [ROOT / "README.md", *PAGES]
-MOST_LINES = 150
-MOST_LINES_OF_A_TUTORIAL = 180
-MOST_NOT_RUN = 15
+MAX_LINES = 150
+MAX_LINES_OF_A_TUTORIAL = 180
+MAX_NOT_RUN = 15
 FREE = ("mermaid",)
 LONG = (
     "reference/log.md",
@@ -111,7 +111,7 @@ def test_every_code_block_is_run_or_marked_as_not_run(page):
 
 def test_few_code_blocks_are_not_run():
     kinds = [block.kind for page in READ for block in blocks(page.read_text("utf-8"))]
-    assert kinds.count("not-run") <= MOST_NOT_RUN
+    assert kinds.count("not-run") <= MAX_NOT_RUN
 
 
 def test_the_navigation_contains_each_page_once():
@@ -124,7 +124,7 @@ def test_a_page_is_short_and_starts_with_its_title(page):
     assert lines[0].startswith("# ")
     assert sum(line.startswith("# ") for line in prose(page).splitlines()) == 1
     if str(page.relative_to(DOCS)) not in LONG:
-        assert len(lines) <= (MOST_LINES_OF_A_TUTORIAL if page.parent.name == "tutorials" else MOST_LINES)
+        assert len(lines) <= (MAX_LINES_OF_A_TUTORIAL if page.parent.name == "tutorials" else MAX_LINES)
 
 
 def prose(page):

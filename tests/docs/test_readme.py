@@ -17,7 +17,7 @@ from codriver.tools.calls.gate import REASONS
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
-MOST_LINES = 140
+MAX_LINES = 140
 PAGES = [
     README,
     *(ROOT / name for name in ("CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "wrapper-config/README.md")),
@@ -87,7 +87,7 @@ def test_every_refusal_reason_is_explained():
 
 
 def test_the_readme_is_short():
-    assert len(README.read_text().splitlines()) <= MOST_LINES
+    assert len(README.read_text().splitlines()) <= MAX_LINES
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

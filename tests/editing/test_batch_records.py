@@ -265,7 +265,7 @@ print("over")
 
 
 EDITS = rounds(100, 50) if HAS_DESCRIPTORS else 30  # where `tests/windows` has whole servers for as many as are wanted
-MOST_STEPS = 700 if HAS_DESCRIPTORS else 250
+MAX_STEPS = 700 if HAS_DESCRIPTORS else 250
 """Within which a server is killed. One edit takes some 80, and 25 where no folders are opened on the way."""
 KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else {})}  # which tells what is open
 
@@ -278,7 +278,7 @@ def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(folder, rec
     for name in ("a", "b"):
         (folder / f"{name}.clj").write_text("(def n 0)")
     while len(acknowledged) < EDITS:
-        given = [number, number + dice.randint(1, 12), dice.randint(1, MOST_STEPS), int(keeps_open_files)]
+        given = [number, number + dice.randint(1, 12), dice.randint(1, MAX_STEPS), int(keeps_open_files)]
         status, said = run(LIVES, folder, *given)
         is_over = said.endswith("over\n")
         assert is_over or posix_only.was_killed(status), said

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 WAIT_S = 2
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 listeners, heard = {}, []
 
 
@@ -29,12 +29,12 @@ def knock(port, data):
     came, ends = b"", time.monotonic() + WAIT_S
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=WAIT_S) as peer:
         peer.sendall(data)
-        while (left_s := ends - time.monotonic()) > 0 and len(came) < MOST_BYTES:
+        while (left_s := ends - time.monotonic()) > 0 and len(came) < MAX_BYTES:
             peer.settimeout(left_s)
             if not (more := peer.recv(1 << 16)):
                 break
             came += more
-    return came[:MOST_BYTES].hex()
+    return came[:MAX_BYTES].hex()
 
 
 def readable(folder):

@@ -75,7 +75,7 @@ def held_up(made):
     store, go_on = made(), threading.Event()
     store.submit(lambda: go_on.wait(60))
     text = Text(store, "e.stdout", 0)
-    text.add("x" * (spill_files.MOST_AHEAD + 1))
+    text.add("x" * (spill_files.MAX_AHEAD + 1))
     yield store, text, go_on
     go_on.set()
 

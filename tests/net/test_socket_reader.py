@@ -9,7 +9,7 @@ from anyio.abc import SocketListener
 
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
-from codriver.net.socket_reader import MOST_WAITING_BYTES, READ_BYTES, SocketReader, receiving
+from codriver.net.socket_reader import MAX_WAITING_BYTES, READ_BYTES, SocketReader, receiving
 
 pytestmark = pytest.mark.anyio
 LIMIT_S = 20
@@ -90,7 +90,7 @@ async def test_unread_data_waits_with_the_client(pair):
     sent = await _send_until_full(client)
     held = reader._waiting_bytes
     assert held < sent
-    assert held < MOST_WAITING_BYTES + 2**20  # and at most one piece of the event loop's beyond that
+    assert held < MAX_WAITING_BYTES + 2**20  # and at most one piece of the event loop's beyond that
     came = 0
     while came < sent:
         came += len(await receive())

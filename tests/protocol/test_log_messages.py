@@ -11,7 +11,7 @@ from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
-from codriver.protocol.log_messages import BURST, MOST_STORED, LogMessages
+from codriver.protocol.log_messages import BURST, MAX_STORED, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"
@@ -123,7 +123,7 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     client = Client()
     with messages.sending_to(client, "warning"):
         pass
-    for number in range(MOST_STORED + 10):
+    for number in range(MAX_STORED + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
     assert client.said() == []
@@ -132,7 +132,7 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     assert len(seen) == BURST
     assert (
         seen[0]["data"]
-        == f"message {MOST_STORED // 2 + 10} ({MOST_STORED // 2 + 10} messages before this one were left out)"
+        == f"message {MAX_STORED // 2 + 10} ({MAX_STORED // 2 + 10} messages before this one were left out)"
     )
     messages.note("error", "after the answer")
     assert client.said() == []

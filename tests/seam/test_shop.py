@@ -16,7 +16,7 @@ SHOP = Path(__file__).parent / "shop"
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "seam.md").read_text()
 SOURCE = (SHOP / "shop.py").read_text().splitlines()
 
-MOST_CALLS = 6
+MAX_CALLS = 6
 KEY = "live-key-of-the-shop"
 FOUND = {
     "nothing_is_shipped_any_more": ("        area = session.get(", "'gus'", "thread orders"),
@@ -93,7 +93,7 @@ def test_an_agent_finds_each_bug_in_six_calls_without_reading_source(shop, searc
     number = next(number for number, text in enumerate(SOURCE, 1) if text.startswith(line))
     assert said.startswith(f"shop.py:{number}"), said
     assert [word for word in words if word not in said] == [], said
-    assert len(made) <= MOST_CALLS
+    assert len(made) <= MAX_CALLS
     assert set(made) <= {"inspect_app", "change_app"}
 
 

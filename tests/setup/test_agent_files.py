@@ -289,7 +289,7 @@ def test_the_command_accepts_the_agent_file_options(workspace, tmp_path):
 
 
 def test_a_bounded_number_of_skill_files_is_inspected(workspace, monkeypatch):
-    monkeypatch.setattr(agent_files, "MOST_SKILL_FILES", 1)
+    monkeypatch.setattr(agent_files, "MAX_SKILL_FILES", 1)
     for name in ("a", "b"):
         file = workspace / SKILL_DIRECTORIES[0] / name / "SKILL.md"
         file.parent.mkdir(parents=True)

@@ -89,7 +89,7 @@ def test_the_plugin_page_says_that_codriver_must_be_installed():
 
 # The subagent for failing tests
 
-MOST_BYTES, MOST_OF_WHEN = 1_400, 200
+MAX_BYTES, MAX_OF_WHEN = 1_400, 200
 
 
 def test_the_subagent_and_its_skill_match_in_each_clients_format():
@@ -103,8 +103,8 @@ def test_the_subagent_and_its_skill_match_in_each_clients_format():
     assert agent.endswith(body)
     assert skill.endswith(body)
     assert (codex["name"], codex["developer_instructions"]) == ("live-debugger", body)
-    assert len(body.encode()) <= MOST_BYTES
-    assert len(codex["description"]) <= MOST_OF_WHEN
+    assert len(body.encode()) <= MAX_BYTES
+    assert len(codex["description"]) <= MAX_OF_WHEN
 
 
 def test_the_subagent_names_only_existing_tools_and_arguments():

@@ -23,7 +23,7 @@ from codriver.repls.worker.python.loaded_sources import LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 
-MOST_SECONDS = 30
+MAX_SECONDS = 30
 """The time after which the fork of a case ends: a case may wait for a thread that the fork does not have."""
 STAYS = (
     "stays",
@@ -133,7 +133,7 @@ def in_fork(act, case):
         if not child:
             try:
                 os.close(reading)
-                signal.alarm(MOST_SECONDS)  # type: ignore[attr-defined, unused-ignore]  # of Windows
+                signal.alarm(MAX_SECONDS)  # type: ignore[attr-defined, unused-ignore]  # of Windows
                 sys.path.insert(0, folder)
                 warnings.simplefilter("ignore")
                 with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
@@ -146,7 +146,7 @@ def in_fork(act, case):
         os.close(writing)
         with os.fdopen(reading) as end:
             text = end.read()
-        outcome = json.loads(text) if text else {"failed": f"did not end within {MOST_SECONDS} s"}
+        outcome = json.loads(text) if text else {"failed": f"did not end within {MAX_SECONDS} s"}
         os.waitpid(child, 0)
     return outcome
 

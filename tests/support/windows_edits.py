@@ -17,7 +17,7 @@ from windows_client import WAIT_S, Client
 from codriver.files.own_folders import workspace_state_directory
 
 NAMES = ("a", "b")
-MOST_S = 0.3
+MAX_S = 0.3
 """After the begin of an edit, within which a server is killed."""
 
 
@@ -83,7 +83,7 @@ class Edited:
                 before = self.number
                 if turn % 2:
                     client.begin("tools/call", {"name": "edit_files", "arguments": {"edits": self.next_edits()}})
-                    time.sleep(dice.random() * MOST_S)
+                    time.sleep(dice.random() * MAX_S)
                 self.end(server, is_killed=True)
             server = self.serve()
             self.compare(before, self.number)

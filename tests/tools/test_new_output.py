@@ -5,7 +5,7 @@ import json
 import pytest
 from tools_in_memory import serving
 
-from codriver.log.transcripts import MOST_CALLERS, ReportedPositions
+from codriver.log.transcripts import MAX_CALLERS, ReportedPositions
 
 READING = "the code reads from standard input"
 NOTHING_NEW = "nothing new was printed"
@@ -268,7 +268,7 @@ def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
 
 def test_the_least_recently_served_caller_is_evicted():
     told = ReportedPositions()
-    for caller in range(MOST_CALLERS + 1):
+    for caller in range(MAX_CALLERS + 1):
         told.move(caller, {"stdout": 5})
     assert (dict(told.of(0)), dict(told.of(1))) == ({}, {"stdout": 5})
 

@@ -70,7 +70,7 @@ NOT_READ = {
 """Why a notebook of such a shape is none: nothing of it was read."""
 HOOKS = ("init", *WITH_HOOKS, "--hooks", "--agents-md")
 HOOK_FILES = sorted({file.path for files in known_hooks().values() for file in files} | {"AGENTS.md"})
-MOST_BYTES = 150 * 2**20
+MAX_BYTES = 150 * 2**20
 MEASURE = (
     "import resource, subprocess, sys; status = subprocess.call(sys.argv[2:]); "
     "open(sys.argv[1], 'w').write(str(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)); sys.exit(status)"
@@ -163,7 +163,7 @@ def test_no_command_reads_writes_or_hangs_outside_the_workspace(checkout, tmp_pa
         assert status in (0, 1, 3, 4), (command, said)
         assert SECRET not in said, command
         assert "Traceback" not in said, (command, said)
-        assert memory < MOST_BYTES, command
+        assert memory < MAX_BYTES, command
     assert secret.read_text() == f"{SECRET}\n"
     # Cline's entry is the user's own.
     assert {entry.name for entry in secret.parent.iterdir()} == {secret.name, ".cline"}
@@ -245,7 +245,7 @@ def test_a_server_starts_serves_and_stops_in_a_hostile_checkout(checkout, tmp_pa
         if sys.platform == "linux":
             with open(f"/proc/{live.process.pid}/status") as status:  # noqa: PTH123  # no file, but the kernel's words
                 peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-            assert peak * 1024 < MOST_BYTES
+            assert peak * 1024 < MAX_BYTES
     assert live.process.returncode == 0
 
 
@@ -256,7 +256,7 @@ def test_a_server_explains_why_hostile_settings_prevent_its_start(checkout, tmp_
     assert status == 1
     assert "codriver.toml: cannot be read" in said
     assert SECRET not in said
-    assert memory < MOST_BYTES
+    assert memory < MAX_BYTES
 
 
 @functools.cache
@@ -280,11 +280,11 @@ def claiming(jar, size):
 def test_a_zip_bomb_uses_little_memory(checkout, tmp_path, method, is_honest):
     workspace = checkout("folder", [])
     (workspace / "lib").mkdir()
-    jar = jar_with(method, MOST_BYTES)
+    jar = jar_with(method, MAX_BYTES)
     (workspace / "lib" / "bomb.jar").write_bytes(jar if is_honest else claiming(jar, 1000))
     said, status, memory = run(["doctor"], tmp_path)
     assert status in (0, 1), said
-    assert memory < MOST_BYTES
+    assert memory < MAX_BYTES
 
 
 def test_a_jar_with_a_million_entries_is_not_listed(checkout, tmp_path):
@@ -296,7 +296,7 @@ def test_a_jar_with_a_million_entries_is_not_listed(checkout, tmp_path):
     (workspace / "lib" / "many.jar").write_bytes(directory + end)
     _, status, memory = run(["doctor"], tmp_path)
     assert status in (0, 1)
-    assert memory < MOST_BYTES
+    assert memory < MAX_BYTES
 
 
 def test_hooks_and_instruction_files_are_not_written_through_links(checkout, tmp_path, secret):

@@ -16,15 +16,15 @@ from live_server import serving, until
 from lying_kernel import LIES, lying_kernel
 from needs import do_without
 
-MOST_MIB = 200
-MOST_OF_ONE_MIB = 150
+MAX_MIB = 200
+MAX_OF_ONE_MIB = 150
 """While one print or display comes that is larger than what is left of this: 90 were measured."""
 LARGE = 1 << 27
-MOST_TIMES_LONGER = 12
+MAX_TIMES_LONGER = 12
 """How much longer than those of an idle server the pings of the flooded one may take together. One stall of seconds, as
 there was before, is more than that; the chance by which a busy machine stops one process is not."""
 
-LEAST_S = 0.2
+MIN_S = 0.2
 """The pings of the idle server count as no shorter together."""
 
 SECONDS = rounds(4, 1.5)
@@ -100,7 +100,7 @@ def flooded(tmp_path_factory):
 @pytest.mark.parametrize("flood", FLOODS)
 def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood):
     with flooded.client() as client, flooded.client() as other:
-        most = max(peak_mib(flooded), MOST_OF_ONE_MIB) if flood.startswith("one") else MOST_MIB
+        most = max(peak_mib(flooded), MAX_OF_ONE_MIB) if flood.startswith("one") else MAX_MIB
         evaluation = client.begin_call("evaluate_code", code=FLOODS[flood], timeoutMs=600_000)
         here, elsewhere = pings(client, other, idle)
         answer = client.answer(evaluation)["result"]["structuredContent"]
@@ -120,7 +120,7 @@ def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood
         until(lambda: tail_of(other, asked).rstrip("\n'").endswith("ends") or is_dropped, "the end")
         assert other.call("evaluate_code", code="1 + 1", timeoutMs=60_000)["result"] == "2"
         assert peak_mib(flooded) <= most
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
+        assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)
 
 
 # A kernel that lies
@@ -146,7 +146,7 @@ def test_a_false_message_from_a_kernel_is_bounded_and_the_next_evaluation_works(
         assert "internal error in codriver" not in json.dumps(answer)
         assert client.call("evaluate_code", code="nothing", timeoutMs=60_000)["status"] == "done"
         assert peak_mib(liar) - before < 100
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
+        assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)
 
 
 @pytest.mark.parametrize(
@@ -166,4 +166,4 @@ def test_endless_documentation_is_cut(liar, idle):
         answer = client.answer(asked)["result"]["structuredContent"]
         assert len(json.dumps(answer)) < 100_000
         assert peak_mib(liar) - before < 100
-        assert here <= MOST_TIMES_LONGER * max(elsewhere, LEAST_S)
+        assert here <= MAX_TIMES_LONGER * max(elsewhere, MIN_S)

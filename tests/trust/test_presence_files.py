@@ -227,10 +227,10 @@ def strange(path, shape):
         path.symlink_to(shape)
 
 
-MOST_BYTES = 1 << 30
+MAX_BYTES = 1 << 30
 USED_BYTES = 150 << 20
 """What a command takes at most that reads the beginning of such a file."""
-LIMITED = ["/bin/sh", "-c", f'ulimit -v {MOST_BYTES >> 10}; exec "$@"', "sh"]
+LIMITED = ["/bin/sh", "-c", f'ulimit -v {MAX_BYTES >> 10}; exec "$@"', "sh"]
 
 
 def limited_codriver(words, env):
@@ -242,7 +242,7 @@ def limited_codriver(words, env):
             timeout=WAIT_S, check=False,
         ).stdout  # fmt: skip
     process = forked.Forked(words, env=env)
-    posix_only.limit_memory(process.pid, MOST_BYTES)
+    posix_only.limit_memory(process.pid, MAX_BYTES)
     said, _ = process.communicate(WAIT_S)
     assert process.memory < USED_BYTES
     return said

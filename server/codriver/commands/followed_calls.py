@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 POLL_S: Final = 0.3
 """Interval at which a running evaluation is checked. Most finish before the first check."""
-LEAST_MS: Final = 100
+MIN_MS: Final = 100
 """The shortest timeout that the server accepts."""
-MOST_START_S: Final = 300.0
+MAX_START_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
 """The phases when every REPL has failed to connect for a known reason and is being retried."""
@@ -51,12 +51,12 @@ class Running:
         `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
-        first_ms = max(LEAST_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        first_ms = max(MIN_MS, int(min(self.timeout_s, POLL_S) * 1000))
         answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms}) if first is None else first
         if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
             return answer
         evaluation = str(answer["evaluationId"])
-        latest, phases = deadline + MOST_START_S, dict[str, bool]()
+        latest, phases = deadline + MAX_START_S, dict[str, bool]()
         with self._ending(evaluation):
             while answer.get("status") in UNFINISHED:
                 now = time.monotonic()
@@ -144,7 +144,7 @@ class RunningTests:
         """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "the tests begin", 0
-        first_ms = max(LEAST_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        first_ms = max(MIN_MS, int(min(self.timeout_s, POLL_S) * 1000))
         given = {**arguments, "timeoutMs": first_ms, "report": True, "who": WHO}
         answer = self.connection.call("run_tests", given)
         if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:

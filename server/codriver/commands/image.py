@@ -31,7 +31,7 @@ MOST: Final = 100
 """Maximum number of images requested per log line, which hardly ever has more than one."""
 WHOLE: Final = 16 * 2**20
 """Maximum size of text that can be requested, in bytes."""
-MOST_LINES: Final = 10_000
+MAX_LINES: Final = 10_000
 """Maximum number of rows that are requested."""
 _DRAWN: Final = '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
 LINES_OF: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_DRAWN}]"
@@ -163,7 +163,7 @@ def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Ima
 
 
 def _query(connection: Connection, query: str, *inputs: object) -> list[Any]:
-    arguments = {"query": query, "inputs": list(inputs), "limit": MOST_LINES, "maxTextBytes": WHOLE}
+    arguments = {"query": query, "inputs": list(inputs), "limit": MAX_LINES, "maxTextBytes": WHOLE}
     answer = connection.call("repl_output_log", arguments)
     with reading("repl_output_log"):
         rows: list[Any] = answer["result"]

@@ -63,11 +63,11 @@ WHOLE_RUN = "(run)"
 """The name of the test case that represents a run without results, or with incomplete results."""
 UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
-MOST_XML = 256 * 2**20
+MAX_XML = 256 * 2**20
 """Maximum size of a report. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_S = 0.1
 """Interval at which the server is asked whether a REPL has started."""
-MOST_ANNOTATIONS = 50
+MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
 
@@ -342,7 +342,7 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, written: Path) -> bytes:
     """Return the JUnit XML: pytest's own if it is complete."""
     if _has_reported(answer, " ") and written.exists():
-        return read(written, Rules(Links.OF_USER, MOST_XML))
+        return read(written, Rules(Links.OF_USER, MAX_XML))
     return xml_of(cases, started_at, str(answer.get("stdout", "")))
 
 
@@ -422,7 +422,7 @@ def _print(cases: Sequence[Case]) -> None:
 def _annotate(cases: Sequence[Case], workspace: Path) -> None:
     """Print an annotation for each failure if GitHub Actions reads the output."""
     wrong = [case for case in cases if case.outcome in SIGNS]
-    for case in wrong[:MOST_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
+    for case in wrong[:MAX_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
         echo(annotation(case, workspace))
 
 

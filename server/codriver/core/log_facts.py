@@ -31,7 +31,7 @@ If a test run is the reason, `job` is its id.
 """
 TESTS: Final = "run-tests"
 """The kind of an entry for a finished test run: see `TestFacts`."""
-MOST_FAILURES: Final = 50
+MAX_FAILURES: Final = 50
 """Maximum number of names in each list of an entry."""
 
 FILE_DIFF_CHARACTERS: Final = 20_000
@@ -92,12 +92,12 @@ class TestFacts:
     """Why the tests were run, if the result says nothing about the current files."""
 
     def to_data(self) -> str:
-        """Encode the data, leaving out counts of zero and names beyond `MOST_FAILURES`."""
+        """Encode the data, leaving out counts of zero and names beyond `MAX_FAILURES`."""
         known = {name: count for name, count in self.counts.items() if count or name in ("passed", "failed")}
         facts: dict[str, object] = {"job": self.job, "tests": self.tests, **known}
         lists = {"failures": self.failures, "passedAgain": self.passed_again, "paths": self.paths}
-        facts |= {name: list(names[:MOST_FAILURES]) for name, names in lists.items() if names}
-        if self.is_partial or len(self.failures) > MOST_FAILURES or len(self.paths) > MOST_FAILURES:
+        facts |= {name: list(names[:MAX_FAILURES]) for name, names in lists.items() if names}
+        if self.is_partial or len(self.failures) > MAX_FAILURES or len(self.paths) > MAX_FAILURES:
             facts["isPartial"] = True
         if self.stopped is not None:
             facts["stopped"] = self.stopped

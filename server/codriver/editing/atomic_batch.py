@@ -238,7 +238,7 @@ MAX_RECORDED_BYTES: Final = 64 * MEBIBYTE
 """Maximum bytes of old content that are recorded. For a larger batch, only its temporary files can be cleaned up."""
 MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 """Maximum size of a record, in base64 with paths."""
-MOST_NAMED: Final = 10
+MAX_NAMED: Final = 10
 """Maximum number of files that are named as restored, or as not restored."""
 UNDER_WAY: Final = b"under way\n"
 """Mark at the beginning of a record, and the mark that overwrites it, of the same length."""
@@ -450,7 +450,7 @@ def _describe(back: Sequence[str], left: Sequence[str]) -> str:
         return ""
     words = "a batch of edits was interrupted because its server was killed"
     if back:
-        words += f"; restored: {few(back, MOST_NAMED)}"
+        words += f"; restored: {few(back, MAX_NAMED)}"
     if left:
-        words += f"; not restored, because they changed since or cannot be written: {few(left, MOST_NAMED)}"
+        words += f"; not restored, because they changed since or cannot be written: {few(left, MAX_NAMED)}"
     return words

@@ -46,7 +46,7 @@ BOM = b"\xef\xbb\xbf"
 MARK = "\ufeff"
 NO_TEXT = "which is not a text encoding: declare the actual encoding, such as UTF-8"
 """End of a sentence about an encoding that Python knows but cannot use for reading a file."""
-MOST_IN_MESSAGE = 5
+MAX_IN_MESSAGE = 5
 """Maximum number of errors in a refusal's message. All are in its field `problems`."""
 MAX_CONTEXTS = 20
 """Maximum number of errors with surrounding lines. With more errors, the file has to be read again."""
@@ -164,9 +164,9 @@ def edits_refused(errors: Sequence[tuple[int, str, EditError]], count: int) -> R
             row["balancedText"] = error.balanced_text
         rows.append(row)
     wrong = len({index for index, *_ in errors})
-    descriptions = "; ".join(f"edit {index}: {error.message}" for index, _, error in errors[:MOST_IN_MESSAGE])
-    if len(errors) > MOST_IN_MESSAGE:
-        descriptions += f"; and {len(errors) - MOST_IN_MESSAGE} more"
+    descriptions = "; ".join(f"edit {index}: {error.message}" for index, _, error in errors[:MAX_IN_MESSAGE])
+    if len(errors) > MAX_IN_MESSAGE:
+        descriptions += f"; and {len(errors) - MAX_IN_MESSAGE} more"
     hint = "Correct the edits named in problems, and send the whole batch again."
     if any(error.balanced_text is not None for *_, error in errors):
         hint += " balancedText is what the indentation suggests; check that it is what you intended."

@@ -243,7 +243,7 @@ def _dotted(node: ast.AST) -> str:
 RULES: Final = Rules(Links.ANY, 2**20)
 PYTHON: Final = ".py"
 LISP: Final = frozenset({".clj", ".cljc", ".cljs", ".lpy", ".bb"})
-MOST_BYTES: Final = 2**20
+MAX_BYTES: Final = 2**20
 CONFTEST: Final = "conftest"
 _IMPORT: Final = re.compile(
     rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
@@ -280,7 +280,7 @@ class ImportGraph:
             known = self._known.get(file)
             if known is not None and known[0] == stamp:
                 return known
-            text = files.read(file, RULES) if status.st_size <= MOST_BYTES else b""
+            text = files.read(file, RULES) if status.st_size <= MAX_BYTES else b""
         except OSError:
             return None
         space, found = ("", frozenset(python_imports(text, file))) if file.suffix == PYTHON else lisp_imports(text)

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 
-MOST_DISPLAYED: Final = 3
+MAX_DISPLAYED: Final = 3
 """Maximum number of locations in a refusal, each with the surrounding lines."""
-MOST_COMPARED: Final = 20_000
+MAX_COMPARED: Final = 20_000
 """Number of lines that are searched for similar ones."""
-MOST_COMPARED_EXACTLY: Final = 20
+MAX_COMPARED_EXACTLY: Final = 20
 """Number of lines that are compared exactly, which takes at least the square of their length."""
-MOST_CHARS: Final = 160
+MAX_CHARS: Final = 160
 """Maximum characters of a line that are compared, and displayed in a refusal."""
 MIN_ALIKE: Final = 0.5
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
@@ -141,7 +141,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occur
     if count > 1 and edit.line is not None and edit.name is None:
         found = _nearest(occurrences, edit.line)
     else:
-        found = list(islice(occurrences, MOST_DISPLAYED))
+        found = list(islice(occurrences, MAX_DISPLAYED))
     if len(found) > 1:
         words = f"oldText occurs {count} times: include more of the surrounding text, or pass name or line"
         raise EditFailedError(EditError(words, _surrounding_lines(plain, [occurrence.line for occurrence in found])))
@@ -178,7 +178,7 @@ def _nearest(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]
         nearer = abs(nearest[0].line - line) - abs(occurrence.line - line) if nearest else 1
         if nearer > 0:
             nearest = [occurrence]
-        elif nearer == 0 and len(nearest) < MOST_DISPLAYED:
+        elif nearer == 0 and len(nearest) < MAX_DISPLAYED:
             nearest.append(occurrence)
         elif nearer < 0:
             break  # later occurrences are even farther away
@@ -196,21 +196,21 @@ def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
     where = f" in {edit.name}" if edit.name else ""
     target = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
-    candidates = [_begin(line) for line in plain[start:end].split("\n", MOST_COMPARED)[:MOST_COMPARED]]
+    candidates = [_begin(line) for line in plain[start:end].split("\n", MAX_COMPARED)[:MAX_COMPARED]]
     rough = sorted(
         ((_likeness(line, target, is_rough=True), -number) for number, line in enumerate(candidates)), reverse=True
     )
     ranked = sorted(
-        ((_likeness(candidates[-number], target), number) for _, number in rough[:MOST_COMPARED_EXACTLY]), reverse=True
+        ((_likeness(candidates[-number], target), number) for _, number in rough[:MAX_COMPARED_EXACTLY]), reverse=True
     )
-    near = [first - number for likeness, number in ranked[:MOST_DISPLAYED] if likeness >= MIN_ALIKE]
+    near = [first - number for likeness, number in ranked[:MAX_DISPLAYED] if likeness >= MIN_ALIKE]
     words = f"oldText does not occur{where} in the present file"
     words += ", even with other white space: read the file again" if not near else "; these lines are most similar"
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
 
 
 def _begin(line: str) -> str:
-    return line.lstrip()[:MOST_CHARS].rstrip()
+    return line.lstrip()[:MAX_CHARS].rstrip()
 
 
 def _likeness(line: str, target: str, *, is_rough: bool = False) -> float:
@@ -230,7 +230,7 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
     for number in numbers:
         around = range(max(1, number - 1), min(len(lines), number + 1) + 1)
         parts.append(
-            "\n".join(f"{'→' if one == number else ' '} {one}  {cut(lines[one - 1], MOST_CHARS)}" for one in around)
+            "\n".join(f"{'→' if one == number else ' '} {one}  {cut(lines[one - 1], MAX_CHARS)}" for one in around)
         )
     return "\n\n".join(parts)
 

@@ -28,12 +28,12 @@ GIT: Final = ".git"
 POINTER: Final = "gitdir: "
 LINKED: Final = "worktrees"
 """The directory of a repository that has a subdirectory for each linked working tree."""
-MOST_BYTES: Final = 4 * files.KIBIBYTE
+MAX_BYTES: Final = 4 * files.KIBIBYTE
 """Maximum size of a file that refers to another git directory."""
-CLAIM: Final = Rules(Links.NEVER, MOST_BYTES)
-LINK_RULES: Final = Rules(Links.NEVER, MOST_BYTES, is_granting=True)
+CLAIM: Final = Rules(Links.NEVER, MAX_BYTES)
+LINK_RULES: Final = Rules(Links.NEVER, MAX_BYTES, is_granting=True)
 """Rules for reading such a file if it leads to a program that is run, so it must belong to the user."""
-MOST_LEVELS: Final = 64
+MAX_LEVELS: Final = 64
 """Maximum number of parent directories that are searched for a `.git`."""
 
 
@@ -123,7 +123,7 @@ def _tree_at(directory: Path) -> WorkingTree | None:
 
 def _upward(directory: Path) -> Iterator[Path]:
     resolved = Path(os.path.realpath(directory))
-    yield from (resolved, *resolved.parents)[:MOST_LEVELS]
+    yield from (resolved, *resolved.parents)[:MAX_LEVELS]
 
 
 def _is_known(tree: WorkingTree) -> bool:

@@ -24,13 +24,13 @@ MAX_LINE_FILE_BYTES = 64
 
 RESERVED_LINES = 2_000
 """Number of lines reserved at a time, and so the most that a crash usually skips. Half used, more are reserved."""
-MOST_RESERVED_LINES = 2**17
+MAX_RESERVED_LINES = 2**17
 """Maximum number of lines reserved at a time while the log grows fast."""
 FAST_S = 1.0
 """If the reserved lines are used up within this time, twice as many are reserved next."""
 STALL_S = 0.05
 """Maximum wait for reserved lines, once for each time that the disk blocks."""
-MOST_UNTOLD = 64
+MAX_UNTOLD = 64
 """Number of lines that the log may have used beyond the last one reported here."""
 LOST_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
@@ -78,7 +78,7 @@ class LineNumbers:
     @property
     def is_used_up(self) -> bool:
         """Return whether the log may be about to use a line number that is not reserved."""
-        return self.next_line + MOST_UNTOLD > self._reserved and not self._is_closed
+        return self.next_line + MAX_UNTOLD > self._reserved and not self._is_closed
 
     @property
     def needs_extension(self) -> bool:
@@ -91,7 +91,7 @@ class LineNumbers:
             now = time.monotonic()
             is_fast = now - self._extended_at < FAST_S
             self._extended_at = now
-            self._amount = min(2 * self._amount, MOST_RESERVED_LINES) if is_fast else RESERVED_LINES
+            self._amount = min(2 * self._amount, MAX_RESERVED_LINES) if is_fast else RESERVED_LINES
             self._reserve(self.next_line + self._amount)
         with self._extension:
             self.is_stalled = False

@@ -89,7 +89,7 @@ TIME_LIMIT_S = 2.0
 """Default maximum duration of a query."""
 LIGHT_CHARACTERS = 2**12
 """Maximum length of the text of an entry that may wait to be added."""
-MOST_WAITING = 32
+MAX_WAITING = 32
 """Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
 PARSED_QUERIES = 64  # cached, as most queries are repeated
 
@@ -304,7 +304,7 @@ class OutputLog(BoundedLog):
             line = self._next_line
             self._next_line = line + 1
             self._waiting.append(Entry(line, *entry[1:]))
-        if not may_wait or self._followers or len(entry.text) > LIGHT_CHARACTERS or len(self._waiting) >= MOST_WAITING:
+        if not may_wait or self._followers or len(entry.text) > LIGHT_CHARACTERS or len(self._waiting) >= MAX_WAITING:
             self.add_waiting()
             self._notify(line)
         return line

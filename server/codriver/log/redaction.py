@@ -43,7 +43,7 @@ ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
 """Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may contain a secret
 
-NOT_IN_NAMES, MOST_NAME = re.compile(r"[^\w.* -]"), 60
+NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 """Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
 _NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
@@ -140,7 +140,7 @@ class Redactor:
         for name, text in sensitive:
             if len(text) >= MIN_CHARACTERS and any(map(str.isalnum, text)):
                 by_text.pop(text, None)
-                by_text[text] = NOT_IN_NAMES.sub("", name)[:MOST_NAME]
+                by_text[text] = NOT_IN_NAMES.sub("", name)[:MAX_NAME]
         size = sum(map(len, by_text))
         while len(by_text) > MAX_SENSITIVE or size > MAX_SENSITIVE_CHARACTERS:
             oldest = next(iter(by_text))

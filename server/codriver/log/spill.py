@@ -49,7 +49,7 @@ MAX_MOVING = 128 * 2**20
 Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
 memory.
 """
-MOST_AHEAD = 16 * 2**20
+MAX_AHEAD = 16 * 2**20
 """Number of characters in memory above which a program's output is paused, if possible, until more is written."""
 AHEAD_S = 0.01
 """Interval between two checks of that number."""
@@ -357,7 +357,7 @@ class Store:
         Used to slow down a program's output.
         """
         seen, waited_s = self._writes, 0.0
-        while self.stored > MOST_AHEAD and self.movers and self._writes != self._hung_after:
+        while self.stored > MAX_AHEAD and self.movers and self._writes != self._hung_after:
             await anyio.sleep(AHEAD_S)
             waited_s += AHEAD_S
             if self._writes != seen:

@@ -378,7 +378,7 @@ class Transcripts:
                 del self._newest[gone.requested]
 
 
-MOST_CALLERS: Final = 64
+MAX_CALLERS: Final = 64
 """Maximum number of callers per transcript. Beyond it, the least recent one gets the output from the start again."""
 NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
 """The positions of a caller that has seen nothing."""
@@ -388,7 +388,7 @@ class ReportedPositions:
     """How many characters of each part were reported to each caller, for the lifetime of the transcript."""
 
     def __init__(self) -> None:
-        self._positions: Recent[Hashable, dict[str, int]] = Recent(MOST_CALLERS)
+        self._positions: Recent[Hashable, dict[str, int]] = Recent(MAX_CALLERS)
 
     def of(self, caller: Hashable) -> Mapping[str, int]:
         """Return the positions of one caller. Parts that were never reported are missing."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NOTE: Final = "workspace"
 """The file name of a note."""
 RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
-MOST_NOTES: Final = 1000
+MAX_NOTES: Final = 1000
 """Maximum number of state directories that are searched."""
 ANSWER_S: Final = 3.0
 """Maximum time for a server to answer, so that one that hangs does not delay the list."""
@@ -109,7 +109,7 @@ def _left_over(workspace: Path) -> str:
 def _notes() -> Iterator[Path]:
     """Yield the workspaces of all notes that are in the right directory."""
     root = state_directory() / "workspaces"
-    for directory in sorted(root.iterdir())[:MOST_NOTES] if root.is_dir() else ():
+    for directory in sorted(root.iterdir())[:MAX_NOTES] if root.is_dir() else ():
         try:
             workspace = Path(os.fsdecode(files.read(directory / NOTE, RULES, root=directory)))
         except (OSError, ValueError):

@@ -36,7 +36,7 @@ RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 PACKAGE: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
-MOST_VERSIONS: Final = 4
+MAX_VERSIONS: Final = 4
 """Number of newest versions that are retained even if unused, because a relay may be about to start."""
 IN_USE: Final = "in-use"
 """The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
@@ -153,7 +153,7 @@ def _remove_old(target: Path) -> None:
             for directory in target.with_name(VERSIONS_DIRECTORY).iterdir()
             if DIGEST.fullmatch(directory.name)
         ]
-        oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MOST_VERSIONS]
+        oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MAX_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
         for folder in [*(one for one in oldest if not _is_in_use(one)), *unversioned]:
             files.remove_tree(folder)

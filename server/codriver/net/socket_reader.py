@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 READ_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are returned at once."""
-MOST_WAITING_BYTES: Final = 64 * 1024
+MAX_WAITING_BYTES: Final = 64 * 1024
 """Number of buffered bytes at which reading is paused, so that further data waits in the kernel and at the client."""
 
 
@@ -81,7 +81,7 @@ class SocketReader(asyncio.Protocol):
         self._is_awaited = False
         self._waiting.append(data)
         self._waiting_bytes += len(data)
-        if self._waiting_bytes >= MOST_WAITING_BYTES and not self._is_paused:
+        if self._waiting_bytes >= MAX_WAITING_BYTES and not self._is_paused:
             self._is_paused = True
             self._transport.pause_reading()
         self._received.set()

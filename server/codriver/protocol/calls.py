@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     Progress = Callable[[float, str], Awaitable[None]]
 
 CALLS: Final = "calls"
-MOST_ARGUMENTS: Final = 64
+MAX_ARGUMENTS: Final = 64
 """Maximum number of argument names that are counted for one tool, because callers may invent any."""
-MOST_NAME_CHARACTERS: Final = 40
-MOST_WITHHELD = 5
+MAX_NAME_CHARACTERS: Final = 40
+MAX_WITHHELD = 5
 """Maximum number of ignored settings named in a first answer."""
 NEW_SERVER = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
 STRUCTURE = ',"structuredContent":%s'
 WHOLE_DIGITS = 21
 """JavaScript writes numbers with more digits before the point with an exponent."""
-MOST_EXACT = str(2**53 - 1)
+MAX_EXACT = str(2**53 - 1)
 """Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
@@ -118,8 +118,8 @@ class Caller:
         for name in arguments:
             if name in counts:
                 counts[name] += 1
-            elif len(counts) <= MOST_ARGUMENTS:
-                counts[name[:MOST_NAME_CHARACTERS]] = 1
+            elif len(counts) <= MAX_ARGUMENTS:
+                counts[name[:MAX_NAME_CHARACTERS]] = 1
         origin = client.conversation if conversation is None else conversation
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin)
         if lasting is not None:
@@ -143,7 +143,7 @@ class Caller:
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
         """Add notes to a client's first answer about a replaced server, and about ignored settings."""
-        withheld = () if client.knows_withheld else self._services.live.withheld[:MOST_WITHHELD]
+        withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_WITHHELD]
         if given.is_bare or not (withheld or client.had_another):
             return given
         greeting_notes = (NEW_SERVER,) if client.had_another else ()
@@ -164,7 +164,7 @@ def _as_javascript(found: re.Match[str]) -> str:
     if text[0] == '"':
         return text
     if (whole := text.removeprefix("-")).isdigit():
-        is_exact = (len(whole), whole) <= (len(MOST_EXACT), MOST_EXACT)
+        is_exact = (len(whole), whole) <= (len(MAX_EXACT), MAX_EXACT)
         return text if is_exact else f'"{text}"'
     sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
     if not isinstance(exponent, int):  # infinity: a number too great for JSON

@@ -2,7 +2,7 @@
 
 A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
 them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
-last such request. The newest `MOST_STORED` messages are stored for clients that enable them later. A client receives
+last such request. The newest `MAX_STORED` messages are stored for clients that enable them later. A client receives
 `BURST` messages at once, and then one per second. The next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 OF_RECORDS = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
 ROOT = "codriver"
-MOST_STORED = 64
+MAX_STORED = 64
 CHARACTERS = 1000
 BURST = 20
 PER_S = 1.0
@@ -69,7 +69,7 @@ class LogMessages:
     def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
         self._clock = clock
-        self._stored: deque[Message] = deque(maxlen=MOST_STORED)
+        self._stored: deque[Message] = deque(maxlen=MAX_STORED)
         self._counts = [0] * len(LEVELS)
         self._listeners: dict[ClientSession, Listener] = {}
 

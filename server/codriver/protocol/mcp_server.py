@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 UNFINISHED_LINES = 4
 """Number of longest lines that limits the bytes in unfinished lines of all clients together."""
-LEAST_UNFINISHED_BYTES = 2**20
+MIN_UNFINISHED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class McpServer:
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
         self._line_budget = LineBudget(
-            max(LEAST_UNFINISHED_BYTES, UNFINISHED_LINES * services.live.settings.max_line_bytes)
+            max(MIN_UNFINISHED_BYTES, UNFINISHED_LINES * services.live.settings.max_line_bytes)
         )
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:

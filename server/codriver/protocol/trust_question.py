@@ -39,7 +39,7 @@ PREFIX: Final = "codriver-trust-"
 """Prefix of the ids of these requests."""
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
-MOST_CLIENTS: Final = 256
+MAX_CLIENTS: Final = 256
 """Maximum number of client names that are remembered as asked. Beyond it, no client is asked."""
 
 
@@ -66,7 +66,7 @@ class TrustDecisions:
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
         """Ask the client that was just answered, if that is possible and was not done before."""
-        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MOST_CLIENTS:
+        if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_CLIENTS:
             return
         if _standing_in(self._services):
             self._elicited.add(client.name)
@@ -90,7 +90,7 @@ class TrustDecisions:
         if (
             not is_able
             or client.name in self._elicited
-            or len(self._elicited) >= MOST_CLIENTS
+            or len(self._elicited) >= MAX_CLIENTS
             or not _standing_in(services)
         ):
             return None

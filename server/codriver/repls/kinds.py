@@ -221,13 +221,13 @@ def is_provisional(key: str) -> bool:
     return key in ("nrepl", PYTHON.key)
 
 
-MOST_KEY_CHARS: Final = 40
+MAX_KEY_CHARS: Final = 40
 """Maximum length of a key made from the name of an application."""
 
 
 def key_of(dialect: str, application: str) -> str:
     """Return the session key for a connected REPL: the name of its application, or the key of its dialect."""
-    name = re.sub(r"[^\w.-]+", "-", application).strip("-.")[:MOST_KEY_CHARS]
+    name = re.sub(r"[^\w.-]+", "-", application).strip("-.")[:MAX_KEY_CHARS]
     return name or key_of_dialect(dialect)
 
 

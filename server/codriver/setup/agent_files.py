@@ -32,7 +32,7 @@ OF_LISP: Final = "editing-lisp-files"
 """The skill that is not needed if all projects are Python projects."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 """Matches the last line of a skill's file. Its group is the digest."""
-MOST_SKILL_FILES: Final = 200
+MAX_SKILL_FILES: Final = 200
 """Maximum number of files that are searched for skills of an earlier version."""
 BEGIN: Final = "<!-- codriver: by `codriver init --agents-md` -->"
 END: Final = "<!-- /codriver -->"
@@ -110,7 +110,7 @@ def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]
         for file, text in contents.items():
             if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, options)
-        for file in sorted(folder.glob("*/*.md"))[:MOST_SKILL_FILES]:
+        for file in sorted(folder.glob("*/*.md"))[:MAX_SKILL_FILES]:
             if file not in contents and (change := _plan_left_over(file, workspace)):
                 yield change
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-MOST_LINES: Final = 3000
+MAX_LINES: Final = 3000
 """Maximum number of lines between the first and the last change that are compared."""
 _DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
 
@@ -86,7 +86,7 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[in
     most = shorter - start
     end = next((at for at in range(most) if old[-1 - at] != new[-1 - at]), most)
     middles = old[start : len(old) - end], new[start : len(new) - end]
-    if max(map(len, middles)) > MOST_LINES:
+    if max(map(len, middles)) > MAX_LINES:
         return [*range(start, len(old) - end)], [*range(start, len(new) - end)]
     gone: list[int] = []
     added: list[int] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 GIT_S: Final = 20.0
 HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
-MOST_FILES: Final = 200
+MAX_FILES: Final = 200
 DIFF: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
 DIFF_NAMES: Final = (
     "diff",
@@ -57,7 +57,7 @@ def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
             found[file] = {*(found.get(file) or ()), *range(first, first + count)}
     for name in _git(root, [*OTHERS, "--", "*.py"]).splitlines():
         found[str(root / name)] = None
-    return {name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MOST_FILES]}
+    return {name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MAX_FILES]}
 
 
 def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
@@ -70,7 +70,7 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     changed = _git(root, [*DIFF_NAMES, "--", *patterns]).split("\0")
     added = _git(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
     found: dict[Path, bytes | None] = {}
-    for name in list(filter(None, changed))[:MOST_FILES]:
+    for name in list(filter(None, changed))[:MAX_FILES]:
         try:
             found[root / name] = _run(root, ["cat-file", "blob", f"HEAD:./{name}"])
         except (OSError, subprocess.SubprocessError):  # staged, but not committed yet

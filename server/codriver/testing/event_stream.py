@@ -31,7 +31,7 @@ from codriver.testing.runs import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-MOST_LINE_BYTES: Final = 2**26
+MAX_LINE_BYTES: Final = 2**26
 """Maximum size of an event. A record of all functions executed by twenty thousand tests is smaller."""
 _OUTCOMES: Final[Mapping[str, Outcome]] = {one: one for one in get_args(Outcome)}
 _PHASES: Final[Mapping[str, Phase]] = {one: one for one in get_args(Phase)}
@@ -68,7 +68,7 @@ class EventStream:
     def feed(self, data: bytes) -> list[Event]:
         """Return the events in the next bytes of the file."""
         *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > MOST_LINE_BYTES:
+        if len(self._rest) > MAX_LINE_BYTES:
             self._rest, self._is_skipping = b"", True
         events: list[Event] = []
         for line in lines:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.05
 GRACE_S: Final = 5.0
 """Time for an interrupted run to tear down its fixtures, without the time in which its process got no processor."""
-MOST_GRACE_S: Final = 30.0
+MAX_GRACE_S: Final = 30.0
 """Maximum time for that in total."""
 END_S: Final = 5.0
 """Maximum time to wait for a killed process."""
@@ -71,7 +71,7 @@ _HINTS: Final = {
 
 def has_grace(elapsed_s: float, starved_s: float) -> bool:
     """Return whether an interrupted run may go on. On a busy machine its process waits for a processor in between."""
-    return elapsed_s - starved_s < GRACE_S and elapsed_s < MOST_GRACE_S
+    return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_GRACE_S
 
 
 class PlainRun:

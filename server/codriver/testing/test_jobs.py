@@ -53,9 +53,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_REPORTS: Final = 200
+MAX_REPORTS: Final = 200
 """Maximum number of runs whose reports are stored."""
-MOST_RESULTS: Final = 200_000
+MAX_RESULTS: Final = 200_000
 """Maximum number of results in all stored reports. A report with 10,000 results has about 3 MB."""
 FUNCTIONS: Final = "functions"
 """Recorder that choosing affected tests depends on."""
@@ -64,9 +64,9 @@ NAMED: Final = 10
 """Maximum number of failures that a log line names."""
 EXPLAINED: Final = 5
 """Number of failures for which suspicious functions are found. One test can have several."""
-MOST_SUSPECTS: Final = 20
+MAX_SUSPECTS: Final = 20
 """Maximum number of suspicious functions of a failure."""
-MOST_FAILED: Final = 1000
+MAX_FAILED: Final = 1000
 """Maximum number of failed tests that are remembered."""
 KILL_S: Final = 6.0
 """Time for an interrupted run to end: 5 s for its fixtures, then it is killed."""
@@ -183,8 +183,8 @@ class TestJobs:
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _Running] = {}
-        self._reports: Recent[str, JobReport] = Recent(MOST_REPORTS)
-        self._once_failed: Recent[str, None] = Recent(MOST_FAILED)
+        self._reports: Recent[str, JobReport] = Recent(MAX_REPORTS)
+        self._once_failed: Recent[str, None] = Recent(MAX_FAILED)
         """Names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
@@ -347,7 +347,7 @@ class TestJobs:
         root = Path(spec.roots[0]) if spec.roots else spec.directory
         executed = executed_functions(report.recorded)
         return {
-            one.nodeid: suspects_of(one, executed, report.results, root=root)[:MOST_SUSPECTS]
+            one.nodeid: suspects_of(one, executed, report.results, root=root)[:MAX_SUSPECTS]
             for one in report.failures[:EXPLAINED]
         }
 
@@ -364,7 +364,7 @@ class TestJobs:
         result_count = 0
         for name in reversed(list(self._reports)):
             result_count += len(self._reports[name].report.results)
-            if result_count > MOST_RESULTS and name != next(reversed(self._reports)):
+            if result_count > MAX_RESULTS and name != next(reversed(self._reports)):
                 del self._reports[name]
 
     async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:

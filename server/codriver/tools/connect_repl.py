@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
-MOST_PORT: Final = 65_535
+MAX_PORT: Final = 65_535
 CONNECT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
 BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
@@ -82,7 +82,7 @@ def loopback_address(text: str) -> str:
         RefusedError: the text is not an address, or belongs to another machine.
     """
     found = ADDRESS.fullmatch(text.strip())
-    if found is None or not 0 < int(found["port"]) <= MOST_PORT:
+    if found is None or not 0 < int(found["port"]) <= MAX_PORT:
         raise refused(
             "bad-arguments",
             f"{text!r} is not the address of an nREPL server on this machine",

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import TEST_JOBS, Evaluation, Request
-from codriver.tools.acts.submission import MOST_ELEMENTS, MOST_LEVELS, begin, default_limits, frame_fields
+from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import record_loaded_code
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
@@ -63,8 +63,8 @@ class EvaluateArguments(Evaluating):
     detail: bool | None = Field(None, json_schema_extra={UNLISTED: True})
     max_images: int = Field(10, ge=0, json_schema_extra={UNLISTED: True})
     """Maximum number of images. An answer that omits images mentions this argument."""
-    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
-    max_depth: int | None = Field(None, ge=1, le=MOST_LEVELS, json_schema_extra={UNLISTED: True})
+    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED: True})
+    max_depth: int | None = Field(None, ge=1, le=MAX_LEVELS, json_schema_extra={UNLISTED: True})
     """Maximum printed depth of a value. An answer that truncates a value mentions how to read the rest."""
 
 

@@ -14,7 +14,7 @@ from codriver.core.values import Evaluation, Form, Request
 from codriver.systems.file_system import as_spelled
 from codriver.tools.acts.dependent_loads import Followed, check, follow, follow_python
 from codriver.tools.acts.source_files import read_source
-from codriver.tools.acts.submission import MOST_ELEMENTS, begin, default_limits
+from codriver.tools.acts.submission import MAX_ELEMENTS, begin, default_limits
 from codriver.tools.answers.drift_notes import notes_of_load
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
@@ -51,7 +51,7 @@ class LoadFileArguments(Evaluating):
     """Described in the schema of the first tool. By default, the file determines the REPL."""
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     """How long the call waits. `get_evaluation` waits longer."""
-    max_length: int | None = Field(None, ge=1, le=MOST_ELEMENTS, json_schema_extra={UNLISTED: True})
+    max_length: int | None = Field(None, ge=1, le=MAX_ELEMENTS, json_schema_extra={UNLISTED: True})
 
     @property
     def session_files(self) -> tuple[str, ...]:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 ADD: Final = "*** Add File: "
 UPDATE: Final = "*** Update File: "
 MOVE: Final = "*** Move to: "
-MOST_FILES: Final = 20
+MAX_FILES: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def patched_files(patch: str) -> tuple[PatchedFile, ...]:
         elif sections:
             sections[-1].append(line)
     files = [_file(head, lines) for head, *lines in sections if head.startswith((ADD, UPDATE))]
-    return tuple(file for file in files if file.path)[:MOST_FILES]
+    return tuple(file for file in files if file.path)[:MAX_FILES]
 
 
 def _file(head: str, lines: list[str]) -> PatchedFile:
@@ -86,7 +86,7 @@ def _hunks(lines: list[str]) -> list[tuple[str, str]]:
     return [("\n".join(old), "\n".join(new)) for old, new in hunks if old != new]
 
 
-WAIT_MS, MOST_WAIT_MS = 1000, 20_000
+WAIT_MS, MAX_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096
 CONTENT_CHARACTERS = 8 * 2**20
 ERROR_CHARACTERS = 600
@@ -102,7 +102,7 @@ class NoteEditArguments(Arguments):
 
     event: Literal["started", "writing", "edited", "stopping"] = "edited"
     file_path: str = Field("", max_length=PATH_CHARACTERS)
-    file_paths: tuple[str, ...] = Field((), max_length=MOST_FILES)
+    file_paths: tuple[str, ...] = Field((), max_length=MAX_FILES)
     cwd: str = Field("", max_length=PATH_CHARACTERS)
     """Working directory of the client, the base of relative paths."""
     patch: str = Field("", max_length=CONTENT_CHARACTERS)
@@ -117,14 +117,14 @@ class NoteEditArguments(Arguments):
     """How the session started, in the client's terms: `startup`, `resume`, `clear` or `compact`."""
     is_again: str | bool = False
     """Whether the client continues only because it was blocked at the end of this turn."""
-    wait_ms: int | None = Field(None, ge=0, le=MOST_WAIT_MS)
+    wait_ms: int | None = Field(None, ge=0, le=MAX_WAIT_MS)
     """How long the hook can wait. Default: 20 s for tests, otherwise 1 s, as its program ends after 1.5 s."""
     render_for: Literal["", "claude-code", "codex"] = ""
 
     @property
     def wait_s(self) -> float:
         """Return how long the hook can wait, in seconds."""
-        by_itself = MOST_WAIT_MS if self.event == "stopping" else WAIT_MS
+        by_itself = MAX_WAIT_MS if self.event == "stopping" else WAIT_MS
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
@@ -132,7 +132,7 @@ class NoteEditArguments(Arguments):
         given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
         content = None if (self.content or "").startswith(UNFILLED) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
-        return (*named, *patched_files(self.patch))[:MOST_FILES]
+        return (*named, *patched_files(self.patch))[:MAX_FILES]
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:

@@ -47,7 +47,7 @@ FILE: Final = "for activity, an edited file."
 """What the argument `file` is for the subjects that are always available."""
 CODE_CHARACTERS: Final = 120
 """Maximum length of the code of one job."""
-MOST_JOBS: Final = 30
+MAX_JOBS: Final = 30
 TOOLS_BEHIND: Final = {
     tool.name: tool
     for tool in (
@@ -152,7 +152,7 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
 
     jobs = [one for one in [*state.evaluations.values()][::-1] if matches(one)]
     jobs.sort(key=lambda one: one.over)
-    limit = arguments.limit or MOST_JOBS
+    limit = arguments.limit or MAX_JOBS
     rows, note, _ = fit([_job(call, one, now_ms) for one in jobs[:limit]], budget(call))
     fields: dict[str, object] = {"jobs": rows, "count": len(rows)}
     if len(jobs) > len(rows):

@@ -31,9 +31,9 @@ memory.
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
 """Maximum size of one string. A printed value is one string, and a longer one means an attack or a corrupt length."""
 
-MOST_HEAD: Final = 8 * 1024 * 1024
+MAX_HEAD: Final = 8 * 1024 * 1024
 """Maximum number of bytes that are stored from the start of a string that arrives in chunks."""
-MOST_TAIL: Final = 4 * 1024 * 1024
+MAX_TAIL: Final = 4 * 1024 * 1024
 """Maximum number of bytes that are stored from the end of a string that arrives in chunks.
 
 Nobody reads more of one value, and decoding a complete string of 256 MiB takes four times as much memory.
@@ -85,7 +85,7 @@ class Decoder:
         self._max_string_bytes = max_string_bytes
         self._rest = b""
         """The bytes of an incomplete integer, or of an incomplete length of a string."""
-        self._partial = HeadAndTail(MOST_HEAD, MOST_TAIL)
+        self._partial = HeadAndTail(MAX_HEAD, MAX_TAIL)
         """The received part of an incomplete string."""
         self._missing = 0
         self._done: list[Value] = []
@@ -121,7 +121,7 @@ class Decoder:
             if start:
                 self._partial.add(data[:start])
                 partial, self._missing = self._partial, 0
-                self._partial = HeadAndTail(MOST_HEAD, MOST_TAIL)
+                self._partial = HeadAndTail(MAX_HEAD, MAX_TAIL)
                 self._add_string(partial)
             elif self._rest:
                 data = self._rest + data

@@ -9,7 +9,7 @@ import pytest
 
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.features.handoff.conflict_ledger import MAX_SUBMISSIONS, MOST_CHARACTERS, ReplHistory, Submission, found
+from codriver.features.handoff.conflict_ledger import MAX_CHARACTERS, MAX_SUBMISSIONS, ReplHistory, Submission, found
 from codriver.tools.ledgers.delivered_notes import DeliveredNotes
 
 AGO = re.compile(r"\d+ s ago")
@@ -181,8 +181,8 @@ def test_the_record_of_submissions_is_bounded(room):
     for _ in range(MAX_SUBMISSIONS + 10):
         room.life.add(Submission("e", len(room.life.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
     assert len(room.life.submissions) == MAX_SUBMISSIONS
-    room.life.add(Submission("e", 10_000, "a", "a", 0, " " * MOST_CHARACTERS, "lisp", "user"))
-    assert room.life.characters <= MOST_CHARACTERS
+    room.life.add(Submission("e", 10_000, "a", "a", 0, " " * MAX_CHARACTERS, "lisp", "user"))
+    assert room.life.characters <= MAX_CHARACTERS
     assert not any(room.life.by_name.values())
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO, TestFacts, data_of, edit_facts
 from codriver.core.values import CHECKPOINT, Request, checkpoint_name
-from codriver.features.handoff.report import MOST_BYTES, Present, compose
+from codriver.features.handoff.report import MAX_BYTES, Present, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
@@ -306,7 +306,7 @@ def test_the_newest_of_too_many_items_are_listed_and_the_rest_counted(log):
         log.evaluate(f"def {name}(): pass", f"d{number}", why=f"{name} is what we want, as said {'again ' * 20}")
         log.evaluate(name, f"f{number}", "bob", error=f"NameError: name '{name}' is not defined")
     told = log.told()
-    assert len(told.encode()) <= MOST_BYTES
+    assert len(told.encode()) <= MAX_BYTES
     assert "_299" in log.line("Defined but not in any file")
     assert log.line("Defined but not in any file").endswith(" more")
     assert told.splitlines()[1].startswith("Start here: ")

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from codriver.features.jupyter.kernels import signed_messages
-from codriver.features.jupyter.kernels.lost_messages import MOST_OF_OTHERS, Numbers
-from codriver.features.jupyter.kernels.signed_messages import MOST_HEADER, Assembler, Signer
+from codriver.features.jupyter.kernels.lost_messages import MAX_OF_OTHERS, Numbers
+from codriver.features.jupyter.kernels.signed_messages import MAX_HEADER, Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import Chunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
@@ -57,7 +57,7 @@ def test_without_a_key_nothing_is_signed():
 
 
 def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
-    for name, value in {"WHOLE_BYTES": 50, "MOST_HEAD": 20, "MOST_TAIL": 10}.items():
+    for name, value in {"WHOLE_BYTES": 50, "MAX_HEAD": 20, "MAX_TAIL": 10}.items():
         monkeypatch.setattr(signed_messages, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
     found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
@@ -67,7 +67,7 @@ def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(m
 
 def test_an_oversized_header_is_refused():
     assembler = Assembler(SIGNER)
-    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MOST_HEADER}), size=10_000) is None
+    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MAX_HEADER}), size=10_000) is None
     assert assembler.unsigned == 1
 
 
@@ -110,7 +110,7 @@ def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
 def test_reordered_messages_and_replies_to_others_do_not_count_as_lost():
     numbers = numbered(Numbers(), *series([0, *range(300, 400), *range(1, 300)]))
     assert idle(numbers, *series([400])).lost == 0
-    assert idle(numbers, *series([400 + MOST_OF_OTHERS])).lost == 0
+    assert idle(numbers, *series([400 + MAX_OF_OTHERS])).lost == 0
 
 
 def test_messages_without_numbers_never_count_as_lost():

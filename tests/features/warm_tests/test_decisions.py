@@ -17,8 +17,8 @@ from codriver.features.warm_tests.decisions import (
     decide,
     in_circumstances,
 )
-from codriver.features.warm_tests.plans import MOST_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
-from codriver.features.warm_tests.saved_plans import MOST_PLANS, SavedPlans
+from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
+from codriver.features.warm_tests.saved_plans import MAX_PLANS, SavedPlans
 from codriver.testing.runs import RunSpec
 
 SPEC = RunSpec(python="/python", directory=Path("/project"), environment={"HOME": "/home", "LANG": "C"})
@@ -43,8 +43,8 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({}, {"unfit": "too large"}, {}, "too large"),
         ({}, {"stalled": "test_a"}, {}, "test_a"),
         ({}, {}, {"is_ready": False}, "not ready"),
-        ({}, {}, {"runs": decisions.MOST_RUNS}, "renewed"),
-        ({}, {}, {"age_s": decisions.MOST_AGE_S}, "renewed"),
+        ({}, {}, {"runs": decisions.MAX_RUNS}, "renewed"),
+        ({}, {}, {"age_s": decisions.MAX_AGE_S}, "renewed"),
     ],
 )
 def test_a_plain_run_has_its_reason(spec, project, state, reason):
@@ -95,7 +95,7 @@ def test_a_project_with_little_savings_is_reconsidered_when_its_tests_import_mor
 
 def test_a_project_that_keeps_needing_plain_processes_stays_plain():
     project = PROJECT
-    for _ in range(decisions.MOST_CORRECTIONS):
+    for _ in range(decisions.MAX_CORRECTIONS):
         assert project.off == ""
         project = after_obstacle(project, PLAN, "why")
     assert "why" in project.off
@@ -105,7 +105,7 @@ def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
     project = after_failed_start(PROJECT, "why", "first")
     assert in_circumstances(project, "first").unfit == "why"
     assert in_circumstances(project, "second").unfit == ""
-    for number in range(decisions.MOST_FAILED_STARTS):
+    for number in range(decisions.MAX_FAILED_STARTS):
         project = after_failed_start(project, "why", str(number))
     assert in_circumstances(project, "other").unfit == "why"
 
@@ -131,7 +131,7 @@ def test_a_module_that_cannot_be_revealed_is_excluded(kind):
 
 def test_a_changed_file_is_reread_unless_it_keeps_changing():
     plan = PLAN
-    for _ in range(MOST_FILE_CHANGES - 1):
+    for _ in range(MAX_FILE_CHANGES - 1):
         plan = corrected(plan, obstacle("file", "/lib/m.py"))
         assert "m" not in plan.excluded
     assert "m" in corrected(plan, obstacle("file", "/lib/m.py")).excluded
@@ -159,10 +159,10 @@ def test_a_learned_plan_round_trips_through_its_file(tmp_path):
 
 def test_the_oldest_plans_are_deleted(tmp_path):
     saved = SavedPlans(tmp_path)
-    for number in range(MOST_PLANS + 3):
+    for number in range(MAX_PLANS + 3):
         saved.save(f"/python{number}", tmp_path, PROJECT)
-    assert len(list(tmp_path.iterdir())) == MOST_PLANS
-    assert saved.load(f"/python{MOST_PLANS + 2}", tmp_path) is not None
+    assert len(list(tmp_path.iterdir())) == MAX_PLANS
+    assert saved.load(f"/python{MAX_PLANS + 2}", tmp_path) is not None
 
 
 def test_a_plan_separates_libraries_imported_before_and_after_the_first_module():

@@ -16,8 +16,8 @@ from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.nrepl import opened_sessions
 from codriver.repls.nrepl.connection import dial
 from codriver.repls.nrepl.nrepl_adapter import connect
-from codriver.repls.nrepl.opened_sessions import MOST_SILENT, OpenedSessions
-from codriver.repls.nrepl.session_record import MOST_REPLS, MOST_SESSIONS, SessionRecord
+from codriver.repls.nrepl.opened_sessions import MAX_SILENT, OpenedSessions
+from codriver.repls.nrepl.session_record import MAX_REPLS, MAX_SESSIONS, SessionRecord
 
 pytestmark = pytest.mark.anyio
 TIMES = {"connect_timeout_s": 5, "op_timeout_s": 5}
@@ -170,12 +170,12 @@ async def test_a_record_writable_by_others_closes_nothing(path):
 
 
 async def test_the_record_is_private_and_bounded(record, path):
-    for number in range(MOST_REPLS + 2):
+    for number in range(MAX_REPLS + 2):
         await record.opened(f"x:{number}", str(uuid4()))
-    for _ in range(MOST_SESSIONS + 2):
+    for _ in range(MAX_SESSIONS + 2):
         await record.opened("x:1000", str(uuid4()))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert (len(kept(path)), len(kept(path)["x:1000"])) == (MOST_REPLS, MOST_SESSIONS)
+    assert (len(kept(path)), len(kept(path)["x:1000"])) == (MAX_REPLS, MAX_SESSIONS)
     assert "x:0" not in kept(path)
 
 
@@ -213,4 +213,4 @@ async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch
 
 
 async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
-    assert await left_open(record, [], monkeypatch, FAREWELL_S=0.05) == (MOST_SILENT, 6)
+    assert await left_open(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_SILENT, 6)

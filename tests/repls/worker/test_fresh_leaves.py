@@ -14,7 +14,7 @@ from codriver.repls.launch import recipes
 from codriver.repls.worker.fresh.code_texts import code_text
 from codriver.repls.worker.fresh.importers import importers
 from codriver.repls.worker.fresh.leaf_rules import OTHER, PREVIOUS, UNDONE, changed, differing, outermost, stale
-from codriver.repls.worker.fresh.leaves import MOST_LEAVES, UNKNOWN, Shapes, root_of
+from codriver.repls.worker.fresh.leaves import MAX_LEAVES, UNKNOWN, Shapes, root_of
 from codriver.repls.worker.fresh.previous_code import previous_code
 
 LONG_S = 60
@@ -96,7 +96,7 @@ def test_a_shape_contains_nothing_that_varies_by_process(module):
 def test_cycles_end_and_oversized_values_are_unknown(module):
     found = leaves(module, "LOOP = []\nLOOP.append(LOOP)\n")
     assert found["shaped.LOOP[0]"] == UNKNOWN
-    module.LARGE = [[number] for number in range(MOST_LEAVES)]
+    module.LARGE = [[number] for number in range(MAX_LEAVES)]
     assert leaves(module)["shaped.LARGE"] == UNKNOWN
     assert Shapes((), -1).of_module("shaped", ["LOOP"]) == {"shaped.LOOP": UNKNOWN}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.state import Repl
 
-MOST_IN_WINDOW: Final = 200
+MAX_IN_WINDOW: Final = 200
 WINDOW_S: Final = 1.0
 KNOWN: Final = 2000
 """Maximum number of event ids per REPL that are remembered to find duplicates: as many as the app log stores."""
@@ -88,7 +88,7 @@ class AppEventRecorder:
     def _record(self, intake: _Intake, stream: str, event: AppEvent) -> None:
         if event.app_id is not None and event.app_id in intake.known:
             return
-        if intake.recorded >= MOST_IN_WINDOW:
+        if intake.recorded >= MAX_IN_WINDOW:
             intake.dropped[stream] += 1
             return
         intake.recorded += 1

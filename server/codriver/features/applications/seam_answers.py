@@ -50,7 +50,7 @@ REASONS: Final = frozenset(
 )
 """All values of `reason` with which a seam refuses."""
 
-MOST_CLIENTS: Final = 1000
+MAX_CLIENTS: Final = 1000
 """Maximum number of clients and REPLs that are remembered. The oldest are forgotten."""
 
 
@@ -58,7 +58,7 @@ MOST_CLIENTS: Final = 1000
 class SeenApplications:
     """The application in each client's last answers, for the life of one server."""
 
-    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MOST_CLIENTS))
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_CLIENTS))
     """Session id of the application's seam by client and REPL, for the most recent queries."""
 
     def is_another(self, client: str, repl: str, seam: str | None) -> bool:

@@ -65,11 +65,11 @@ if TYPE_CHECKING:
 
 FORMATS = (*get_args(Format), "recording")
 SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
-MOST_ENTRIES = 10_000
+MAX_ENTRIES = 10_000
 STDOUT = "-"
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
-MOST_BYTES = 64 * MEBIBYTE
+MAX_BYTES = 64 * MEBIBYTE
 
 
 class ExistsError(CodriverError):
@@ -102,7 +102,7 @@ class Slice:
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
-@click.option("--last", type=Whole(1, MOST_ENTRIES), metavar="N", help="The last N evaluations.")
+@click.option("--last", type=Whole(1, MAX_ENTRIES), metavar="N", help="The last N evaluations.")
 @click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
 @click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
 @click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
@@ -315,7 +315,7 @@ def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
 
 
 def _entries(connection: Connection) -> list[dict[str, Any]]:
-    answer = connection.call("repl_output_log", {"limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
+    answer = connection.call("repl_output_log", {"limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
     with reading("repl_output_log"):
@@ -330,7 +330,7 @@ def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
 
 def _found(connection: Connection, query: str) -> Iterator[str]:
     """Yield the strings in a query's answer, which are ids of evaluations."""
-    answer = connection.call("repl_output_log", {"query": query, "limit": MOST_ENTRIES, "maxTextBytes": WHOLE})
+    answer = connection.call("repl_output_log", {"query": query, "limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
     with reading("repl_output_log"):
@@ -424,7 +424,7 @@ def _summary(count: int, wrong: int, skipped: int) -> str:
 
 def _read(file: Path) -> Recording:
     try:
-        return from_lines(files.read(file, Rules(Links.OF_USER, MOST_BYTES)).decode())
+        return from_lines(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
     except UnicodeDecodeError as error:
         raise RecordingError("it is no text") from error
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 MAX_SUBMISSIONS: Final = 1000
 """Maximum number of evaluations of one REPL that are searched for conflicts."""
-MOST_CHARACTERS: Final = 4 * 2**20
+MAX_CHARACTERS: Final = 4 * 2**20
 """Maximum length of the code stored for one REPL, and of a single submission that is parsed."""
-MOST_OF_NAME: Final = 8
+MAX_OF_NAME: Final = 8
 HEADER_CHARACTERS: Final = 2**13
 DEFINES: Final = {
     "lisp": re.compile(
@@ -123,7 +123,7 @@ class ReplHistory:
         if len(self.callers) <= 2:
             self.callers.add((submission.client, submission.who))
         self.characters += len(submission.code)
-        while len(self.submissions) > MAX_SUBMISSIONS or self.characters > MOST_CHARACTERS:
+        while len(self.submissions) > MAX_SUBMISSIONS or self.characters > MAX_CHARACTERS:
             oldest = self.submissions.popleft()
             self.characters -= len(oldest.code)
             for name in oldest.names() if oldest.number <= self.glanced else ():
@@ -137,7 +137,7 @@ class ReplHistory:
             for name in submission.names():
                 known = self.by_name.setdefault(name, [])
                 known.append(submission)
-                del known[: len(known) - MOST_OF_NAME]
+                del known[: len(known) - MAX_OF_NAME]
             if head := code_names.header(submission.code, submission.language):
                 named = None if submission.language == "python" else NAMES_SPACE.search(head)
                 space = named[1] if named else submission.space
@@ -257,7 +257,7 @@ def _knew(state: State, history: ReplHistory, submission: Submission, last: Subm
     """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
     earlier = (one for one in history.submissions if one.number < last.number and made.name in one.code)
     same_caller = (one for one in earlier if is_same_caller(state, submission, one) and _counts(state, one))
-    return any(_uses(history, one, made) for one in islice(same_caller, MOST_OF_NAME))
+    return any(_uses(history, one, made) for one in islice(same_caller, MAX_OF_NAME))
 
 
 def _uses(history: ReplHistory, submission: Submission, made: Making) -> bool:

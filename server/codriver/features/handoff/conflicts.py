@@ -17,7 +17,7 @@ from codriver.core import caller_names
 from codriver.core.values import MAIN_SESSION
 from codriver.editing import code_names
 from codriver.features.handoff.conflict_ledger import (
-    MOST_CHARACTERS,
+    MAX_CHARACTERS,
     Conflict,
     Conflicts,
     ReplHistory,
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.tools.ledgers.file_edits import Edit, EditedFile
 
 
-MOST_NOTES: Final = 3
+MAX_NOTES: Final = 3
 AT_ONCE_CHARACTERS: Final = 2**13
 """Maximum length of code that is analyzed in the event loop. Longer code goes to a worker thread."""
 RECENT_MS: Final = 3_600_000
@@ -60,7 +60,7 @@ def note_sent(call: Call, repl: Repl, session: Session, request: Request) -> Non
     if is_apart or request.kind == "run-tests" or evaluation is None:
         return
     code = "\n".join(form.text for form in request.forms) if request.kind == "load-forms" else request.code
-    if len(code) > MOST_CHARACTERS:
+    if len(code) > MAX_CHARACTERS:
         return
     space = request.namespace or session.namespace or "user"
     history = call.services.part(Conflicts).history(repl)
@@ -106,7 +106,7 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
 def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """Return notes on the conflicts that the caller has not been notified of yet."""
     reported = [one for one in met if call.services.part(Conflicts).reported.claim((call.client, who), one.key)]
-    notes = [one.description(call.services.now()) for one in reported[:MOST_NOTES]]
+    notes = [one.description(call.services.now()) for one in reported[:MAX_NOTES]]
     more = len(reported) - len(notes)
     return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
 
@@ -214,7 +214,7 @@ RULES: Final = Rules(Links.NEVER, 2**18)
 ROOTS: Final = ("", "src", "test", "tests")
 ENDINGS: Final = (".clj", ".cljc", ".cljs", ".lpy")
 SESSION_SPACES: Final = frozenset({"__main__", "user", "Hy"})
-MOST_BASES: Final = 200
+MAX_BASES: Final = 200
 FILED: Final = "a file"
 
 
@@ -223,7 +223,7 @@ async def learn_bases(call: Call, history: ReplHistory) -> None:
     for submission in history.submissions:
         if submission.number > history.based:
             history.based = submission.number
-            if submission.language != "hy" and len(history.bases) < MOST_BASES:
+            if submission.language != "hy" and len(history.bases) < MAX_BASES:
                 history.bases |= {
                     one.space: submission
                     for one in submission.makings()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.features.handoff import conflicts
 from codriver.features.handoff.conflict_ledger import Conflicts
 from codriver.features.handoff.live_handoff import handoff
-from codriver.features.handoff.report import MOST_BYTES
+from codriver.features.handoff.report import MAX_BYTES
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
 from codriver.tools.calls.call import CallHooks
@@ -49,7 +49,7 @@ async def _introduce(call: Call, start: Started) -> str:
         client=call.client,
         is_for_another=call.client_name.startswith(COMMAND_NAME_PREFIX),
         wait_s=start.wait_s,
-        most_bytes=MOST_BYTES if start.source in FORGOTTEN else STARTED_BYTES,
+        most_bytes=MAX_BYTES if start.source in FORGOTTEN else STARTED_BYTES,
     )
 
 

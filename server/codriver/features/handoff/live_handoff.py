@@ -11,7 +11,7 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.handoff.defined_names import names_on_disk
-from codriver.features.handoff.report import MOST_BYTES, Present, compose
+from codriver.features.handoff.report import MAX_BYTES, Present, compose
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
@@ -28,12 +28,12 @@ DRIFT_SHARE: Final = 0.2
 """Share of the time limit spent on asking the REPLs for drift."""
 SEARCH_SHARE: Final = 0.5
 """Share of the time limit spent on reading the log and searching source files."""
-MOST_ENTITIES: Final = 4000
+MAX_ENTITIES: Final = 4000
 """Maximum number of log entities to process; this many take about a tenth of a second."""
 
 
 async def handoff(
-    services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MOST_BYTES
+    services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MAX_BYTES
 ) -> str:
     """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
 
@@ -60,7 +60,7 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
     """Return the story of the work, and those of the names it defined that exist in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
-    entries = (*services.remembered(), *services.log.entries())[-MOST_ENTITIES:]
+    entries = (*services.remembered(), *services.log.entries())[-MAX_ENTITIES:]
     story = read_story(entries, {one.id: _failed(one) for one in over})
     defined = {name for step in story.steps for name in step.names}
     left_s = ends_at - time.monotonic()

@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     Failed = tuple[Step, bool, str]
     """A step, whether it is still unresolved, and a description of its outcome."""
 
-MOST_BYTES: Final = 4000
+MAX_BYTES: Final = 4000
 PART_CHARACTERS: Final = 200
-MOST_PARTS: Final = 12
+MAX_PARTS: Final = 12
 """Maximum number of parts in each section before any are dropped to fit."""
-MOST_FAILURES: Final = 50
+MAX_FAILURES: Final = 50
 """Maximum number of recent failures that are searched for a later success."""
 TYPO: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
 """Matches errors that a typing mistake may have caused."""
-MOST_TYPO_CHARACTERS: Final = 500
+MAX_TYPO_CHARACTERS: Final = 500
 ALIKE: Final = 0.75
 """Similarity ratio from which code counts as a correction of other code."""
 
@@ -70,7 +70,7 @@ class Section:
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
-def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MOST_BYTES) -> str:
+def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
     If the reader has made a call before, the report includes what others did since.
@@ -87,7 +87,7 @@ def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
 
     The longest section drops its last part first, and states how many it dropped.
     """
-    counts = [min(len(section.parts), MOST_PARTS) for section in sections]
+    counts = [min(len(section.parts), MAX_PARTS) for section in sections]
     while True:
         sections_text = [section.text(count) for section, count in zip(sections, counts, strict=True)]
         text = "\n".join([head, *sections_text])
@@ -219,7 +219,7 @@ def _named(step: Step) -> str:
 def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
     """Return the last failure of each distinct code with its outcome, unresolved ones first."""
     found: dict[tuple[str, object], Failed] = {}
-    for index in [index for index, step in enumerate(steps) if step.error][-MOST_FAILURES:]:
+    for index in [index for index, step in enumerate(steps) if step.error][-MAX_FAILURES:]:
         step = steps[index]
         later = next((one for one in steps[index + 1 :] if not one.error and _is_same(step, one)), None)
         end = "not resolved" if later is None else f"succeeded later ({later.id})"
@@ -243,7 +243,7 @@ def _is_corrected(failed: Step, later: Step) -> bool:
         return False
     import difflib  # noqa: PLC0415  # keeps the startup of `codriver watch` fast
 
-    is_short = max(len(failed.code), len(later.code)) <= MOST_TYPO_CHARACTERS
+    is_short = max(len(failed.code), len(later.code)) <= MAX_TYPO_CHARACTERS
     return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= ALIKE
 
 

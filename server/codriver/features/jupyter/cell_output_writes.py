@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from codriver.repls.supervisor import Repls
     from codriver.tools.calls.call import Call
 
-MOST_RUNS: Final = 1000
+MAX_RUNS: Final = 1000
 """Maximum number of runs whose outcome is remembered, as many as evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
 SETTLE_S: Final = 10.0
@@ -86,7 +86,7 @@ class CellWrites:
         self._repls = repls
         self._transcripts = transcripts
         self._editor = editor
-        self.by_evaluation: Recent[str, Write] = Recent(MOST_RUNS)
+        self.by_evaluation: Recent[str, Write] = Recent(MAX_RUNS)
 
     def begin(self, evaluation: Evaluation, write: Write) -> None:
         """Write the outputs of an evaluation that has just started when it finishes."""

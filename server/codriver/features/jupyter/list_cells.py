@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.notebooks import Cell, Notebook
     from codriver.tools.calls.call import Call
 
-MOST_BYTES = 64 * 2**20
+MAX_BYTES = 64 * 2**20
 """Maximum size of a notebook in bytes, including its images."""
 LINE_BYTES = 8
 """Minimum size of a cell's line in an answer: `"0 code",`."""
@@ -127,7 +127,7 @@ def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, by
     """
     try:
         path = editable_path(workspace, given, allow_outside=allow_outside)
-        rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MOST_BYTES)
+        rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
         raise not_a_notebook(given, str(error)) from error

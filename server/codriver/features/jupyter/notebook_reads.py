@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MOST_READS: Final = 500
+MAX_READS: Final = 500
 """Maximum number of remembered pairs of a caller and a notebook."""
 
 
@@ -24,7 +24,7 @@ MOST_READS: Final = 500
 class NotebookReads:
     """Digest of the notebook version that each caller knows, for the life of one server."""
 
-    known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MOST_READS))
+    known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_READS))
 
     def note(self, who: str, path: Path, digest: bytes) -> None:
         """Record that a caller knows this version."""

@@ -36,7 +36,7 @@ _SPLIT = frozenset({"application/javascript", "image/svg+xml"})
 """Text types, in addition to `text/`, that are stored as lists of lines."""
 _ORDER: Final = ("output_type", "name", "execution_count", "metadata", "data", "text", "ename", "evalue", "traceback")
 CHECKED_BYTES: Final = 64 * 1024
-MOST_VALUE_BYTES: Final = 20 * 2**20
+MAX_VALUE_BYTES: Final = 20 * 2**20
 """Maximum size of a value that is read, such as a source."""
 MAX_ELEMENTS: Final = 300_000
 """Maximum number of values and containers in a notebook. Each takes at least a hundred bytes; images are few."""
@@ -301,7 +301,7 @@ def _value(data: bytes, position: int) -> tuple[Any, int]:
         _BrokenError: the text at the position is not a value, or too long.
     """
     _, end = _passed(data, position)
-    if end - position > MOST_VALUE_BYTES:
+    if end - position > MAX_VALUE_BYTES:
         raise _BrokenError(f"a value of {end - position:,} bytes exceeds the limit", position)
     text = data[position:end].decode("utf-8", "surrogatepass")
     try:

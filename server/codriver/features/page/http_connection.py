@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from anyio.abc import SocketStream
 
 READ_BYTES: Final = 64 * 1024
-MOST_HEAD_BYTES: Final = 16 * 1024
-MOST_BODY_BYTES: Final = 64 * 1024
+MAX_HEAD_BYTES: Final = 16 * 1024
+MAX_BODY_BYTES: Final = 64 * 1024
 """Maximum size of a request body. A typed query is about a hundredth of this."""
 IDLE_S: Final = 60.0
 """How long a connection may be idle."""
@@ -43,7 +43,7 @@ class HttpConnection:
 
     def __init__(self, stream: SocketStream) -> None:
         self._stream = stream
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MOST_HEAD_BYTES)
+        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=MAX_HEAD_BYTES)
 
     async def request(self) -> Request | None:
         """Return the next request, or None if it does not arrive in time or is not supported."""
@@ -74,7 +74,7 @@ class HttpConnection:
                 head = event
             elif isinstance(event, h11.Data):
                 body += event.data
-                if len(body) > MOST_BODY_BYTES:
+                if len(body) > MAX_BODY_BYTES:
                     return None
             elif isinstance(event, h11.EndOfMessage) and head is not None:
                 return _request(head, body)

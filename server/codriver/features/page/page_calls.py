@@ -51,7 +51,7 @@ ACTS: Final = frozenset({"interrupt_evaluation", "send_input"})
 HANDOFF_S: Final = 10.0
 HANDOFF_BYTES: Final = 16_000
 TITLE: Final = re.compile(r"([A-Z][^:]{1,60}): (.*)")
-MOST_FRAMES: Final = 64
+MAX_FRAMES: Final = 64
 FRAME_S: Final = 60.0
 """How long an unused address of a table is valid."""
 MAX_DISPLAY_CHARACTERS: Final = 2**18
@@ -80,7 +80,7 @@ class PageCalls:
     def __init__(self, services: Services, caller: Caller) -> None:
         self._services = services
         self._caller = caller
-        self._frames: Recent[str, tuple[float, str]] = Recent(MOST_FRAMES)
+        self._frames: Recent[str, tuple[float, str]] = Recent(MAX_FRAMES)
         """Tables by address, with the time at which the address was created. Each can be displayed once."""
 
     async def answer(self, name: str, given: Body, client: ClientSession) -> str:
@@ -210,7 +210,7 @@ async def _ignore(_elapsed_s: float, _words: str) -> None:
 Block = dict[str, Any]
 Span = tuple[str, str]
 
-MOST_LINES: Final = 5000
+MAX_LINES: Final = 5000
 _SPAN: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]*)\]\(([^)\s]*)\)")
 _TAGS: Final = ("code", "strong", "em")
 _HEADING: Final = re.compile(r"(#{1,6})\s+(.*)")
@@ -221,7 +221,7 @@ _RULE: Final = re.compile(r"[\s|:-]+")
 
 def blocks(text: str) -> list[Block]:
     """Return the blocks of a Markdown text."""
-    lines = text.splitlines()[:MOST_LINES]
+    lines = text.splitlines()[:MAX_LINES]
     found: list[Block] = []
     at = 0
     while at < len(lines):
@@ -370,16 +370,16 @@ ENTRIES_OF_RUN: Final = (
     "[$memory ?e :output/line ?line] [$memory ?e :output/timestamp ?when] [$memory ?e :output/category ?category] "
     '[(get-else $memory ?e :output/who "") ?who] [$memory ?e :output/text ?text]]'
 )
-MOST_FOUND: Final = 5000
+MAX_FOUND: Final = 5000
 MAX_ROWS: Final = 300
-MOST_CHARACTERS: Final = 4000
+MAX_CHARACTERS: Final = 4000
 """Maximum number of characters of each text in a list."""
 EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
 
 
 async def _query(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
     """Return the rows of a query with these inputs."""
-    query = partial(services.query, LogQuery(text, inputs, MOST_FOUND))
+    query = partial(services.query, LogQuery(text, inputs, MAX_FOUND))
     return (await services.work.queries.run(client.id, query)).rows
 
 
@@ -423,4 +423,4 @@ def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
 
 
 def _short(text: str) -> str:
-    return cut(text, MOST_CHARACTERS)
+    return cut(text, MAX_CHARACTERS)

@@ -36,7 +36,7 @@ OUTPUT_BYTES: Final = 1400
 ERROR_BYTES: Final = 800
 SHORT_BYTES: Final = 120
 """Maximum bytes of `who`, `where` and other names, some of which clients choose."""
-MOST_ROWS: Final = 500
+MAX_ROWS: Final = 500
 """Maximum number of rows in an update. The rest is sent with the next one."""
 IMAGE_MARK: Final = "data:image/"
 TRACEBACK: Final = "Traceback (most recent call last)"
@@ -75,7 +75,7 @@ class RowReader:
     def _events(self, *, since: int | None = None, until: int | None = None) -> Iterator[Mapping[str, Any]]:
         """Yield the newest entities of features' logs."""
         for _, store in self._services.log.sources.growing.values():
-            yield from store.entries(since=since, until=until, limit=MOST_ROWS)
+            yield from store.entries(since=since, until=until, limit=MAX_ROWS)
 
     def older(self) -> list[Row]:
         """Return the newest rows among the earlier ones that have not been sent; empty if there are none."""
@@ -83,11 +83,11 @@ class RowReader:
             return []
         log, state = self._services.log, self._services.core.state
         coming: list[Entry | Mapping[str, Any]] = [
-            *log.entries(until=self.before - 1, limit=MOST_ROWS),
+            *log.entries(until=self.before - 1, limit=MAX_ROWS),
             *self._events(until=self.before - 1),
         ]
-        coming = sorted(coming, key=_line_of)[-MOST_ROWS:]
-        self.before = _line_of(coming[0]) if len(coming) == MOST_ROWS else 0
+        coming = sorted(coming, key=_line_of)[-MAX_ROWS:]
+        self.before = _line_of(coming[0]) if len(coming) == MAX_ROWS else 0
         rows: dict[str, Row] = {}
         for one in coming:
             self._add(rows, one, state)
@@ -115,7 +115,7 @@ class RowReader:
             self.gap += 1
         coming: list[Entry | Mapping[str, Any]] = [*entries, *self._events(since=self.since)]
         for one in sorted(coming, key=_line_of):
-            if len(rows) >= MOST_ROWS:
+            if len(rows) >= MAX_ROWS:
                 self._seen = None  # checked again in any case
                 break
             self.since = _line_of(one)

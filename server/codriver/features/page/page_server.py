@@ -57,7 +57,7 @@ TURN_S: Final = 0.05
 """Minimum time between two updates of a page, at most twenty per second."""
 REST_TIMES: Final = 20
 """Pause after an update, as a multiple of its duration, so that pages use at most a twentieth of the server's time."""
-MOST_REST_S: Final = 1.0
+MAX_REST_S: Final = 1.0
 IDLE_CHECK_S: Final = 0.5
 """Time between two checks while no code runs."""
 HEADER_S: Final = 0.25
@@ -241,7 +241,7 @@ class PageServer:
                 spoke_at = started_at_s
                 await http.send(b": alive\n\n")
             rest_s = (anyio.current_time() - started_at_s) * REST_TIMES
-            await anyio.sleep(min(max(TURN_S, rest_s), MOST_REST_S))
+            await anyio.sleep(min(max(TURN_S, rest_s), MAX_REST_S))
             if not rows and not reader.before and not self._services.core.state.live:
                 await self._await_growth()
 

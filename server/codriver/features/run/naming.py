@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.kinds import MOST_KEY_CHARS
+from codriver.repls.kinds import MAX_KEY_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ def name_of(words: Sequence[str]) -> str:
     parts = [part for part in module.split(".") if part]
     while len(parts) > 1 and parts[-1] in ENTRY_MODULES:
         parts.pop()
-    name = re.sub(r"[^\w.-]+", "-", parts[-1] if parts else program).strip("-.")[:MOST_KEY_CHARS]
+    name = re.sub(r"[^\w.-]+", "-", parts[-1] if parts else program).strip("-.")[:MAX_KEY_CHARS]
     return name or "python"
 
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_TEST_S: Final = 1.0
+MAX_TEST_S: Final = 1.0
 """Maximum duration of a test that is run again without a request."""
-MOST_S: Final = 8.0
-MOST_FILES: Final = 20
-MOST_BYTES: Final = 200
+MAX_S: Final = 8.0
+MAX_FILES: Final = 20
+MAX_BYTES: Final = 200
 WORDS: Final = "since it passed: "
 
 
@@ -79,7 +79,7 @@ async def _difference(call: Call, job: str, job_report: JobReport) -> str:
         recorders={"calls": {"names": []}},
         retains_failed_process=False,
     )
-    comparison = replace(job_report.job, spec=spec, purpose="comparison", limit_s=MOST_S, without_pytest=None)
+    comparison = replace(job_report.job, spec=spec, purpose="comparison", limit_s=MAX_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
     if before is None or now is None or now[0] not in BAD_OUTCOMES:
@@ -93,7 +93,7 @@ def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFin
     older = runs[[name for name, _ in runs].index(job) + 1 :] if any(name == job for name, _ in runs) else []
     spec = job_report.job.spec
     for test in job_report.report.failures:
-        if test.is_collector or test.seconds > MOST_TEST_S:
+        if test.is_collector or test.seconds > MAX_TEST_S:
             continue
         for name, other in older:
             outcome = next((one.outcome for one in other.report.results if one.nodeid == test.nodeid), None)
@@ -109,7 +109,7 @@ def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFin
 async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
     """Return the previous contents of the files edited since then, or nothing if others changed one afterwards."""
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
-    if len(changed) > MOST_FILES:
+    if len(changed) > MAX_FILES:
         return {}
     for path, (_, after_all) in changed.items():
         try:
@@ -125,7 +125,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     """Run the test and return its outcome and its recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
-    await wait(call, name, 2 * MOST_S, owns=False)
+    await wait(call, name, 2 * MAX_S, owns=False)
     job_report = call.services.tests.report(name)
     outcome = next((one.outcome for one in job_report.report.results), None) if job_report is not None else None
     recorded = [one for one in job_report.report.recorded if one.recorder == "calls"] if job_report is not None else []
@@ -144,4 +144,4 @@ def _first(test: TestFinished, before: Run, now: Run) -> str:
         return ""
     line = difference_line(found[0])
     words = WORDS + (line.partition(" ")[2] if line.startswith("#") else line)
-    return words.encode()[:MOST_BYTES].decode("utf-8", "ignore")
+    return words.encode()[:MAX_BYTES].decode("utf-8", "ignore")

@@ -131,7 +131,7 @@ MIN_SLOW_US: Final = 1000
 PROFILE_BYTES: Final = 600
 ONE_ACT_MS: Final = 2000
 """Functions changed within this time count as changed together, because one edit may load several files."""
-MOST_CHANGED: Final = 2
+MAX_CHANGED: Final = 2
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
 """Bytes that each line of an answer takes in addition to its text."""
@@ -301,7 +301,7 @@ def _changed_last(run: Run) -> dict[int, str]:
         is_loaded = newest and call.function.changed_ms > newest - ONE_ACT_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
-    groups = [Group(tuple(one)) for one in calls.values()][:MOST_CHANGED]
+    groups = [Group(tuple(one)) for one in calls.values()][:MAX_CHANGED]
     return {
         one.representative.number: shorten(f"changed last: {line(one.representative, '', len(one.calls))}")
         for one in groups

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 END_S: Final = 10.0
 """Time allowed for a run to end after its limit, and to start after the previous one."""
-MOST_DIFFERENCES: Final = 10
-MOST_NAMED: Final = 5
+MAX_DIFFERENCES: Final = 10
+MAX_NAMED: Final = 5
 MESSAGE_CHARACTERS: Final = 300
 
 
@@ -145,7 +145,7 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
     if unfinished or job_report.limit_passed:
         fields = {
             "error": f"ended after {job_report.limit_passed or 'its time'}",
-            "notFinished": list(unfinished[:MOST_NAMED]),
+            "notFinished": list(unfinished[:MAX_NAMED]),
         }
         return Tried(label, "undecided", ended, fields)
     if report.error is not None:
@@ -165,5 +165,5 @@ def differences(tried: Sequence[Tried]) -> list[str]:
                 by_outcome.setdefault(one.ended[test], []).append(one.label)
         if len(by_outcome) > 1:
             lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
-    left = len(lines) - MOST_DIFFERENCES
-    return [*lines[:MOST_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines
+    left = len(lines) - MAX_DIFFERENCES
+    return [*lines[:MAX_DIFFERENCES], f"… {left} more tests"] if left > 0 else lines

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MOST: Final = 8
-MOST_LABEL: Final = 40
+MAX_LABEL: Final = 40
 LIMIT_MS: Final = 10_000
 """Default maximum duration of the tests of one candidate."""
 FIRST_PASSING: Final = "first-green"
@@ -44,7 +44,7 @@ Edits = list[EditArguments]
 class Candidate(Given):
     """One candidate: edits like those of `edit_files`."""
 
-    label: str = Field(min_length=1, max_length=MOST_LABEL)
+    label: str = Field(min_length=1, max_length=MAX_LABEL)
     edits: Edits = Field(min_length=1, max_length=MAX_EDITS)
 
 

@@ -12,21 +12,21 @@ if TYPE_CHECKING:
     from codriver.features.warm_tests.plans import Plan
     from codriver.testing.runs import RunSpec
 
-MOST_RUNS: Final = 10
+MAX_RUNS: Final = 10
 """Maximum number of runs with the same hash seed."""
-MOST_AGE_S: Final = 8 * 3600.0
+MAX_AGE_S: Final = 8 * 3600.0
 IDLE_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
 STALLED_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
-LEAST_SAVING_S: Final = 0.2
+MIN_SAVING_S: Final = 0.2
 """Minimum time that a warm start has to save for the project to be warmed."""
-SAVES_LITTLE: Final = f"it saves less than {LEAST_SAVING_S * 1000:.0f} ms"
+SAVES_LITTLE: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
 SAVING_RUNS: Final = 3
 """Number of runs that have to save too little before a project is no longer warmed."""
-MOST_FAILED_STARTS: Final = 5
+MAX_FAILED_STARTS: Final = 5
 """Maximum number of consecutive failed attempts to start a warm process, each under different circumstances."""
-MOST_CORRECTIONS: Final = 6
+MAX_CORRECTIONS: Final = 6
 """Maximum number of consecutive corrections without a successful warm run. After these, the project stays plain."""
 START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
 """Prefixes of environment variables that Python and the C library read when a process starts."""
@@ -79,7 +79,7 @@ class WarmState:
     @property
     def is_worn(self) -> bool:
         """Return whether the process has to be replaced."""
-        return self.runs >= MOST_RUNS or self.age_s >= MOST_AGE_S
+        return self.runs >= MAX_RUNS or self.age_s >= MAX_AGE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +139,7 @@ def after_failed_start(project: Project, reason: str, circumstances: str) -> Pro
 
 def in_circumstances(project: Project, circumstances: str) -> Project:
     """Allow another attempt to start a warm process if the circumstances have changed."""
-    if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MOST_FAILED_STARTS:
+    if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MAX_FAILED_STARTS:
         return project
     return replace(project, unfit="")
 
@@ -167,5 +167,5 @@ def after_plain_start(project: Project, arguments: tuple[str, ...], start_s: flo
 def after_obstacle(project: Project, plan: Plan, reason: str) -> Project:
     """Record that a warm run needed a plain process, and the plan that avoids the same obstacle."""
     corrections = project.corrections + 1
-    off = f"runs keep needing a plain process: {reason}" if corrections >= MOST_CORRECTIONS else project.off
+    off = f"runs keep needing a plain process: {reason}" if corrections >= MAX_CORRECTIONS else project.off
     return replace(project, plan=plan, corrections=corrections, obstacle=reason, off=off)

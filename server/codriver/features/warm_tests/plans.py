@@ -15,7 +15,7 @@ ObstacleKind = Literal[
     "subclasses", "drawn",
 ]  # fmt: skip
 
-MOST_FILE_CHANGES: Final = 3
+MAX_FILE_CHANGES: Final = 3
 """Number of changes to a file that a module reads during import, after which the module is no longer preloaded."""
 
 _REASONS: Final[Mapping[str, str]] = {
@@ -174,7 +174,7 @@ def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
     """Change a plan so that it avoids the obstacle."""
     if obstacle.kind == "file":
         times = plan.changed_files.get(obstacle.module, 0) + 1
-        if times < MOST_FILE_CHANGES:
+        if times < MAX_FILE_CHANGES:
             return replace(plan, changed_files={**plan.changed_files, obstacle.module: times})
     unlearnable = plan.unlearnable | (obstacle.variables.keys() & plan.variables.keys())
     learnable = {name: value for name, value in obstacle.variables.items() if value is not None}

@@ -28,7 +28,7 @@ VERSION: Final = 1
 """The format of the files. Files with another one are ignored."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
 """A plan with 10,000 modules takes 400 KB."""
-MOST_PLANS: Final = 64
+MAX_PLANS: Final = 64
 """Maximum number of plans; the oldest are removed."""
 _NATIVE: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
 
@@ -67,7 +67,7 @@ class SavedPlans:
 
     def _forget_oldest(self) -> None:
         paths = sorted(self._directory.glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
-        for path in paths[:-MOST_PLANS]:
+        for path in paths[:-MAX_PLANS]:
             with suppress(OSError):
                 files.remove(path)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
 """Suffixes of the files that are considered when two runs are compared. Tests may write other files."""
 SKIPPED: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
-MOST_FILES: Final = 20_000
+MAX_FILES: Final = 20_000
 """Maximum number of files in a workspace whose runs are compared."""
 
 
@@ -56,7 +56,7 @@ def workspace_stamp(directory: Path, started_ns: int) -> str:
     """Return a digest of the sources in a directory; empty if there are too many, or one changed after `started_ns`."""
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
-        if count >= MOST_FILES or status.st_mtime_ns >= started_ns:
+        if count >= MAX_FILES or status.st_mtime_ns >= started_ns:
             return ""
         digest.update(f"{path}\0{status.st_mtime_ns}\0{status.st_size}\n".encode(errors="replace"))
     return digest.hexdigest()[:16]

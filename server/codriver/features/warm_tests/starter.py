@@ -33,15 +33,15 @@ if TYPE_CHECKING:
     from codriver.testing.plain_process import RunningProcess
     from codriver.testing.runs import Event, RetainedProcess, RunSpec, TestProcess, TestReport
 
-MOST_PROJECTS: Final = 16
+MAX_PROJECTS: Final = 16
 """Maximum number of interpreters and directories to remember. The least recently used one is dropped."""
 IDLE_CHECK_S: Final = 30.0
 IS_FORK_SAFE: Final = sys.platform == "linux"
 STARTED: Final = '"event":"started"'
 """A string that the file of events contains once a test has started."""
 COLLECTION: Final = "the collection"
-LEAST_WAIT_S: Final = 2.0
-MOST_STARTS: Final = 2.0
+MIN_WAIT_S: Final = 2.0
+MAX_STARTS: Final = 2.0
 """The first run of a server waits for the warm process at most this many times as long as a plain start takes."""
 RENEWAL_S: Final = 0.3
 """A warm run that spends more time than this importing packages that were not preloaded replaces the process."""
@@ -54,7 +54,7 @@ class Options:
     is_on: bool = False
     memory_mb: int = 1024
     """Maximum memory of a warm process."""
-    least_saving_s: float = decisions.LEAST_SAVING_S
+    least_saving_s: float = decisions.MIN_SAVING_S
     """Minimum time that a warm start has to save for the project to be warmed."""
 
 
@@ -184,7 +184,7 @@ class WarmTests:
         key = (spec.python, spec.directory)
         entry = self._entries.pop(key, None) or _Entry(*key)
         self._entries[key] = entry  # the newest is last
-        while len(self._entries) > MOST_PROJECTS:
+        while len(self._entries) > MAX_PROJECTS:
             oldest = self._entries.pop(next(iter(self._entries)))
             self._end(oldest)
         return entry
@@ -222,7 +222,7 @@ class WarmTests:
         entry.project = replace(entry.project, is_restored=False)
         self._warm_up(spec, entry)
         if entry.is_preloading:
-            with anyio.move_on_after(max(LEAST_WAIT_S, MOST_STARTS * (entry.project.plain_start_s or 0.0))):
+            with anyio.move_on_after(max(MIN_WAIT_S, MAX_STARTS * (entry.project.plain_start_s or 0.0))):
                 await entry.settled.wait()
 
     # Results of runs

@@ -271,7 +271,7 @@ def _as_the_sdks() -> Iterator[None]:
         raise MCPError(error.code, str(error), error.data) from error
 
 
-MOST_ERRORS = 5
+MAX_ERRORS = 5
 """Maximum number of errors described for one request."""
 BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 """Methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
@@ -318,10 +318,10 @@ def _describe_errors(error: ValidationError) -> str:
     messages = [
         f"{'.'.join(map(str, error_item['loc'])) or 'params'} "
         + ("is missing" if error_item["type"] == "missing" else f"is wrong: {error_item['msg']}")
-        for error_item in found_errors[:MOST_ERRORS]
+        for error_item in found_errors[:MAX_ERRORS]
     ]
-    if len(found_errors) > MOST_ERRORS:
-        messages.append(f"and {len(found_errors) - MOST_ERRORS} more")
+    if len(found_errors) > MAX_ERRORS:
+        messages.append(f"and {len(found_errors) - MAX_ERRORS} more")
     return "; ".join(messages)
 
 

@@ -104,9 +104,9 @@ SEPARATOR: Final = "\x1e"
 """Starts a record of progress. Source: RFC 7464."""
 HEAD: Final = f'{SEPARATOR}{{"codriver": "tests"'
 """The start of each record. A separator that continues differently is output of a test."""
-MOST_FAILED: Final = 200
+MAX_FAILED: Final = 200
 """Maximum number of failures retained of a run in progress."""
-MOST_RECORD: Final = 2**20
+MAX_RECORD: Final = 2**20
 """Maximum length of a record in characters."""
 
 
@@ -146,7 +146,7 @@ class TestProgress:
                 text = text[1:]
                 continue
             record, feed, after = text.partition("\n")
-            if not feed and len(record) < MOST_RECORD:
+            if not feed and len(record) < MAX_RECORD:
                 self._pending = text
                 return
             if not self._read(record[1:]):
@@ -162,7 +162,7 @@ class TestProgress:
             return False
         self._failed += sum(one.outcome == "fail" for one in failures)
         self._errors += sum(one.outcome == "error" for one in failures)
-        self._failures += failures[: MOST_FAILED - len(self._failures)]
+        self._failures += failures[: MAX_FAILED - len(self._failures)]
         of = of if isinstance(of, int) else None
         self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._failures), of=of)
         return True
@@ -181,7 +181,7 @@ def _result(row: Mapping[str, object]) -> TestResult:
     )
 
 
-MOST_IN_CYCLE: Final = 8
+MAX_IN_CYCLE: Final = 8
 """Maximum number of functions that call each other in turn and are recognized as recursion."""
 FEWEST_TIMES: Final = 3
 """Minimum number of consecutive repetitions that are folded."""
@@ -225,7 +225,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
 
 def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
     """Return the length of the series that repeats from `start` on and its count, or 1 and 1 if none does."""
-    for size in range(1, MOST_IN_CYCLE + 1):
+    for size in range(1, MAX_IN_CYCLE + 1):
         cycle, times = lines[start : start + size], 1
         if lines[start + size : start + 2 * size] != cycle:
             continue

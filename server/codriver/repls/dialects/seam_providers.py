@@ -238,7 +238,7 @@ def may_bring(dialect: str, code: str) -> bool:
 SENSITIVE: Final = "sensitive"
 """The accessor for the texts at sensitive paths, for the redactor alone."""
 CHUNK_CHARACTERS: Final = 4096
-MOST_CHUNKS: Final = 16
+MAX_CHUNKS: Final = 16
 STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 """The accessors of the band `stream`."""
 
@@ -288,7 +288,7 @@ def sensitive_values(answer: Fields) -> tuple[tuple[str, str], ...]:
 
 def _starts(length: int) -> list[int]:
     """The starts of the pieces of a text; the last is as long as the others, as short pieces are not looked for."""
-    last = min(length, MOST_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
+    last = min(length, MAX_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 

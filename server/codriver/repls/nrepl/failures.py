@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import Message
 
 
-MOST_LINKS: Final = 10
+MAX_LINKS: Final = 10
 """Maximum number of nested errors that are parsed."""
 DATA_CHARACTERS: Final = 4000
 """Maximum length of an error's printed data."""
@@ -250,7 +250,7 @@ def _read_nbb(failure: SentFailure) -> Failure:
 
 def nbb_links(printed: str) -> Iterator[Failure]:
     """Parse the nested errors that nbb prints, outermost first, as far as they can be read."""
-    for _ in range(MOST_LINKS):
+    for _ in range(MAX_LINKS):
         if match := _NBB_OBJECT.match(printed):
             yield Failure(match["type"], as_message(match["message"]))
         parts = _nbb_parts(printed)

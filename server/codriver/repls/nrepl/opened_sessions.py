@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 FAREWELL_S: Final = 1.0
 """Seconds to wait for a session to close. nREPL 1.0 takes 0.1 s, and longer if it is busy."""
-MOST_SILENT: Final = 2
+MAX_SILENT: Final = 2
 """Number of consecutive failures to close a session after which the listener is assumed to hang."""
 FAREWELLS_S: Final = 10.0
 """Seconds to wait for all sessions to close."""
@@ -106,7 +106,7 @@ class OpenedSessions:
                 if await _is_closed(connection, identity):
                     await self._forget(identity)
                     silent = 0
-                elif (silent := silent + 1) == MOST_SILENT:
+                elif (silent := silent + 1) == MAX_SILENT:
                     return
 
     async def _forget(self, identity: str) -> None:

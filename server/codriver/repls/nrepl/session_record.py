@@ -25,9 +25,9 @@ logger = logging.getLogger(__name__)
 
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=files.MEBIBYTE, is_granting=True)
 """The file must be the user's own, because the sessions in it will be closed."""
-MOST_REPLS: Final = 64
+MAX_REPLS: Final = 64
 """Maximum number of addresses. Old ones are dropped, because a REPL that has ended takes its sessions with it."""
-MOST_SESSIONS: Final = 256
+MAX_SESSIONS: Final = 256
 """Maximum number of sessions per REPL, which is four times the number of lanes."""
 UNIQUE: Final = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """Matches ids with 128 almost entirely random bits: UUIDs, as in nREPL, with or without hyphens."""
@@ -90,13 +90,13 @@ class SessionRecord:
     def _write(self, address: str, *, add: str = "", drop: str = "") -> None:
         recorded = self._read()
         before = recorded.get(address, [])
-        after = [*(one for one in before if one != drop), *([add] if add else [])][-MOST_SESSIONS:]
+        after = [*(one for one in before if one != drop), *([add] if add else [])][-MAX_SESSIONS:]
         if after == before:
             return
         recorded.pop(address, None)
         if after:
             recorded[address] = after
-        for oldest in list(recorded)[:-MOST_REPLS]:
+        for oldest in list(recorded)[:-MAX_REPLS]:
             del recorded[oldest]
         try:
             # Written data survives a kill. After a loss of power the REPL is gone too, so durability is not needed.

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 MOST = 4
 """Maximum number of functions that are reported."""
-MOST_CHARACTERS = 2**19
+MAX_CHARACTERS = 2**19
 """Maximum size of a file that is parsed, in characters."""
 MISSING = object()
 ARGUMENT = ("",)
 """Stands for the methods of an argument. A function that is one may have been called."""
-MOST_FRAMES = 5
+MAX_FRAMES = 5
 """Maximum number of frames whose statements are inspected: a helper of the tests is called with the values."""
-MOST_WRAPPERS = 10
+MAX_WRAPPERS = 10
 """Maximum number of decorators of a function."""
 REPRESENTATIONS = ("__repr__", "__str__")
 """Methods that a test runner calls to describe a failure."""
@@ -78,7 +78,7 @@ def called_by(
     """
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
     codes: list[CodeType] = []
-    for frame, line in frames[:MOST_FRAMES]:
+    for frame, line in frames[:MAX_FRAMES]:
         space = {**frame.f_globals, **frame.f_locals}
         statements = _statements_called(frame, line)
         codes = _by_names(statements, space, is_project_file) if ran is None else _among(ran, statements, space)
@@ -160,7 +160,7 @@ def _statements_called(frame: FrameType, line: int) -> list[Statement]:
     import linecache
 
     text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         return []
     try:
         tree = ast.parse(text)
@@ -300,7 +300,7 @@ def _unwrapped(value: object) -> list[types.FunctionType]:
     import inspect
 
     found: list[types.FunctionType] = []
-    for _ in range(MOST_WRAPPERS):
+    for _ in range(MAX_WRAPPERS):
         kind = type(value)
         if value is MISSING:
             break

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 OLDEST = (7, 0)
 DESCRIPTION = "_codriver_failure"
 """Attribute of a report that describes its failure."""
-MOST_DESCRIBED = 200
+MAX_DESCRIBED = 200
 """Maximum number of failures with frames and variables. Others are reported without."""
-MOST_WARNINGS = 20
+MAX_WARNINGS = 20
 RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 """Outcomes by priority. The first one among the phases of a test is the outcome of the test."""
 NO_DEBUGGER = (
@@ -160,7 +160,7 @@ class FailurePlugin:
     def describe(self, report: Report, excinfo: Any) -> None:
         """Add the description of a failure to its report."""
         self.count += 1
-        if self.count > MOST_DESCRIBED:
+        if self.count > MAX_DESCRIBED:
             return
         try:
             setattr(report, DESCRIPTION, description_of(excinfo, self.executed()))
@@ -275,7 +275,7 @@ class EventsPlugin:
     def pytest_warning_recorded(self, warning_message: Any, nodeid: str) -> None:
         """Count a warning, and store the first ones."""
         self.warned += 1
-        if len(self.warnings) < MOST_WARNINGS:
+        if len(self.warnings) < MAX_WARNINGS:
             text = class_name(warning_message.category) + ": " + str(warning_message.message)
             warning_location = str(warning_message.filename) + ":" + str(warning_message.lineno)
             self.warnings.append(cut((nodeid + ": " if nodeid else "") + text + " (" + warning_location + ")", 500))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from .event_file import EventFile
 
-MOST_BYTES = 2**30
+MAX_BYTES = 2**30
 """Private memory above which a process is not retained."""
 NO_FRAMES = "no test failed in its own code"
 DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
@@ -142,7 +142,7 @@ def obstacle_in(pid: int) -> str:
             _, resident, shared, *_ = map(int, file.read().split())
     except OSError:
         return "this system does not show the resources of a process"
-    is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MOST_BYTES
+    is_large = (resident - shared) * os.sysconf("SC_PAGE_SIZE") > MAX_BYTES
     return "it has more than 1 GB of memory" if is_large else ""
 
 

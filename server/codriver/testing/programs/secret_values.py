@@ -20,7 +20,7 @@ NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
 """Ends of the names of secrets, as in the log's redaction."""
 MIN_CHARACTERS = 8
 SETTINGS_FILE = ".env"
-MOST_CHARACTERS = 2**18
+MAX_CHARACTERS = 2**18
 
 
 class SecretValues:
@@ -64,7 +64,7 @@ def from_file(path: str) -> Iterator[tuple[str, str]]:
     """Yield the secrets of a file with lines `NAME=value`."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
-            lines = file.read(MOST_CHARACTERS).splitlines()
+            lines = file.read(MAX_CHARACTERS).splitlines()
     except OSError:
         return
     for line in lines:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.call import Call
 
-MOST_NAMED_FILES: Final = 3
+MAX_NAMED_FILES: Final = 3
 """Maximum number of changed files that a message names."""
-MOST_CHANGED: Final = 500
+MAX_CHANGED: Final = 500
 """Maximum number of changed files for which tests are chosen."""
 PYTHON: Final = "python"
 
@@ -51,7 +51,7 @@ class _Changed:
     @property
     def names(self) -> str:
         """Return the names of the files, for a message."""
-        return few([one.display_path for one in self.files], MOST_NAMED_FILES)
+        return few([one.display_path for one in self.files], MAX_NAMED_FILES)
 
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -63,7 +63,7 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
     if others:
         raise refused(
             "bad-arguments",
-            f"affected tests are chosen from all tests, so {few(others, MOST_NAMED_FILES)} cannot be named as well",
+            f"affected tests are chosen from all tests, so {few(others, MAX_NAMED_FILES)} cannot be named as well",
             hint='Pass only paths: ["affected"], only affectedBy, or the names of tests.',
         )
     changed = await _changed(call, arguments)
@@ -125,7 +125,7 @@ async def _changed(call: Call, arguments: TestArguments) -> _Changed:
     services = call.services
     since_ms = services.tests.tested_until_ms()
     before = await services.work.files.run(call.client, partial(_previous, services.workspace, since_ms))
-    found = [await _result(call, path, old) for path, old in list(before.items())[:MOST_CHANGED]]
+    found = [await _result(call, path, old) for path, old in list(before.items())[:MAX_CHANGED]]
     return _Changed(tuple(one for one in found if one is not None), is_all=True)
 
 

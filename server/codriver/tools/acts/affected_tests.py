@@ -55,11 +55,11 @@ PASSES: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION: Final = "(collection)"
 """Test name that represents all tests of a file."""
-MOST_EXECUTING: Final = 1000
+MAX_EXECUTING: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
-MOST_FILES: Final = 200
+MAX_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files, directly importing ones first."""
-MOST_NAMED_FILES: Final = 1
+MAX_NAMED_FILES: Final = 1
 """Number of test files that a label names."""
 LEFT_OUT: Final = "files left out that import it but executed nothing of it"
 BY_NAMED: Final = "the names of the changed files"
@@ -80,7 +80,7 @@ class TestsRun:
         files = [name for name, test in self.only if test == COLLECTION]
         if self.namespace or len(files) < len(self.only):
             return self.namespace or f"{len(self.only)} affected tests"
-        return few(files, MOST_NAMED_FILES)
+        return few(files, MAX_NAMED_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,14 +220,14 @@ async def _of_python(
     find = partial(_executing, services.tests.executions, changed, [*importing, *[workspace / one for one in named]])
     executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
-    executed = [name for name in executed if name not in failed][:MOST_EXECUTING]
+    executed = [name for name in executed if name not in failed][:MAX_EXECUTING]
     if executing:  # otherwise the files that import it are all that could run
         named = [name for name in named if workspace / name not in unaffected]
         left_out = len([file for file in importing if file in unaffected])
         importing = [file for file in importing if file not in unaffected]
     else:
         left_out = 0
-    whole = [_relative_to_workspace(file, workspace) for file in importing][:MOST_FILES]
+    whole = [_relative_to_workspace(file, workspace) for file in importing][:MAX_FILES]
     only = [
         *((name.partition("::")[0], name) for name in [*failed, *executed]),
         *((name, COLLECTION) for name in [*whole, *named]),
@@ -336,8 +336,8 @@ def _in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
     return [name for name in tests if (workspace / name.partition("::")[0]).exists()]
 
 
-LEAST_S: Final = 1.0
-MOST_CHARACTERS: Final = 1500
+MIN_S: Final = 1.0
+MAX_CHARACTERS: Final = 1500
 MESSAGE_CHARACTERS: Final = 300
 """Maximum characters of one test's failure message."""
 MAX_ENTRIES: Final = 20_000
@@ -367,13 +367,13 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
     lines: list[str] = []
     for path, namespace in targets:
         left_s = ends_at - anyio.current_time()
-        if left_s < LEAST_S:
+        if left_s < MIN_S:
             break
         answer = await _run(call, path, namespace, left_s)
         if answer is not None and answer.fields.get("reason") == "tests-failed":
             lines += _words(answer.fields, f"{services.workspace}/")
     text = "\n".join(["tests of the changed files fail:", *dict.fromkeys(lines)])
-    return text[:MOST_CHARACTERS] if lines else ""
+    return text[:MAX_CHARACTERS] if lines else ""
 
 
 def _server(call: Call, path: Path) -> Repl | None:

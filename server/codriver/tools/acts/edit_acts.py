@@ -53,15 +53,15 @@ if TYPE_CHECKING:
 
 TESTS_S: Final = 50.0
 """Default time limit of all tests of one edit, in seconds. Clients wait one minute."""
-LEAST_S: Final = 1.0
+MIN_S: Final = 1.0
 """Minimum time left for which a run is started, in seconds."""
 END_S: Final = 10.0
 """Time for a run to stop after its limit, or to start after another run, in seconds."""
 CHECK_S: Final = 25.0
 """Time limit of repeating the failed tests, and of running them with the previous files, in seconds."""
-MOST_FAILURES: Final = 5
+MAX_FAILURES: Final = 5
 """Maximum number of failures that are described."""
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 """Maximum number of tests that are named."""
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
@@ -285,7 +285,7 @@ class LiveSteps:
         unexplained = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
         tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in unexplained}
         rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
-        return {"evaluationId": name, "results": rows[:MOST_FAILURES]} if rows else {}
+        return {"evaluationId": name, "results": rows[:MAX_FAILURES]} if rows else {}
 
     async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
         """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
@@ -335,7 +335,7 @@ class LiveSteps:
         """Run tests in their REPL, one run after the other, and repeat those that failed."""
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
-            if left_s < LEAST_S:
+            if left_s < MIN_S:
                 names = [one.label for one in runs[number:]]
                 self._verdict = replace(self._verdict, unfinished=(*self._verdict.unfinished, *names))
                 return
@@ -368,7 +368,7 @@ class LiveSteps:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
                 known = self.fields.get("results")
                 described = [row for row in rows if before.get(_full(row)) != "failed"]
-                self.fields["results"] = [*(known if isinstance(known, list) else []), *described][:MOST_FAILURES]
+                self.fields["results"] = [*(known if isinstance(known, list) else []), *described][:MAX_FAILURES]
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
         """Return "passed" or "failed" for each test in the results of a REPL's last runs."""
@@ -470,8 +470,8 @@ def _full(row: Mapping[str, object]) -> str:
 
 
 def _first(names: Sequence[str]) -> list[str]:
-    more = [f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []
-    return [*names[:MOST_NAMED], *more]
+    more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
+    return [*names[:MAX_NAMED], *more]
 
 
 def put_back_fields(put_back: PutBack) -> dict[str, object]:

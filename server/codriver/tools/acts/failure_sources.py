@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from codriver.testing.test_jobs import JobReport
     from codriver.tools.calls.call import Call
 
-MOST_WHOLE: Final = 3
+MAX_WHOLE: Final = 3
 """Number of failures with all details. The others, which usually have the same cause, get one line each."""
 SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function."""
@@ -36,13 +36,13 @@ FIRST_CHARACTERS: Final = 4500
 """Maximum size of the most suspicious function, if no other code is displayed. A function without room is named."""
 RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
-MOST_CALLED: Final = 2
+MAX_CALLED: Final = 2
 """Maximum number of functions displayed for a wrong value."""
 NAMELESS: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Names of code inside of a function, for which no function is recorded."""
-MOST_RANKED: Final = 3
+MAX_RANKED: Final = 3
 """Maximum number of suspicious functions whose source an answer displays."""
-MOST_SUSPECTS: Final = 6
+MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
 
 
@@ -74,7 +74,7 @@ class _Sources:
         self._displayed: set[str] = set()
         self._left = RANKED_CHARACTERS
         self.found = {test.nodeid: self._of(test, is_first=not index)
-                      for index, test in enumerate(failed_tests(job_report)[:MOST_WHOLE])}  # fmt: skip
+                      for index, test in enumerate(failed_tests(job_report)[:MAX_WHOLE])}  # fmt: skip
 
     def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
         found = FailureSource(self._statement(test))
@@ -106,7 +106,7 @@ class _Sources:
         """Add the most suspicious functions for which there is room, and name others."""
         displayed = 0
         for index, one in enumerate(ranked):
-            if len(found.suspects) == MOST_SUSPECTS:
+            if len(found.suspects) == MAX_SUSPECTS:
                 break
             function = one.function
             words = f"{display_path(function.file, self._workspace)}:{function.line} in {function.name}"
@@ -114,7 +114,7 @@ class _Sources:
             if text in self._displayed:
                 continue
             most = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
-            if text and displayed < MOST_RANKED and len(text) <= most:
+            if text and displayed < MAX_RANKED and len(text) <= most:
                 displayed += 1
                 self._displayed.add(text)
                 self._left -= len(text)
@@ -170,7 +170,7 @@ def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
         if first is not None:
             is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
             return last if is_same else [first, *last]
-    return last or [one for one in failure.called if is_of_product(one)][:MOST_CALLED] or outside[:1]
+    return last or [one for one in failure.called if is_of_product(one)][:MAX_CALLED] or outside[:1]
 
 
 def failed_tests(job_report: JobReport) -> list[TestFinished]:

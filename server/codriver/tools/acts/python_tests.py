@@ -20,7 +20,7 @@ from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
-from codriver.tools.acts.failure_sources import MOST_WHOLE, failed_line, failed_tests, failure_frames, failure_sources
+from codriver.tools.acts.failure_sources import MAX_WHOLE, failed_line, failed_tests, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
 
-MOST_FAILURES: Final = 15
+MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
 MESSAGE_CHARACTERS: Final = 500
 SHORT_CHARACTERS: Final = 100
@@ -357,10 +357,8 @@ def report_fields(
         fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
         return fields
     failures = failed_tests(job_report)
-    first: list[object] = [
-        failure_row(one, workspace, (sources or {}).get(one.nodeid)) for one in failures[:MOST_WHOLE]
-    ]
-    others: list[object] = [_short_row(one, workspace) for one in failures[MOST_WHOLE:MOST_FAILURES]]
+    first: list[object] = [failure_row(one, workspace, (sources or {}).get(one.nodeid)) for one in failures[:MAX_WHOLE]]
+    others: list[object] = [_short_row(one, workspace) for one in failures[MAX_WHOLE:MAX_FAILURES]]
     if failures:
         rows, note, _ = fit(first, budget(call))
         rows += leading(others, budget(call) - json_size(rows))

@@ -73,7 +73,7 @@ def weight(request: Request) -> int:
     return EVALUATION_BYTES + (2 * code + FORM_BYTES * len(request.forms) if request.forms else code)
 
 
-MOST_ELEMENTS, MOST_LEVELS = 100_000, 1000
+MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
 """Maximum elements and levels of a collection that a client can request."""
 
 
@@ -82,7 +82,7 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
     if not traits_of(call.client_name).reads_whole:
         return None
     # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
-    return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MOST_ELEMENTS, MOST_LEVELS)
+    return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)
 
 
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:

@@ -375,7 +375,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
 MAX_RESULTS: Final = 100
 """Maximum number of results in an answer."""
 MAX_FRAMES: Final = 5
-MOST_WHOLE: Final = 3
+MAX_WHOLE: Final = 3
 """Number of results with all details. The others, which usually have the same cause, get one line each."""
 FIRST_CHARACTERS: Final = 100
 MAX_READ_CHARACTERS: Final = 32 * 2**20
@@ -429,7 +429,7 @@ def run_json(
         for row in listed[: None if whole else MAX_RESULTS]
     ]
     if not (whole or passed):
-        rows_to_fit = [*rows_to_fit[:MOST_WHOLE], *map(_in_short, rows_to_fit[MOST_WHOLE:])]
+        rows_to_fit = [*rows_to_fit[:MAX_WHOLE], *map(_in_short, rows_to_fit[MAX_WHOLE:])]
     rows, note, _ = fit(rows_to_fit, max_bytes)
     counts = {key: report[key] for key in ("tests", "passed", "failed", "errors")}
     counts |= {key: report[key] for key in ("skipped", "xfailed", "xpassed") if key in report}

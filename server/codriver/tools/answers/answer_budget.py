@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-MOST_BYTES = 6
+MAX_BYTES = 6
 """Maximum bytes of one character: six for a control character, at most four for any other."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
 """An escape sequence without its end, and complete ones before it."""
@@ -38,9 +38,9 @@ FLOODS = 10
 """Factor by which text has to exceed its share to count as a flood, which is not read in full."""
 IMAGE_BYTES = 4 * 2**20
 """Maximum size of all images of an answer in base64. A model accepts at most 5 MB for one."""
-MOST_IMAGES = 100
+MAX_IMAGES = 100
 """Maximum number of images in an answer to Codriver's commands, whose readers are people."""
-MOST_IMAGE_BYTES = 12 * 2**20
+MAX_IMAGE_BYTES = 12 * 2**20
 """Maximum size in base64 of an image that is requested by itself. A message may have 16 MiB."""
 
 
@@ -71,7 +71,7 @@ def images_for(call: Call, requested: int, way: str) -> Images:
     See `Images` for `way`. Codriver's commands need none.
     """
     if traits_of(call.client_name).wants_detail:
-        return Images(min(requested, MOST_IMAGES), None, max_bytes=MOST_IMAGE_BYTES)
+        return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
     allowed = call.services.live.settings.max_images
     words = way if allowed else "the setting maxImages allows none"
     return Images(min(requested, allowed), words, save=image_files(call))
@@ -89,7 +89,7 @@ def json_bytes(text: str) -> int:
 
 def head(text: str, max_bytes: int) -> Cut:
     """Return the longest beginning of `text` with at most `max_bytes` in JSON."""
-    if len(text) * MOST_BYTES <= max_bytes:
+    if len(text) * MAX_BYTES <= max_bytes:
         return Cut(text)
     raw = _escaped(text[: max_bytes + 1])  # a character has at least one byte
     if len(raw) <= max_bytes:
@@ -101,7 +101,7 @@ def head(text: str, max_bytes: int) -> Cut:
 
 def tail(text: str, max_bytes: int) -> Cut:
     """Return the longest end of `text` with at most `max_bytes` in JSON."""
-    if len(text) * MOST_BYTES <= max_bytes:
+    if len(text) * MAX_BYTES <= max_bytes:
         return Cut(text)
     # The size of a character in JSON does not depend on its position.
     length = len(head(text[: -max_bytes - 2 : -1], max_bytes).text)

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from codriver.log.transcripts import read
-from codriver.tools.answers.answer_budget import FLOODS, MOST_BYTES, Cut, head, json_bytes, tail
+from codriver.tools.answers.answer_budget import FLOODS, MAX_BYTES, Cut, head, json_bytes, tail
 from codriver.tools.answers.new_output import FLOODED, Delivery
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ async def collect_images(transcript: Transcript, images: Images) -> None:
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
     """Return whether all text fits without truncation, as is usual: at most one value, and nothing truncated before."""
     is_plain = not (transcript.stacks or transcript.cuts or transcript.server_cut)
-    return is_plain and transcript.value_count <= 1 and transcript.total * MOST_BYTES <= max_bytes
+    return is_plain and transcript.value_count <= 1 and transcript.total * MAX_BYTES <= max_bytes
 
 
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:

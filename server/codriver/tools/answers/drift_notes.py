@@ -69,7 +69,7 @@ EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that concern a whole file."""
-MOST_STALE: Final = 3
+MAX_STALE: Final = 3
 MAIN: Final = "__main__"
 """The module of evaluated code, which no load changes."""
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
@@ -236,8 +236,8 @@ async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Differenc
 
 def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
     lines_list = tuple(lines)
-    more = len(lines_list) - MOST_STALE
-    return (*lines_list[:MOST_STALE], f"and {more} more: see what_changed") if more > 0 else lines_list
+    more = len(lines_list) - MAX_STALE
+    return (*lines_list[:MAX_STALE], f"and {more} more: see what_changed") if more > 0 else lines_list
 
 
 HEADS: Final = {
@@ -251,7 +251,7 @@ HEADS: Final = {
     "missing": "only in the file",
     "unknown": "unknown, because their load was not recorded",
 }
-MOST_IN_LINES: Final = 20
+MAX_IN_LINES: Final = 20
 ENTRIES: Final = 1000
 """Number of log entries that are searched for the evaluation that defined a name."""
 
@@ -271,8 +271,7 @@ def _of_modules(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list
             part = f" ({one.of})" if one.of and not by else ""
             modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + part + by)
     return [
-        f"{module}: "
-        + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MOST_IN_LINES)}" for kind in HEADS if kind in kinds)
+        f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MAX_IN_LINES)}" for kind in HEADS if kind in kinds)
         for module, kinds in modules.items()
     ]
 
@@ -455,11 +454,11 @@ def _text(path: str) -> str:
         return ""
 
 
-MOST_LEVELS: Final = 7
-MOST_ENTRIES: Final = 50_000
+MAX_LEVELS: Final = 7
+MAX_ENTRIES: Final = 50_000
 SEARCH_S: Final = 0.5
-MOST_DIRECTORIES: Final = 3
-MOST_CHARACTERS: Final = 300
+MAX_DIRECTORIES: Final = 3
+MAX_CHARACTERS: Final = 300
 """Maximum characters of a path in an answer."""
 _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
 """Source: CPython's `importlib._bootstrap`."""
@@ -492,17 +491,17 @@ def importable_from(workspace: Path, name: str) -> list[str]:
     searched = {str(workspace), str(workspace / "src")}
     found: dict[str, bool] = {}
     for directory, is_sure in _candidates(workspace, name):
-        is_new = directory not in searched and len(directory) <= MOST_CHARACTERS
+        is_new = directory not in searched and len(directory) <= MAX_CHARACTERS
         if is_new and not (Path(directory) / "__init__.py").exists():
             found[directory] = found.get(directory, False) or is_sure
-    return sorted(found, key=lambda directory: not found[directory])[:MOST_DIRECTORIES]
+    return sorted(found, key=lambda directory: not found[directory])[:MAX_DIRECTORIES]
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
     """Yield directories that may contain the module, each with whether it is a file or has an `__init__.py`."""
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_S
-    for path, _, entries in walk(workspace, max_depth=MOST_LEVELS, max_entries=MOST_ENTRIES):
+    for path, _, entries in walk(workspace, max_depth=MAX_LEVELS, max_entries=MAX_ENTRIES):
         within = Path(path).relative_to(workspace).parts
         names = {entry.name for entry in entries}
         if within[-len(parts) :] == parts and any(file.endswith(".py") for file in names):

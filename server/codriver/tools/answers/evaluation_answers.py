@@ -20,7 +20,7 @@ from codriver.core.state import Seen
 from codriver.core.values import LIVE, NOT_LISP, OCCUPYING, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
-from codriver.tools.answers.answer_budget import MOST_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
+from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
     fails_again,
@@ -278,7 +278,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     """
     transcript = call.services.transcripts.get(evaluation.id)
     most, save = min(1, call.services.live.settings.max_images), image_files(call)
-    images = Images(most, "", max_bytes=MOST_IMAGE_BYTES, number=number, save=save)
+    images = Images(most, "", max_bytes=MAX_IMAGE_BYTES, number=number, save=save)
     if transcript is not None:
         await collect_images(transcript, images)
     if images.files:

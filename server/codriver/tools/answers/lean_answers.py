@@ -45,7 +45,7 @@ AGAIN = "it failed a second time: "
 """Start of the hint for the second failure of the same code or test, which is never omitted."""
 EVALUATE_IN_FRAMES = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
 """Hint for a REPL that retains frames."""
-MOST_ACTUAL: Final = 500
+MAX_ACTUAL: Final = 500
 """Maximum characters of a result's message. The stack trace has the rest."""
 SHORT_ACTUAL: Final = 100
 """Maximum characters of the first line of a result's message, for all results but the first."""
@@ -197,7 +197,7 @@ def _leave_out_none(fields: dict[str, object]) -> None:
             fields["values"] = displayed_values
 
 
-MOST_FRAMES = 5
+MAX_FRAMES = 5
 HEADER: Final = "Traceback (most recent call last):\n"
 BETWEEN: Final = (
     "\nThe above exception was the direct cause of the following exception:\n\n",
@@ -217,7 +217,7 @@ _CLOJURE: Final = re.compile(
 _INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
 _EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
 """Codriver's message for `SystemExit`, with the status. See `codriver.repls.worker.basics.error_report`."""
-MOST_LINKS = 5
+MAX_LINKS = 5
 """Maximum number of lines about errors of one kind in a chain."""
 LINK_CHARACTERS = 200
 """Maximum characters of such an error's message, and of its data."""
@@ -236,7 +236,7 @@ def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
     """
     frames = [match for text in error.get("trace", ()) if (match := FRAME.match(text))]
     project_frames = [frame for frame in frames if _is_in_project(frame["file"], workspace)] or frames
-    called = [frame for frame in project_frames if not _is_sent(frame)][:MOST_FRAMES]
+    called = [frame for frame in project_frames if not _is_sent(frame)][:MAX_FRAMES]
     gone = {"trace", "chain"}
     short = {key: value for key, value in error.items() if key not in gone and (key, value) != ("form", 1)}
     if "data" in short:
@@ -275,8 +275,8 @@ def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str,
 
 
 def _few(lines: list[str]) -> list[str]:
-    left = len(lines) - MOST_LINKS
-    return [*lines[:MOST_LINKS], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
+    left = len(lines) - MAX_LINKS
+    return [*lines[:MAX_LINKS], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
@@ -538,6 +538,6 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
         frame_prefix = f"{file}:{row.get('line')} in "
         result["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(frame_prefix)]
     if "actual" in row:
-        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MOST_ACTUAL)
+        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MAX_ACTUAL)
     known = {"frames": not result.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in result.items() if not known.get(name)}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
 """Limits for a source file that an answer quotes."""
 
-MOST_LINES: Final = 25
+MAX_LINES: Final = 25
 """Number of lines up to which a function is quoted in full."""
 AROUND: Final = 5
 """Lines before and after the statement in a longer function."""
@@ -40,7 +40,7 @@ def excerpt_of(
     line: int,
     *,
     is_marked: bool = True,
-    most: int = MOST_LINES,
+    most: int = MAX_LINES,
     around: int = AROUND,
     whole_characters: int = 0,
 ) -> str:
@@ -57,7 +57,7 @@ def excerpt(
     line: int,
     *,
     is_marked: bool = True,
-    most: int = MOST_LINES,
+    most: int = MAX_LINES,
     around: int = AROUND,
     whole_characters: int = 0,
     documented_characters: int = 0,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-MOST_IN_BACKGROUND: Final = 8
+MAX_IN_BACKGROUND: Final = 8
 """Maximum number of a client's evaluations in the background. Each one has a thread and slows the others."""
 
 
@@ -461,13 +461,13 @@ async def in_background(call: Call, target: Target, who: str, wait_s: float) -> 
             "background", f"the REPL {repl.key} runs one evaluation at a time: omit background, and the code is queued"
         )
     background = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
-    if len(background) >= MOST_IN_BACKGROUND:
+    if len(background) >= MAX_IN_BACKGROUND:
         raise refused(
             "too-many-in-background",
             f"the code was not sent: this client has {len(background)} evaluations in the background, and the limit is "
-            f"{MOST_IN_BACKGROUND}",
+            f"{MAX_IN_BACKGROUND}",
             hint=f"Wait with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
-            details={"running": list(background), "most": MOST_IN_BACKGROUND},
+            details={"running": list(background), "most": MAX_IN_BACKGROUND},
         )
     return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
 

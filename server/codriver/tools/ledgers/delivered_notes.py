@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COMMANDS: Final = "codriver-cli"
 """Caller name shared by all commands. Each command connects separately, but they count as one caller."""
-MOST_ENTRIES: Final = 1000
+MAX_ENTRIES: Final = 1000
 """Maximum entries of one record. The oldest are discarded."""
 
 
@@ -24,7 +24,7 @@ MOST_ENTRIES: Final = 1000
 class DeliveredNotes:
     """Notes that each caller needs once, identified by their text or subject, for the life of one server."""
 
-    delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MAX_ENTRIES))
 
     def is_new(self, caller: Hashable, note: Hashable) -> bool:
         """Return whether the caller has not received this note yet."""
@@ -46,9 +46,9 @@ class DeliveredNotes:
 class ReplNotes:
     """Notes about REPLs that each caller has received, for the life of one server. A restart does not repeat them."""
 
-    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_ENTRIES))
     """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
-    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MOST_ENTRIES))
+    generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_ENTRIES))
     """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
 
     def is_renewed(self, client: str, who: str, repl: Repl) -> bool:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from codriver.core.state import State
 
-MOST_FILES: Final = 100
-MOST_EDITS: Final = 4
+MAX_FILES: Final = 100
+MAX_EDITS: Final = 4
 """Maximum number of edits remembered for one file."""
 
 
@@ -48,8 +48,8 @@ class FileEdits:
     def add(self, path: Path, display_path: str, edit: Edit) -> EditedFile:
         """Record an edit, discarding the oldest ones beyond the limits, and return it with the earlier ones."""
         earlier = self.by_file.pop(path, ())
-        self.by_file[path] = (*earlier, edit)[-MOST_EDITS:]
-        while len(self.by_file) > MOST_FILES or sum(map(len, self.by_file.values())) > MOST_FILES:
+        self.by_file[path] = (*earlier, edit)[-MAX_EDITS:]
+        while len(self.by_file) > MAX_FILES or sum(map(len, self.by_file.values())) > MAX_FILES:
             del self.by_file[next(iter(self.by_file))]
         return EditedFile(path, display_path, edit, earlier)
 

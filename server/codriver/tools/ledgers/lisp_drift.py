@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver_lisp.definitions import Aliases, Definition, Definitions
 
 
-MOST_DEFINITIONS: Final = 20
+MAX_DEFINITIONS: Final = 20
 """Number of recorded definitions of one name: the first, and the most recent ones."""
 
 
@@ -128,7 +128,7 @@ class Ledger:
     def _add(self, key: tuple[str, str], made: Made) -> None:
         known = self._made.setdefault(key, [])
         known.append(made)
-        if len(known) > MOST_DEFINITIONS:
+        if len(known) > MAX_DEFINITIONS:
             del known[1]
 
     def _undo(self, one: Definition) -> None:

@@ -13,20 +13,20 @@ if TYPE_CHECKING:
 
     from codriver.editing.file_changes import Change
 
-MOST_ACTS: Final = 20
-MOST_ACT_BYTES: Final = 2**20
+MAX_ACTS: Final = 20
+MAX_ACT_BYTES: Final = 2**20
 
 
 @dataclass(slots=True)
 class Acts:
     """Recent changes of files by `edit_files` and `undo_edit`, for the life of one server."""
 
-    done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MOST_ACTS))
+    done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_ACTS))
 
     def add(self, started_ms: int, changes: Iterable[Change]) -> None:
         """Record the changes of an edit that started at this time, unless it is very large."""
         recorded = tuple(changes)
-        if sum(len(one.before.data or b"") + len(one.after or b"") for one in recorded) <= MOST_ACT_BYTES:
+        if sum(len(one.before.data or b"") + len(one.after or b"") for one in recorded) <= MAX_ACT_BYTES:
             self.done.append((started_ms, recorded))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:

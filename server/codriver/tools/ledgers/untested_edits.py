@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MOST_EDITS_NOTED: Final = 200
+MAX_EDITS_NOTED: Final = 200
 
 
 @dataclass(slots=True)
 class EditsNoted:
     """Files that each caller has edited and whose tests have not run since, for the life of one server."""
 
-    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MOST_EDITS_NOTED))
+    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MAX_EDITS_NOTED))
 
     def add(self, who: str, path: Path) -> None:
         """Record an edit. Beyond the limit, the oldest file is forgotten."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.layout import Format, Origin, Page
     from codriver.features.export.documents.verification import Checked
 
-MOST_ROUNDS: Final = 12
+MAX_ROUNDS: Final = 12
 """Maximum number of rounds. Each round removes at least one assertion, or everything from a test."""
 
 
@@ -96,7 +96,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         return SoundDocument(notebook(current, origin), current)
     current = tuple(_without_magic(one) for one in current)
     failed: tuple[Failed, ...] = ()
-    for _ in range(MOST_ROUNDS):
+    for _ in range(MAX_ROUNDS):
         page = _page(current, dialect, form, origin, in_one=in_one)
         failed = (yield page) if needs_run(form) else ()
         if not failed:

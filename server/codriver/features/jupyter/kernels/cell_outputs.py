@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CellOutput = dict[str, object]
 
 
-MOST_CHARACTERS: Final = 16 * 2**20
+MAX_CHARACTERS: Final = 16 * 2**20
 """The most characters of one cell's outputs: endless printing must not fill the memory, or a notebook file."""
 
 
@@ -28,7 +28,7 @@ class CellOutputs:
     Consecutive texts of one stream are one output.
     """
 
-    def __init__(self, most_characters: int = MOST_CHARACTERS) -> None:
+    def __init__(self, most_characters: int = MAX_CHARACTERS) -> None:
         self._most = most_characters
         self._outputs: list[CellOutput] = []
         self._chunks: list[str] = []

@@ -46,7 +46,7 @@ REPLY_S: Final = 10.0
 LATE_S: Final = 2.0
 """The longest wait after an execution's end for a value behind a flood of output."""
 
-MOST_SENT: Final = 4
+MAX_SENT: Final = 4
 """The most times that code is sent when the kernel drops it unread."""
 
 MAX_CELLS: Final = 100
@@ -235,7 +235,7 @@ class Evaluator:
         """Return the course of a form, and notes on it; no course for a form taken back before it was sent."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
-        for _ in range(MOST_SENT):
+        for _ in range(MAX_SENT):
             with anyio.CancelScope() as waiting:
                 work.waiting = waiting
                 if work.is_stopping:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.signed_messages import Received
 
 
-MOST_FIRST_BYTES: Final = 4 * 2**20
-MOST_LAST_BYTES: Final = 8 * 2**20
+MAX_FIRST_BYTES: Final = 4 * 2**20
+MAX_LAST_BYTES: Final = 8 * 2**20
 """The bytes of a flood held at its beginning and at its end; a single message may be longer."""
 MESSAGE_BYTES: Final = 2048
 """The bytes counted for a message beside its content: its header and parent as objects."""
@@ -42,7 +42,7 @@ class Dropped:
 class Inbox:
     """The waiting messages of one socket, for its life."""
 
-    def __init__(self, most_first: int = MOST_FIRST_BYTES, most_last: int = MOST_LAST_BYTES) -> None:
+    def __init__(self, most_first: int = MAX_FIRST_BYTES, most_last: int = MAX_LAST_BYTES) -> None:
         self._most_first = most_first
         self._most_last = most_last
         self._first: deque[Received | Dropped] = deque()

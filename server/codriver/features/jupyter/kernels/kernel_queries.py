@@ -31,9 +31,9 @@ BUSY_S: Final = 2.0
 """The wait of a question for a busy kernel without a subshell."""
 GATE_S: Final = 0.5
 """The wait before a question about code, as the kernel is busy for a moment after each answer."""
-MOST_CHECKED: Final = 2**18
+MAX_CHECKED: Final = 2**18
 """The longest code that is asked about: for longer code the kernel's answer takes longer than a failing run."""
-MOST_COMPLETIONS: Final = 500
+MAX_COMPLETIONS: Final = 500
 TYPES: Final = "_jupyter_types_experimental"
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _STRUCK: Final = re.compile(".\x08")
@@ -81,7 +81,7 @@ class KernelQueries:
         A busy kernel without a subshell is not asked: running the code will tell.
         """
         worth = self._kernel.info.quirks.gate
-        is_worth_checking = worth in ("complete", "incomplete") and code.strip() and len(code) <= MOST_CHECKED
+        is_worth_checking = worth in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED
         if not is_worth_checking or not await self._is_free_within(GATE_S):
             return None
         try:
@@ -144,7 +144,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
         if candidate.lower().startswith(prefix.lower()):  # other completions repair the typed text
             kind = kinds.get(match, "")
             found.setdefault(candidate, {"candidate": candidate, "type": _KINDS.get(kind, kind)})
-    return list(found.values())[:MOST_COMPLETIONS]
+    return list(found.values())[:MAX_COMPLETIONS]
 
 
 def read_symbol(symbol: str, text: str) -> Fields:

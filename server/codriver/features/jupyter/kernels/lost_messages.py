@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 MAX_SERIES: Final = 64
 """The number series of a kernel, and of processes that it forks."""
-MOST_DIGITS: Final = 18
-MOST_OF_OTHERS: Final = 50
+MAX_DIGITS: Final = 18
+MAX_OF_OTHERS: Final = 50
 """Of the messages between two `idle`s of the kernel, so many may be replies to other clients. When a kernel publishes
 too fast, hundreds of messages are dropped at once.
 """
@@ -45,7 +45,7 @@ class Numbers:
     def received(self, message: Received) -> None:
         """Count a signed message of any socket."""
         series, _, number = text_of(message.header, "msg_id").rpartition("_")
-        if not series or not number.isdecimal() or len(number) > MOST_DIGITS:
+        if not series or not number.isdecimal() or len(number) > MAX_DIGITS:
             return
         counted, numbered = self._counted.get(series), int(number)
         if counted is None:
@@ -55,7 +55,7 @@ class Numbers:
             counted.newest = max(counted.newest, numbered)
         if message.type == "status" and IDLE in message.begins(STATUS_BYTES):
             missing = counted.newest - counted.since - counted.received
-            self.lost += missing if missing > MOST_OF_OTHERS else 0
+            self.lost += missing if missing > MAX_OF_OTHERS else 0
             counted.since, counted.received = counted.newest, 0
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.jupyter.kernels.kernel_queries import MOST_CHECKED, KernelQueries
+from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED, KernelQueries
 from codriver.features.jupyter.kernels.python_programs import EDITED, answer_from_program, install, put, read_answer
 from codriver.features.jupyter.kernels.silent_expressions import expression, expression_now
 from codriver.repls.contract.adapter_values import (
@@ -99,7 +99,7 @@ class PythonQueries:
 
     def edited_names_code(self, code: str) -> Mapping[str, str]:
         """The expression sent with a cell that tells the edited modules it used; none without our modules."""
-        if not self._is_brought_in or len(code) > MOST_CHECKED:
+        if not self._is_brought_in or len(code) > MAX_CHECKED:
             return {}
         return {EDITED: put("edited", code=code)}
 
@@ -197,7 +197,7 @@ class PythonQueries:
 
 def is_plain(code: str) -> bool:
     """Whether code is plain Python, without IPython's magics. Code too long for the question counts as plain."""
-    if len(code) > MOST_CHECKED:
+    if len(code) > MAX_CHECKED:
         return True
     try:
         with warnings.catch_warnings():

@@ -48,9 +48,9 @@ FIRST_PONG_S: Final = 75.0
 CLOSE_S: Final = 1.0
 TOO_BIG: Final = 1009
 """The code of a close by a receiver of too long a message. Source: RFC 6455, "Defined Status Codes"."""
-MOST_WAITING: Final = 2
+MAX_WAITING: Final = 2
 """Frames that wait to be read; the rest waits in the system, and then in the server."""
-MOST_PINGS: Final = 100
+MAX_PINGS: Final = 100
 """Pings of a server in a second, and in one received piece, before it is given up: servers send one in 30 s."""
 CHUNK_BYTES: Final = 4096
 """The bytes read at once, if they may hold more pings than that: each takes some 10 µs, and has two bytes."""
@@ -71,7 +71,7 @@ class PingFloodError(FrameError):
     """A Jupyter Server sends pings without end, and each has to be answered."""
 
     def __init__(self) -> None:
-        super().__init__(f"more than {MOST_PINGS} pings came within a second")
+        super().__init__(f"more than {MAX_PINGS} pings came within a second")
 
 
 class ServerSocket:
@@ -216,7 +216,7 @@ def _client() -> type[connect]:
             super().__init__(
                 uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
                 open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
-                max_queue=MOST_WAITING, proxy=None, **given,
+                max_queue=MAX_WAITING, proxy=None, **given,
             )  # fmt: skip
 
         def process_redirect(self, exc: Exception) -> Exception | str:
@@ -243,7 +243,7 @@ def _connection() -> type[ClientConnection]:
 
         def data_received(self, data: bytes) -> None:
             _acknowledge_at_once(self.transport)
-            step = CHUNK_BYTES if data.count(PING_HEAD) > MOST_PINGS else len(data)
+            step = CHUNK_BYTES if data.count(PING_HEAD) > MAX_PINGS else len(data)
             for start in range(0, len(data), step):
                 if self.is_flooded:
                     return
@@ -256,7 +256,7 @@ def _connection() -> type[ClientConnection]:
             second = int(self.loop.time())
             self.pings = self.pings + 1 if second == self.second else 1
             self.second = second
-            if self.pings > MOST_PINGS and not self.is_flooded:
+            if self.pings > MAX_PINGS and not self.is_flooded:
                 self.is_flooded = True
                 self.transport.abort()
 

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 DELIMITER: Final = b"<IDS|MSG>"
 WHOLE_BYTES: Final = 12 * 2**20
 """Bytes of one content: far above the values that anybody wants to see, and small enough to hold in memory twice."""
-MOST_HEAD: Final = 2 * 2**20
-MOST_TAIL: Final = 2**20
+MAX_HEAD: Final = 2 * 2**20
+MAX_TAIL: Final = 2**20
 """The most bytes held at the end of a longer content, which nobody reads whole."""
-MOST_HEADER: Final = 64 * 1024
-MOST_METADATA: Final = 2**20
+MAX_HEADER: Final = 64 * 1024
+MAX_METADATA: Final = 2**20
 MAX_SIGNATURES: Final = 8192
 """The signatures of the newest messages: a second message with the same signature was recorded and replayed."""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
 
 _LIMITS: Final = {
-    _SIGNATURE: (256, 0), _HEADER: (MOST_HEADER, 0), _PARENT: (MOST_HEADER, 0),
-    _METADATA: (MOST_METADATA, 0), _CONTENT: (WHOLE_BYTES, 0),
+    _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER, 0), _PARENT: (MAX_HEADER, 0),
+    _METADATA: (MAX_METADATA, 0), _CONTENT: (WHOLE_BYTES, 0),
 }  # fmt: skip
 
 
@@ -126,7 +126,7 @@ class Assembler:
         data, ends_part, ends_message, part_bytes = chunk
         if self._next <= _CONTENT:
             if part_bytes > WHOLE_BYTES and self._next == _CONTENT and not self._part.size:
-                self._part = HeadAndTail(MOST_HEAD, MOST_TAIL)
+                self._part = HeadAndTail(MAX_HEAD, MAX_TAIL)
             self._part.add(data)
             if self._next > _SIGNATURE and self._signature is not None:
                 self._signature.update(data)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS: Final = 8 * 2**20
 """The data kept of all evaluations together; the oldest data is dropped first."""
-MOST_COUNTED: Final = 1000
+MAX_COUNTED: Final = 1000
 """Evaluations whose values are still counted."""
 
 PART_CHARACTERS: Final = 100_000
@@ -33,7 +33,7 @@ class StoredBundles:
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
         self._max_characters = max_characters
         self._bundles: OrderedDict[tuple[str, int], Bundle] = OrderedDict()
-        self._counts: Recent[str, int] = Recent(MOST_COUNTED)
+        self._counts: Recent[str, int] = Recent(MAX_COUNTED)
         self._characters = 0
 
     def store(self, evaluation: str, bundle: Bundle) -> None:

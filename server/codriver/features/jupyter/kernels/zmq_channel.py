@@ -63,7 +63,7 @@ SHELTERED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
 PROBE_S: Final = 1.0
 DRAIN_S: Final = 0.2
 """The time for a kernel's last messages to come, on other sockets than the closed one."""
-MOST_DRAIN_S: Final = 10.0
+MAX_DRAIN_S: Final = 10.0
 """The time for telling the messages that came until then."""
 
 BEAT_S: Final = 5.0
@@ -227,7 +227,7 @@ class ZmqChannel(Channel):
         """Read one socket until it is closed; the channel ends when all earlier messages are told."""
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_S)
-        with anyio.move_on_after(MOST_DRAIN_S):
+        with anyio.move_on_after(MAX_DRAIN_S):
             while not all(one.is_read for one in self._sockets.values()):
                 await anyio.sleep(DRAIN_S)
         is_closed = cause == CLOSED

@@ -23,7 +23,7 @@ directory: str
 """The directory of this file, passed by `sitecustomize`."""
 WORKER = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
-MOST_APPLICATIONS = 20
+MAX_APPLICATIONS = 20
 APPLICATIONS = (
     ("flask.app", "Flask", "Flask"),
     ("fastapi.applications", "FastAPI", "FastAPI"),
@@ -108,7 +108,7 @@ def applications() -> list[str]:
             lines.append("%s, a %s.%s that no module names" % (_title(value, kinds), own.__module__, own.__name__))
     if "django.conf" in sys.modules and os.environ.get("DJANGO_SETTINGS_MODULE"):
         lines.append("Django settings " + os.environ["DJANGO_SETTINGS_MODULE"])
-    return lines[:MOST_APPLICATIONS]
+    return lines[:MAX_APPLICATIONS]
 
 
 def _title(value: object, kinds: dict[type, str]) -> str:

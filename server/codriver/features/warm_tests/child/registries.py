@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     """Containers and copies of them, by path."""
 
 KINDS = (dict, list, set)
-MOST_ENTRIES = 2000
+MAX_ENTRIES = 2000
 """Larger containers are assumed to be tables and are not copied."""
 INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
@@ -42,7 +42,7 @@ def containers(module: Any) -> Containers:
     for key, value in list(getattr(module, "__dict__", {}).items()):
         if not key.startswith("__"):
             for path, one in within(key, value, name):
-                if "cache" not in path.lower() and len(one) <= MOST_ENTRIES:
+                if "cache" not in path.lower() and len(one) <= MAX_ENTRIES:
                     found[path] = one, type(one)(one)
     return found
 
@@ -66,7 +66,7 @@ def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
 
 def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the containers that are values of a dict."""
-    if type(value) is dict and len(value) <= MOST_ENTRIES:
+    if type(value) is dict and len(value) <= MAX_ENTRIES:
         for key, one in list(value.items()):
             if type(key) is str and type(one) in KINDS:
                 yield f"{path}[{key!r}]", one

@@ -32,7 +32,7 @@ COMPLETIONS = 500
 
 LISTED = 50
 """Maximum number of names in a list of names."""
-MOST_BYTES = 2**24
+MAX_BYTES = 2**24
 """Maximum size in bytes of a file in which a definition is looked up, as for a loaded file."""
 WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
 """Flags for opening files. Opening a pipe without them would wait for a writer."""
@@ -273,7 +273,7 @@ class Sources:
                 linecache.cache.pop(self._files.popleft(), None)
 
 
-def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] | None:
+def bytes_of(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result, bytes] | None:
     """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:
@@ -290,7 +290,7 @@ def bytes_of(file: str, most: int = MOST_BYTES) -> tuple[os.stat_result, bytes] 
         os.close(number)
 
 
-def read_source(file: str, most: int = MOST_BYTES) -> str | None:
+def read_source(file: str, most: int = MAX_BYTES) -> str | None:
     """Return the text of a Python file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 
-MOST_TEXT = 2000
+MAX_TEXT = 2000
 """Maximum length of a text that replaces a value."""
-MOST_HTML = 20 * MOST_TEXT
+MAX_HTML = 20 * MAX_TEXT
 """Maximum length of HTML that is parsed for its text."""
 BARE = re.compile(r"<[\w.<>]+ object(?: at 0x[0-9A-Fa-f]+)?>")
 """Matches the text of an object that names only its class. IPython's own display objects omit the address."""
@@ -72,10 +72,10 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Return a text that is not blank, cut to `MOST_TEXT` characters, or None."""
+    """Return a text that is not blank, cut to `MAX_TEXT` characters, or None."""
     if not isinstance(text, str) or not text.strip():
         return None
-    return text if len(text) <= MOST_TEXT else f"{text[:MOST_TEXT]}... ({len(text) - MOST_TEXT} more characters)"
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}... ({len(text) - MAX_TEXT} more characters)"
 
 
 def _pretty(value: Any, to_text: Callable[[Any], str]) -> str | None:
@@ -162,5 +162,5 @@ def _text_of_html(page: str) -> str:
     chunks: list[str] = []
     parser = TextParser()
     with contextlib.suppress(Exception):
-        parser.feed(page[:MOST_HTML])
-    return " ".join(" ".join(chunks).split())[:MOST_TEXT]
+        parser.feed(page[:MAX_HTML])
+    return " ".join(" ".join(chunks).split())[:MAX_TEXT]

@@ -40,7 +40,7 @@ LINK_FRAMES = 200
 """Maximum number of frames of each error that is linked to a failure."""
 LINKS = 10
 """Maximum number of errors reported that are linked to a failure or are in its group."""
-MOST_LINKS = 1000
+MAX_LINKS = 1000
 """Maximum number of linked errors that are counted."""
 NOTES = 10
 """Maximum number of notes reported of an error."""
@@ -61,7 +61,7 @@ def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[
     parts = {**describe(error), "phase": getattr(error, PHASE, "execution"), "trace": _lines(frames)[:MAX_FRAMES]}
     if parts["phase"] in ("execution", "print"):
         chain = [_link(relation, other, describe) for relation, other in itertools.islice(linked(error), LINKS)]
-        left = sum(1 for _ in itertools.islice(linked(error), LINKS, MOST_LINKS))
+        left = sum(1 for _ in itertools.islice(linked(error), LINKS, MAX_LINKS))
         if left:
             chain.append({"relation": "omitted", "type": "…", "message": f"{left} more errors are left out"})
         if chain:

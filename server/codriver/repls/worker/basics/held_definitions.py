@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 INSTALLED = ("site-packages", "dist-packages")
 """Directories of installed packages, which do not belong to the project."""
-MOST_WRAPPERS = 20
+MAX_WRAPPERS = 20
 """Maximum number of nested decorators that are unwrapped."""
 ABSENT = object()
 MAX_RECORDS = 8
@@ -59,7 +59,7 @@ def function_in(value: Any) -> object:
 
 def unwrapped(value: object) -> Iterator[types.FunctionType]:
     """Yield the functions in a decorated function, outermost first, without running user code."""
-    for _ in range(MOST_WRAPPERS):
+    for _ in range(MAX_WRAPPERS):
         if type(value) is types.FunctionType:
             yield value
         if is_class(value):

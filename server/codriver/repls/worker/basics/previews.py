@@ -17,9 +17,9 @@ ROWS = 25
 """Number of rows printed if none is requested."""
 COLUMNS = 10
 """Maximum number of columns described in one line."""
-MOST_ROWS = 1000
+MAX_ROWS = 1000
 """Maximum number of rows printed, even if the library's own limit is higher."""
-MOST_ELEMENTS = 10_000
+MAX_ELEMENTS = 10_000
 """Maximum number of elements printed of a value whose library does not omit any. Answers have less room."""
 INDEX_ITEMS = 10
 """Number of elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
@@ -74,7 +74,7 @@ def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str,
     if not (is_table(value) or is_array(value) or is_column(value)):
         return None
     if not start and requested_rows is None:
-        with _bounded(MOST_ROWS, MOST_ELEMENTS):
+        with _bounded(MAX_ROWS, MAX_ELEMENTS):
             return repr(value), _elided(value)
     count, size = len(value), 1
     for axis in value.shape:
@@ -143,9 +143,9 @@ def _visible_rows(value: Any) -> int:
         return min(count, edges) if size > _threshold(value) else count
     get = sys.modules["pandas"].get_option
     if _is(value, "pandas", "Index"):
-        most = min(get("display.max_seq_items") or MOST_ELEMENTS, MOST_ELEMENTS)
+        most = min(get("display.max_seq_items") or MAX_ELEMENTS, MAX_ELEMENTS)
         return count if count <= most else min(most, 2 * INDEX_ITEMS)
-    most = min(get("display.max_rows") or MOST_ROWS, MOST_ROWS)
+    most = min(get("display.max_rows") or MAX_ROWS, MAX_ROWS)
     return count if count <= most else min(most, get("display.min_rows") or most)
 
 
@@ -171,7 +171,7 @@ def _print_options(value: Any) -> tuple[int, int]:
 
 
 def _threshold(value: Any) -> int:
-    return min(_print_options(value)[0], MOST_ELEMENTS)
+    return min(_print_options(value)[0], MAX_ELEMENTS)
 
 
 def _shape(value: Any) -> str:

@@ -29,7 +29,7 @@ SHARE = 20
 """Checks take at most this fraction, 1 / SHARE, of the time while something is printed."""
 BRIEFLY_S = 0.5
 """Seconds to wait for a check that may never return."""
-CHUNK_CHARACTERS, MOST_CHUNKS = 4096, 16
+CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16
 """The length and number of chunks in which a long value is sent, because each chunk is redacted by itself."""
 
 
@@ -109,8 +109,8 @@ class SensitiveUpdates:
 
 
 def _chunks(text: str) -> list[str]:
-    """Split a long value into at most `MOST_CHUNKS` chunks of equal length."""
-    last = min(len(text), MOST_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
+    """Split a long value into at most `MAX_CHUNKS` chunks of equal length."""
+    last = min(len(text), MAX_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     if last <= 0:
         return [text]
     return [text[start : start + CHUNK_CHARACTERS] for start in [*range(0, last, CHUNK_CHARACTERS), last]]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from typing import Any, Callable
 
-MOST_TASKS = 50
+MAX_TASKS = 50
 """Maximum number of tasks in a dump. Further tasks at the same position are only counted."""
-MOST_TASK_FRAMES = 5
+MAX_TASK_FRAMES = 5
 """Maximum number of frames per task, counted from the innermost."""
 MESSAGE_CHARACTERS = 200
 """Maximum length of an error message."""
@@ -115,7 +115,7 @@ def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
             found.setdefault(key, []).append((_name(task), evaluations.get(id(task), "")))
     return [
         f"ended with an error: {_titled(tasks, 'like it')}: {words}\n{lines}"
-        for (words, lines), tasks in list(found.items())[:MOST_TASKS]
+        for (words, lines), tasks in list(found.items())[:MAX_TASKS]
     ]
 
 
@@ -161,11 +161,11 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
         except RuntimeError:  # tasks are created and finished too fast
             continue
         for task in tasks:
-            frames = list(frames_of(task))[-MOST_TASK_FRAMES:]
+            frames = list(frames_of(task))[-MAX_TASK_FRAMES:]
             stack = "".join(traceback.format_list([_summary(frame) for frame in frames]))
             if stack:
                 groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
-    user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MOST_TASKS]
+    user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_TASKS]
     return [f"task {_titled(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
 
 

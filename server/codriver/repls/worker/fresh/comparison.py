@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
 CHECK_S = 0.004
 """The processor time for describing a module during a load, in seconds. Remaining names are described in idle time."""
-MOST_CHECKED = 1500
+MAX_CHECKED = 1500
 """The maximum number of leaves of one name to describe during a load."""
 IDLE_CHECK_S = 0.03
 """The processor time for describing modules in idle time, in seconds."""
@@ -52,12 +52,12 @@ DEMANDED_IMPORT_S = 60.0
 """The same for a comparison that a client requested."""
 IDLE_S = 1.0
 """The seconds that a request waits for an evaluation to end."""
-MOST_ROWS = 5
-MOST_DEMANDED_ROWS = 20
+MAX_ROWS = 5
+MAX_DEMANDED_ROWS = 20
 """The number of findings to report, for automatic and for requested comparisons."""
-MOST_WATCHED = 2000
+MAX_WATCHED = 2000
 """The number of paths changed by loads that are compared."""
-MOST_MESSAGE = 200
+MAX_MESSAGE = 200
 """The number of characters to report of an internal error."""
 NATIVE_CLIENTS = frozenset(
     (
@@ -110,7 +110,7 @@ class Edit:
         """The paths whose values the loads changed or removed."""
         if self.before is None or self.after is None:
             return []
-        return list(changed(self.before, self.after))[:MOST_WATCHED]
+        return list(changed(self.before, self.after))[:MAX_WATCHED]
 
 
 class LoadCheck:
@@ -219,7 +219,7 @@ class Comparison:
 
         started = thread_time()
         with _without_collections():
-            found = Shapes((name,), CHECK_S, mark, MOST_CHECKED).of_module(name, undoable_names(name))
+            found = Shapes((name,), CHECK_S, mark, MAX_CHECKED).of_module(name, undoable_names(name))
         self.paused_s += thread_time() - started
         return found
 
@@ -345,7 +345,7 @@ class Comparison:
         leaf_rows = [row for row in leaf_rows if ".".join(root_of(row[0], sys.modules)) not in reported]
         paths = [row[0] for row in leaf_rows]
         rows = [_leaf_row(row) for row in leaf_rows] + [row for row in rows if not is_below_any(row["name"], paths)]
-        most = MOST_DEMANDED_ROWS if is_demanded else MOST_ROWS
+        most = MAX_DEMANDED_ROWS if is_demanded else MAX_ROWS
         finding: Finding = {"rows": rows[:most], "more": len(rows[most:])}
         if why:
             finding["why"] = why
@@ -528,7 +528,7 @@ class Comparison:
             "edited": list(edits),
             "texts": sources,
             "former": {file: data.decode("latin-1") for file, data in previous.items()},
-            "watched": watched[:MOST_WATCHED],
+            "watched": watched[:MAX_WATCHED],
             "roots": {},
             "forks": self._forks,
             "shapeSeconds": DEMANDED_CHECK_S if is_demanded else CHILD_CHECK_S,
@@ -560,7 +560,7 @@ def _failed(edits: Collection[str], error: Exception) -> Finding:
     row = {
         "kind": "failed",
         "name": ", ".join(edits),
-        "of": f"{type(error).__name__}{position}: {error}"[:MOST_MESSAGE],
+        "of": f"{type(error).__name__}{position}: {error}"[:MAX_MESSAGE],
     }
     return {"rows": [row], "more": 0}
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 CHECKED_EVERY = 8192
 """The number of objects after which a scan checks whether the process is still idle."""
-MOST_FOLLOWED = 300
+MAX_FOLLOWED = 300
 """The number of functions to follow from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
 
@@ -112,7 +112,7 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
     properties = home_of(function)
     waiting, seen = [function], {id(function.__code__)}
     for one in waiting:  # this list grows
-        if len(waiting) > MOST_FOLLOWED:
+        if len(waiting) > MAX_FOLLOWED:
             return None
         module = one.__globals__.get("__name__")
         names = {name for code in nested_codes(one.__code__) for name in code.co_names}

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
-MOST_IMPORTERS = 80
+MAX_IMPORTERS = 80
 """The number of modules to return. Those nearest to the edited modules come first."""
 _STATEMENT = re.compile(
     rb"^[^\S\n]*(?:from[^\S\n]+(?P<module>[.\w]+)[^\S\n]+import\b(?P<names>[^\n(;#]*(?:\([^)]*\))?)"
@@ -36,7 +36,7 @@ def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
 
 
 def importers(
-    edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MOST_IMPORTERS
+    edited: Collection[str], modules: Mapping[str, str], read: Callable[[str], bytes], most: int = MAX_IMPORTERS
 ) -> list[str]:
     """Return the edited modules and those that import them, directly or indirectly, with the nearest first.
 

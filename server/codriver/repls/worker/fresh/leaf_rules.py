@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Fresh = Dict[str, Tuple[Optional[str], Optional[str]]]
     """For each path, the text in an import of the previous source and in one of the present source."""
 
-MOST_DIFFERING = 2000
+MAX_DIFFERING = 2000
 """The number of differing leaves to return. Edits of widely used modules can change more."""
 PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
 """The reasons: the leaf has its previous value, it has neither the previous nor the fresh value, or a load undid it."""
@@ -37,7 +37,7 @@ def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: 
     found = differing(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
-    fresh = {path: found[path] for path in paths[:MOST_DIFFERING]}
+    fresh = {path: found[path] for path in paths[:MAX_DIFFERING]}
     fresh.update(
         {path: (previous.get(path), present[path]) for path in watched if path in present and path not in found}
     )

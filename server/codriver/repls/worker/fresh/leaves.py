@@ -32,11 +32,11 @@ UNKNOWN = "(not looked at)"
 """The text of a leaf that is described at another path of the same name, or that exceeded a limit."""
 SIZE = ".len"
 """The last part of the path for the size of a collection."""
-MOST_DEPTH = 12
+MAX_DEPTH = 12
 """The number of levels of objects below a name to describe."""
-MOST_LEAVES = 6000
+MAX_LEAVES = 6000
 """The number of leaves of one name. A name with more is unknown as a whole."""
-MOST_PARTS = 50
+MAX_PARTS = 50
 """The number of parts to describe of an object implemented in C."""
 TEXT_CHARACTERS = 120
 """The number of characters of a string that is described in full."""
@@ -163,7 +163,7 @@ class Shapes:
         names: Collection[str],
         seconds: float,
         code: Callable[[types.CodeType], str] = code_text,
-        most_leaves: int = MOST_LEAVES,
+        most_leaves: int = MAX_LEAVES,
     ) -> None:
         self._names = frozenset(names)
         self._project_names = self._names
@@ -206,7 +206,7 @@ class Shapes:
                     continue
                 if id(thing) in seen:
                     names[path] = UNKNOWN
-                elif depth < MOST_DEPTH:
+                elif depth < MAX_DEPTH:
                     seen.add(id(thing))
                     alive.append(thing)
                     queue.extend((path + step, part, depth + 1) for step, part in self._parts(thing))
@@ -294,7 +294,7 @@ class Shapes:
             yield SIZE, size
         elif not names and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:
             parts = (part for part in gc.get_referents(thing) if part is not kind)
-            yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MOST_PARTS)))
+            yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MAX_PARTS)))
 
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
         """Return the attributes and slots of an object without running properties or proxies."""

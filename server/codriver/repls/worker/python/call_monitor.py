@@ -19,7 +19,7 @@ import threading
 import time
 
 from ..basics.connections import THREAD_NAME
-from .recorded_calls import END_NS, ERROR, FUNCTION, MOST_CALLS, RESULT, YIELDS
+from .recorded_calls import END_NS, ERROR, FUNCTION, MAX_CALLS, RESULT, YIELDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class CallMonitor:
             function = functions.get(id(code)) or function_of(code, frame_at(1))
             if not function.is_requested:
                 return disable
-            if function.count >= function.most or len(calls) >= MOST_CALLS:
+            if function.count >= function.most or len(calls) >= MAX_CALLS:
                 function.is_over = True
                 return disable
             function.count += 1
@@ -303,7 +303,7 @@ class CallProfiler:
             stack.append(known)
             return
         calls = self._recording.calls
-        if function.count >= function.most or len(calls) >= MOST_CALLS:
+        if function.count >= function.most or len(calls) >= MAX_CALLS:
             function.is_over = True
             return
         function.count += 1

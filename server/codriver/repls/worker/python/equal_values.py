@@ -15,11 +15,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MOST_DEEP = 50
+MAX_DEEP = 50
 """The number of levels of nested values to compare. Deeper values count as different."""
-MOST_COMPARED = 20_000
+MAX_COMPARED = 20_000
 """The number of elements of a collection above which it counts as different."""
-MOST_ENCLOSING = 8
+MAX_ENCLOSING = 8
 """Functions within the closures of functions that are compared: such a function may enclose itself."""
 
 CACHES = {
@@ -55,20 +55,20 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
     if one is other:
         return True
     kind = type(one)
-    if kind is not type(other) or depth > MOST_DEEP:
+    if kind is not type(other) or depth > MAX_DEEP:
         return False
     if is_plain(one):
         return repr(one) == repr(other)
     if kind in (list, tuple):
         return (
             len(one) == len(other)
-            and len(one) < MOST_COMPARED
+            and len(one) < MAX_COMPARED
             and all(is_alike(a, b, depth + 1, has_cached=has_cached) for a, b in zip(one, other))
         )
     if kind is dict:
         return (
             len(one) == len(other)
-            and len(one) < MOST_COMPARED
+            and len(one) < MAX_COMPARED
             and all(
                 is_alike(a, b, depth + 1, has_cached=has_cached)
                 and is_alike(one[a], other[b], depth + 1, has_cached=has_cached)
@@ -131,7 +131,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
         pairs = [(one.cell_contents, other.cell_contents) for one, other in zip(ones, others)]
     except ValueError:  # of a cell without a value
         return False
-    if len(ones) != len(others) or (ones and depth > MOST_ENCLOSING):
+    if len(ones) != len(others) or (ones and depth > MAX_ENCLOSING):
         return False
     return all(is_alike(one, other, depth + 1) for one, other in pairs)
 

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     Spaces = Dict[str, Dict[str, Any]]
 
-MOST_REACHED = 20
+MAX_REACHED = 20
 """The number of functions of a decorator that are searched for what reads signatures."""
 OF_SIGNATURES = frozenset({
     "signature", "Signature", "getfullargspec", "get_annotations", "get_type_hints", "__defaults__", "__kwdefaults__",
@@ -809,7 +809,7 @@ class Followers:
                 return True
             named = [one.__globals__.get(word) for word in words]
             known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
-            reached += [each for each in known if each not in reached and len(reached) < MOST_REACHED]
+            reached += [each for each in known if each not in reached and len(reached) < MAX_REACHED]
         return False
 
     def report(self, name: str, node: Any, why: str) -> None:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-MOST_STEPS = 4
+MAX_STEPS = 4
 """The maximum length of the chain of objects from a name to the object."""
-MOST_LEVEL = 200
+MAX_LEVEL = 200
 """The number of objects at each step whose referrers are searched."""
-MOST_RECORDED = 8
+MAX_RECORDED = 8
 """The length of the chain of collections from an object to a record of the worker."""
-MOST_HOLDERS = 3
+MAX_HOLDERS = 3
 """The number of paths to report."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of the worker, whose own references are ignored."""
@@ -32,17 +32,17 @@ ATTRIBUTES = "\2"
 """Marks the step from an object to the dictionary of its attributes."""
 
 
-def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]:
+def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
     """Return up to `most` paths from names in modules or classes to any of the objects, shortest first."""
     level = {id(one): (one, "") for one in objects}
     seen = set(level)
     modules = {id(space_of_module(one)): name for name, one in list(sys.modules.items()) if _is_module(one)}
     found: dict[str, None] = {}
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if not level or len(found) >= most:
             break
         above: dict[int, tuple[Any, str]] = {}
-        targets = [one for one, _ in list(level.values())[:MOST_LEVEL]]
+        targets = [one for one, _ in list(level.values())[:MAX_LEVEL]]
         for holder in gc.get_referrers(*targets):
             if holder is targets or holder is level or id(holder) in seen or _is_codrivers(holder):
                 continue
@@ -67,7 +67,7 @@ def holders_of(objects: Iterable[object], most: int = MOST_HOLDERS) -> list[str]
 def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bool:
     """Return whether anything refers to an object besides frames, and the worker's own records of earlier objects."""
     seen = set() if seen is None else seen
-    if depth >= MOST_RECORDED:
+    if depth >= MAX_RECORDED:
         return True
     seen.add(id(value))
     referrers = gc.get_referrers(value)

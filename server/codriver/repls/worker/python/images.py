@@ -26,7 +26,7 @@ METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
 PYPLOT = "matplotlib.pyplot"
 WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 """Matplotlib's backends that have no windows."""
-MOST_WAITING_BYTES = 1 << 25
+MAX_WAITING_BYTES = 1 << 25
 """The total size of images that wait for the end of an evaluation. If it is exceeded, they are sent earlier."""
 
 
@@ -166,7 +166,7 @@ class Figures:
         known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
         # A figure that cannot be drawn fails the evaluation, as it does with windows.
         self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
-        if sum(one.size for one in self._displayed) > MOST_WAITING_BYTES:
+        if sum(one.size for one in self._displayed) > MAX_WAITING_BYTES:
             self._send_displayed(None)
 
     def _send_displayed(self, value: object) -> None:

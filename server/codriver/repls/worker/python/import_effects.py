@@ -50,13 +50,13 @@ SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__seta
 NONE: Roots = frozenset()
 OTHER_MODULES: Roots = frozenset((0,))
 """The root of values that may be part of an unknown object."""
-MOST_DEPTH = 12
+MAX_DEPTH = 12
 """The number of nested calls to follow."""
-MOST_NODES = 20_000
+MAX_NODES = 20_000
 """The number of syntax nodes to visit for a statement. One with more is assumed to have effects."""
-MOST_PARTS = 300
+MAX_PARTS = 300
 """The number of parts of an object that are searched for functions."""
-MOST_ITEMS, MOST_KINDS, MOST_NAMED = 200, 4, 12
+MAX_ITEMS, MAX_KINDS, MAX_NAMED = 200, 4, 12
 """Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
 PLAIN_KINDS = frozenset(
     {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, type(None), type, types.ModuleType}
@@ -290,7 +290,7 @@ class _Walk:
 
     def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # one branch per case
         self.found.nodes += 1
-        if self.found.nodes > MOST_NODES:
+        if self.found.nodes > MAX_NODES:
             self._acts(node)
             return
         if isinstance(node, FUNCTIONS):
@@ -539,7 +539,7 @@ class _Walk:
     def value(self, node: Any) -> Value:  # noqa: C901, PLR0912  # one branch for each kind of expression
         """Visit an expression, and return what is known about its value."""
         self.found.nodes += 1
-        if self.found.nodes > MOST_NODES:
+        if self.found.nodes > MAX_NODES:
             self._acts(node)
             return Value()
         if isinstance(node, ast.Constant):
@@ -609,9 +609,9 @@ class _Walk:
             except LookupError:
                 return Value(owner.roots)
             return Value(owner.roots | _roots(item), item)
-        items = list(live.values() if type(live) is dict else live)[:MOST_ITEMS]
+        items = list(live.values() if type(live) is dict else live)[:MAX_ITEMS]
         made = Value(owner.roots)
-        if items and len(items) <= MOST_NAMED and all(map(self._is_followed, items)):
+        if items and len(items) <= MAX_NAMED and all(map(self._is_followed, items)):
             made.options = tuple(items)
         kinds = {type(one) for one in items}
         if len(kinds) == 1 and not made.options:
@@ -787,13 +787,13 @@ class _Walk:
         """Return the values that an iteration yields, one for each type of the live elements."""
         live, kind = iterated.live, type(iterated.live)
         if iterated.items is not None:
-            return list(iterated.items)[:MOST_ITEMS] or [Value(iterated.roots)]
+            return list(iterated.items)[:MAX_ITEMS] or [Value(iterated.roots)]
         if is_class(live):
             self._read_whole(live)
             return [Value(iterated.roots, kind=live)]
         if kind not in (list, tuple, set, frozenset, dict) or not live:
             return [Value(iterated.roots)]
-        return self._kinds_in(list(live)[:MOST_ITEMS], iterated.roots)
+        return self._kinds_in(list(live)[:MAX_ITEMS], iterated.roots)
 
     @staticmethod
     def _kinds_in(items: list[Any], roots: Roots) -> list[Value]:
@@ -803,7 +803,7 @@ class _Walk:
         for item in items:
             if not (is_class(item) or type(item) in NAMED_KINDS):
                 kinds.setdefault(type(item), Value(roots, kind=type(item)))
-        return [*[Value(roots, one) for one in named[:MOST_NAMED]], *list(kinds.values())[:MOST_KINDS]]
+        return [*[Value(roots, one) for one in named[:MAX_NAMED]], *list(kinds.values())[:MAX_KINDS]]
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
         """Record that all attributes of a class are read, or with `+` only their names."""
@@ -945,7 +945,7 @@ class _Walk:
         seen: set[int] = set()
         functions: list[Any] = []
         is_known = True
-        while level and len(seen) < MOST_PARTS:
+        while level and len(seen) < MAX_PARTS:
             one = level.pop()
             kind = type(one)
             if id(one) in seen or is_class(one) or issubclass(kind, (types.ModuleType, str, bytes, int)):
@@ -966,7 +966,7 @@ class _Walk:
                 level += attribute_dict(one).values()
             elif callable(one):
                 is_known = False
-        return tuple(functions) if is_known and len(functions) <= MOST_NAMED else ()
+        return tuple(functions) if is_known and len(functions) <= MAX_NAMED else ()
 
     def _apply_each(
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
@@ -1220,10 +1220,10 @@ class _Walk:
     def _parts_of(self, owner: Value, name: str) -> tuple[Value, ...]:
         """Return what the keys, values or items of a live dictionary yield."""
         live: dict[Any, Any] = owner.live
-        keys = self._kinds_in(list(live)[:MOST_ITEMS], owner.roots)
+        keys = self._kinds_in(list(live)[:MAX_ITEMS], owner.roots)
         if name == "keys":
             return tuple(keys)
-        values = self._kinds_in(list(live.values())[:MOST_ITEMS], owner.roots)
+        values = self._kinds_in(list(live.values())[:MAX_ITEMS], owner.roots)
         if name == "values":
             return tuple(values)
         return tuple(Value(owner.roots, kind=tuple, items=(key, value)) for value in values for key in keys[:1])
@@ -1269,7 +1269,7 @@ class _Walk:
             made.is_recursive = True
             return made
         self.found.reads.add((outer.home, position_of_code(inner)))
-        if len(self.stack) >= MOST_DEPTH:
+        if len(self.stack) >= MAX_DEPTH:
             self._acts(node)
             return Value()
         names = dict(outer.names or {})
@@ -1315,7 +1315,7 @@ def _distinct(values: list[Value]) -> list[Value]:
     found: dict[Any, Value] = {}
     for one in values:
         found.setdefault((one.kind, id(one.live), one.inner and id(one.inner[0])), one)
-    return list(found.values())[:MOST_NAMED]
+    return list(found.values())[:MAX_NAMED]
 
 
 def position_of_code(node: Any) -> str:

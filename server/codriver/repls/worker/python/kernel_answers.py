@@ -30,7 +30,7 @@ from ..basics.frame_spaces import FrameSpaces, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.plain_values import PYTHON
 from ..basics.stacks import failed_tasks
-from .loaded_sources import MOST_AT_ONCE, LoadedSources
+from .loaded_sources import MAX_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import complete, definition_of, find, lookup, names
@@ -45,7 +45,7 @@ HOME = "__main__"
 """The module in which a kernel evaluates code."""
 AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
 """Packages whose frames surround those of the user's code."""
-MOST_RENEWED = 100
+MAX_RENEWED = 100
 """The number of rows about updated objects to report after a load."""
 _IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
 
@@ -109,7 +109,7 @@ class KernelAnswers:
 
         def check_cell(*_result: object) -> None:
             self._sources.note()
-            self._sources.settle(MOST_AT_ONCE)
+            self._sources.settle(MAX_AT_ONCE)
 
         with contextlib.suppress(Exception):  # there are many kinds of shells
             _shell().events.register("post_run_cell", check_cell)
@@ -160,7 +160,7 @@ class KernelAnswers:
             has_failed = False
         finally:
             load.end(has_failed=has_failed)
-        self._renewed = load.renewed[:MOST_RENEWED]
+        self._renewed = load.renewed[:MAX_RENEWED]
         return Loaded(name or HOME, path) if value is ABSENT else value
 
     def frame(self, code: str, number: int) -> object:

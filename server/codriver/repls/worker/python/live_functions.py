@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Rows = List[Tuple[str, str]]
 
 
-MOST_WRAPPERS = 32
+MAX_WRAPPERS = 32
 """The number of functions to search inside one cache."""
 EMPTY_CELL = types.CellType()
 """A cell of an unbound name. Comparing other cells with it does not compare their values."""
@@ -67,7 +67,7 @@ class FileCodes:
         return found[0] if len(found) == 1 else None
 
 
-MOST_REACHED = 20_000
+MAX_REACHED = 20_000
 """The number of objects to visit from the names of a module."""
 PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType, types.BuiltinFunctionType)
 
@@ -75,10 +75,10 @@ PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, ty
 def reached(space: dict[str, Any]) -> Iterator[object]:
     """Yield the objects that the names of a module refer to, directly or indirectly, without those of other modules.
 
-    At most about `MOST_REACHED` objects are visited.
+    At most about `MAX_REACHED` objects are visited.
     """
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
-    while level and len(seen) < MOST_REACHED:
+    while level and len(seen) < MAX_REACHED:
         inner: list[object] = []
         for one in level:
             kind = type(one)
@@ -225,7 +225,7 @@ def _wrapped_in(cache: Any) -> list[Any]:
     """Return the functions that a cache calls, following wrappers by `__wrapped__` and by variables in closures."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
     for one in found:
-        if type(one) is types.FunctionType and len(found) < MOST_WRAPPERS:
+        if type(one) is types.FunctionType and len(found) < MAX_WRAPPERS:
             cells = [cell for cell in one.__closure__ or () if cell != EMPTY_CELL]
             inner = [one.__dict__.get("__wrapped__"), *[cell.cell_contents for cell in cells]]
             known = {id(other) for other in found}

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
 
 CLOCKS_NS = 3 * 10**9
 """The assumed maximum difference between the clocks of files and of this process, in ns."""
-MOST_AT_ONCE = 20
+MAX_AT_ONCE = 20
 """The number of files to read before an answer is sent. If there are more, they are read afterwards."""
 PACKED = 1
 """The level of compression, which takes 7 ms for a megabyte and reduces it to 30%."""
 QUIET_S = 0.3
 """The seconds without a load before sources are read on a thread, so that a running import is not delayed."""
-MOST_TEXT = 2**20
+MAX_TEXT = 2**20
 """The number of bytes above which the statements of a file are not parsed, because it was probably generated."""
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 REWRITERS = ("AssertionRewritingHook",)
@@ -145,7 +145,7 @@ class Load:
     def bound(self) -> BoundNames | None:
         """Return the names that the source binds, or None if it is unknown."""
         data = self.data if self._bound is None else None
-        if data is not None and len(data) <= MOST_TEXT:
+        if data is not None and len(data) <= MAX_TEXT:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
             except UNPARSABLE:  # it was loaded by something other than Python
@@ -155,7 +155,7 @@ class Load:
 
 MAX_PREVIOUS = 20
 """The number of replaced sources to keep."""
-MOST_COMPARED = 3
+MAX_COMPARED = 3
 """The number of sources of one file to compare. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
 """The number of bytes of replaced sources to keep, when compressed. The newest are kept."""
@@ -284,7 +284,7 @@ class LoadedSources:
         """Return when a load last changed the code of a function, in ms, or 0 if unknown."""
         file, name = code.co_filename, code.co_name
         replaced = [(when_ms, packed) for when_ms, other, packed in self._replaced if other == file]
-        replaced = replaced[-MOST_COMPARED:]
+        replaced = replaced[-MAX_COMPARED:]
         now = next((load.packed for load in self.loads.values() if load.file == file), None) if replaced else None
         if now is None or mark not in _marks(file, now).get(name, ()):
             return 0

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 FUTURE = 0
 for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
-MOST_WRAPPERS = 20
+MAX_WRAPPERS = 20
 TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
                "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager",
                "singledispatch",
@@ -731,7 +731,7 @@ class MinimalLoad:
         before, now = ast.get_docstring(old.node, clean=False), ast.get_docstring(new.node, clean=False)
         value: Any = self._value(new.name)
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
-        for _ in range(MOST_WRAPPERS):
+        for _ in range(MAX_WRAPPERS):
             if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
                 self._document_one(value, before, now)
             value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")

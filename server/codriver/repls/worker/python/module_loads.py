@@ -16,7 +16,7 @@ from .enum_members import is_enum
 from .follow_up import Followers
 from .holders import holders_of, is_in_use
 from .library_caches import clear_url_caches
-from .loaded_sources import MOST_TEXT
+from .loaded_sources import MAX_TEXT
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
 from .renewal import forget, renew
@@ -38,7 +38,7 @@ OF_MODULES = frozenset({
 """Names that every module has automatically."""
 
 
-MOST_CHECKED = 5
+MAX_CHECKED = 5
 """The number of removed functions and classes for which references are searched."""
 
 
@@ -120,7 +120,7 @@ class ModuleLoad:
         data = load.data if load is not None else None
         if module is None or name is None or load is None or data is None or load.is_rewritten:
             return None
-        if max(len(self._text), len(data)) > MOST_TEXT:
+        if max(len(self._text), len(data)) > MAX_TEXT:
             return None
         standing, bound = self._drift.standing(name), load.bound()
         definitions = {one for one in standing if bound is not None and bound.kinds.get(one) == DEFINITION}
@@ -169,11 +169,9 @@ class ModuleLoad:
         gone = [(one, names.get(one)) for one in removed]
         for index, (one, value) in enumerate(gone):
             row = {"module": name, "name": one, "kind": "removed"}
-            is_shared = index < MOST_CHECKED and (type(value) is types.FunctionType or is_class(value))
+            is_shared = index < MAX_CHECKED and (type(value) is types.FunctionType or is_class(value))
             undo = (
-                [other for other in holders_of([value], MOST_CHECKED) if not _is_import(other, one)]
-                if is_shared
-                else []
+                [other for other in holders_of([value], MAX_CHECKED) if not _is_import(other, one)] if is_shared else []
             )
             self.renewed.append({**row, "held": ", ".join(undo)} if undo else row)
         snapshot.note_changes(self._undo)
@@ -218,7 +216,7 @@ class ModuleLoad:
                 self.renewed += self._report_rows(module, name, self._snapshot.names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
-        if len(self._text) > MOST_TEXT:  # parsing would take longer than everything else
+        if len(self._text) > MAX_TEXT:  # parsing would take longer than everything else
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
             written = set(BoundNames(SourceText(self._text, self._path).tree).kinds)

@@ -24,7 +24,7 @@ from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.printing import QUOTA, Printer, limits, part_at, requested_limits, text_of
 from .images import Figures, image_of, with_image
-from .loaded_sources import MOST_AT_ONCE, LoadedSources
+from .loaded_sources import MAX_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
 from .python_drift import Drift
 from .python_names import SharedNames, complete, definition_of, find, lookup, names
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 DISPLAYHOOK = sys.displayhook
 """The hook at the start of the interpreter, which some systems replace. A later hook belongs to the user."""
-MOST_RENEWED = 100
+MAX_RENEWED = 100
 """The number of rows about updated objects to report after a load."""
 TREE_CHARACTERS = 2**20
 """The number of characters above which a file is compiled as a whole, because parsing it would take too long.
@@ -283,7 +283,7 @@ class Python(Dialect):
                 load.end(has_failed=has_failed)
         if load_check is not None:
             load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
-        self._renewed = load.renewed[:MOST_RENEWED]
+        self._renewed = load.renewed[:MAX_RENEWED]
         sensitive_texts.note_load()
         value = None if value is ABSENT else value
         self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
@@ -391,7 +391,7 @@ class Python(Dialect):
 
     def before_answer(self) -> None:
         self._loaded.note()
-        self._loaded.settle(MOST_AT_ONCE)
+        self._loaded.settle(MAX_AT_ONCE)
 
     def after_answer(self) -> None:
         self._loaded.settle()

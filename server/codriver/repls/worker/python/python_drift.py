@@ -16,7 +16,7 @@ import types
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
 from .holders import holders_of
-from .loaded_sources import MOST_TEXT, LoadedSources, read_file, stamp_of
+from .loaded_sources import MAX_TEXT, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
 from .renewal import PreviousClosures, is_same_code
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 USED = ("edited", "missing", "gone", "deleted", "unparsable")
 """The kinds of differences that matter to code that uses the module."""
-MOST_USED = 5
+MAX_USED = 5
 """The number of edited names to list for a module."""
-MOST_SAMPLES = 20
+MAX_SAMPLES = 20
 """The number of instances of one class for which references are searched."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
@@ -120,7 +120,7 @@ class Drift:
         if now == loaded:
             load.stamp = stamp
             return []
-        if len(now) > MOST_TEXT or len(loaded) > MOST_TEXT:
+        if len(now) > MAX_TEXT or len(loaded) > MAX_TEXT:
             return [(file_name, "edited", "")]
         try:
             text = SourceText(now, load.file)
@@ -215,7 +215,7 @@ class Drift:
         del live
         for key, instances in live_of.items():
             if instances:
-                holders = ", ".join(holders_of(instances[:MOST_SAMPLES]))
+                holders = ", ".join(holders_of(instances[:MAX_SAMPLES]))
                 yield {
                     **_row(*previous[key], INSTANCES, of=str(len(instances))),
                     **({"held": holders} if holders else {}),
@@ -275,8 +275,8 @@ class Drift:
             load = self.sources.of(home)
             if load is not None and load.module() is sys.modules.get(home):
                 edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in USED]
-                more = f" and {len(edited) - MOST_USED} more" if len(edited) > MOST_USED else ""
-                found += [home + " was edited since its load (" + ", ".join(edited[:MOST_USED]) + more + ")"] * bool(
+                more = f" and {len(edited) - MAX_USED} more" if len(edited) > MAX_USED else ""
+                found += [home + " was edited since its load (" + ", ".join(edited[:MAX_USED]) + more + ")"] * bool(
                     edited
                 )
         return found

@@ -323,7 +323,7 @@ class _Dots:
 
 
 NO_SOURCE = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
-MOST_TEXT = 2**20
+MAX_TEXT = 2**20
 """The number of characters above which a source is not searched, because parsing it would block for seconds."""
 
 
@@ -393,7 +393,7 @@ def _block(lines: list[str], first: int) -> tuple[list[str], int]:
 
 def _within(text: str, dotted: str) -> tuple[int, int] | None:
     """Return the first and last line of the last statement that defines the name, which may be inside a class."""
-    if len(text) > MOST_TEXT:
+    if len(text) > MAX_TEXT:
         return None
     try:
         body = ast.parse(text).body

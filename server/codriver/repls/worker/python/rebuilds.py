@@ -8,7 +8,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, is_class
 from .bound_names import BoundNames
-from .equal_values import MOST_COMPARED, PLAIN_IDS
+from .equal_values import MAX_COMPARED, PLAIN_IDS
 from .registrations import CONTAINERS
 from .statements import FUNCTIONS, GUARDS, makes_new, names_bound_by, span_of
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .import_effects import Effects
     from .module_text import Text
 
-MOST_STEPS = 5
+MAX_STEPS = 5
 """The number of references to follow from a decorated object to its function."""
 
 
@@ -284,7 +284,7 @@ def leads_to(value: Any, function: Any) -> bool:
     """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
     seen: set[int] = set()
     level = [value]
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         level = [one for one in level if id(one) not in seen]
         if any(one is function for one in level):
             return True
@@ -295,5 +295,5 @@ def leads_to(value: Any, function: Any) -> bool:
                 inner += [*(one.__closure__ or ()), *one.__dict__.values()]
             elif not isinstance(one, (types.ModuleType, str, bytes)) and not is_class(one):
                 inner += gc.get_referents(one)
-        level = inner[:MOST_COMPARED]
+        level = inner[:MAX_COMPARED]
     return False

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     Record = list[Any]
 
-MOST_CALLS = 10_000
+MAX_CALLS = 10_000
 """The number of calls to record, at about 250 bytes for each of two events."""
-MOST_EACH = 200
+MAX_EACH = 200
 """The number of calls to record of each function. A limit on all calls would not limit the time."""
-MOST_REST = 8
+MAX_REST = 8
 """The number of extra arguments of a Lisp function to record."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The indexes in a record. `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends."""
@@ -68,7 +68,7 @@ class Function:
         self.makes = code.co_name == "__init__" and bool(self.arguments)
         """Whether to record the first argument instead of the result, because this is `__init__`."""
         self.count = self.open = 0
-        self.most = MOST_EACH
+        self.most = MAX_EACH
         self.is_over = False
         """Whether there were more calls than are recorded."""
 
@@ -159,7 +159,7 @@ class Recording:
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # Use the form of a Lisp call, as `Function.named` in the server expects.
-            rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MOST_REST]]
+            rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MAX_REST]]
             names = names[:-1]
         if function.hidden:
             return [HIDDEN if one in function.hidden else short(values[one]) for one in names if one in values] + rest
@@ -202,8 +202,8 @@ class Recording:
             rows.append([*row, call[ARGUMENTS], call[RESULT], call[ERROR], call[YIELDS]])
         if self._is_lisp:
             functions, rows = _by_name(functions, rows)
-        if len(calls) >= MOST_CALLS:
-            self.notes.append(f"the first {MOST_CALLS:,} calls are recorded, and none after these")
+        if len(calls) >= MAX_CALLS:
+            self.notes.append(f"the first {MAX_CALLS:,} calls are recorded, and none after these")
         known = {one.ident: one.name for one in threading.enumerate()}
         names = [known.get(ident, f"thread {number}") for ident, number in threads.items()]
         summary = {"functions": functions, "calls": rows, "threads": names, "notes": self.notes}
@@ -269,7 +269,7 @@ PLAIN: dict[type, Callable[[Any], Any]] = {
 """Returns the built-in value of an instance of a subclass."""
 SECRET_VARIABLE = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
 """Matches environment variables whose values the server removes from all texts, provided that they are complete."""
-LEAST_SECRET = 6
+MIN_SECRET = 6
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
@@ -281,7 +281,7 @@ class CallPrinter:
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer
         secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
-        self._secrets = [value for value in secrets if len(value) >= LEAST_SECRET]
+        self._secrets = [value for value in secrets if len(value) >= MIN_SECRET]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
         """For the id of each class: the class, its built-in base, a getter of its instances' attributes, and its name.
         """

@@ -36,7 +36,7 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "bases",
     "the guard around it",
 )
-MOST_WORDS = 60
+MAX_WORDS = 60
 """The number of characters of a source line that is shown instead of a name."""
 UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 
@@ -97,7 +97,7 @@ class SourceText:
         """Return the first line of a statement, shortened."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
-        return words if len(words) <= MOST_WORDS else words[:MOST_WORDS] + "…"
+        return words if len(words) <= MAX_WORDS else words[:MAX_WORDS] + "…"
 
     def segments(self) -> list[str]:
         """Return the lines of each top-level statement.

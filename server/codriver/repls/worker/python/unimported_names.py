@@ -15,22 +15,22 @@ if TYPE_CHECKING:
 
     Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
-MOST_BYTES = 2**20
+MAX_BYTES = 2**20
 """Maximum size of a source file to parse, because parsing a larger one would block the REPL for seconds."""
-MOST_HOPS = 6
+MAX_HOPS = 6
 """Maximum number of re-exports to follow from a package to the module that defines a name."""
 NOT_IMPORTED = "not imported here: this is from its file"
 
 
 def unimported(dotted: str) -> dict[str, Any] | None:
     """Return the description of a name in a module that was not imported, or None if no source file defines it."""
-    found = _located(dotted, MOST_HOPS)
+    found = _located(dotted, MAX_HOPS)
     return None if found is None else _described(found)
 
 
 def unimported_source(dotted: str) -> tuple[str, str, int] | None:
     """Return the source, file and first line of a definition in a module that was not imported, or None."""
-    found = _located(dotted, MOST_HOPS)
+    found = _located(dotted, MAX_HOPS)
     if found is None or found.node is None:
         return None
     first = min([found.node.lineno, *(one.lineno for one in found.node.decorator_list)])
@@ -43,7 +43,7 @@ def unimported_members(dotted: str) -> list[dict[str, str]] | None:
 
     Private ones are included.
     """
-    found = _located(dotted, MOST_HOPS)
+    found = _located(dotted, MAX_HOPS)
     if found is None or not isinstance(found.node, (ast.ClassDef, type(None))):
         return None
     rows = []
@@ -171,7 +171,7 @@ def _lines(file: str | None) -> list[str]:
     if file is None or not file.endswith(".py"):
         return []
     try:
-        if os.path.getsize(file) > MOST_BYTES:
+        if os.path.getsize(file) > MAX_BYTES:
             return []
         with tokenize.open(file) as source:
             return source.readlines()

@@ -199,7 +199,7 @@ LOOKUPS = frozenset(
 """Ops that read files or the user's objects."""
 SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
 """Ops that return values without running code."""
-MOST_THREADS = 64
+MAX_THREADS = 64
 """Maximum number of busy threads. Further requests wait."""
 
 
@@ -223,7 +223,7 @@ class RequestThreads:
     def _run(self, act: Callable[[], object]) -> None:
         with self._lock:
             self._spare -= 1
-            is_added = self._spare < 0 and self._count < MOST_THREADS
+            is_added = self._spare < 0 and self._count < MAX_THREADS
             if is_added:
                 self._count += 1
                 self._spare += 1
