@@ -247,7 +247,7 @@ class Conversation:
     def pop_requests(self) -> list[Message]:
         """Remove and return the waiting requests, except a client's first ones, for which a server may still appear."""
         requests = [message for message in self.backlog.messages if message.is_request and message.method not in FIRST]
-        self.backlog.drop(lambda message: any(message is one for one in requests))
+        self.backlog.drop(lambda message: any(message is request for request in requests))
         return requests
 
     def stop_waiting(self) -> None:

@@ -218,8 +218,8 @@ class _Finder:
             self._extend(form, head, items, digest, is_sure=is_sure)
         else:
             if head in ("require", "use"):
-                for one in items[1:]:
-                    list(self._libraries(self._chosen(one), ""))
+                for item in items[1:]:
+                    list(self._libraries(self._chosen(item), ""))
             self._define(form, head, items, digest, is_sure=is_sure)
 
     def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
@@ -288,7 +288,7 @@ class _Finder:
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTING
             if head == "declare":
-                self._declared.update(self._name(one) for one in items[1:])
+                self._declared.update(self._name(item) for item in items[1:])
             elif not (is_call or head in OTHERS or head in VARS):
                 self._note_unknown(form, items)
             return
@@ -301,7 +301,7 @@ class _Finder:
         elif head == "definterface":
             made = ()
         elif head == "defprotocol":
-            made = (name, *(self._name(_items(one)[0]) for one in items[2:] if one.kind == "list" and _items(one)))
+            made = (name, *(self._name(_items(item)[0]) for item in items[2:] if item.kind == "list" and _items(item)))
         is_known = head in VARS or head in TYPES
         if not (is_known or head in OTHERS):
             self._note_unknown(form, items)
@@ -310,11 +310,11 @@ class _Finder:
         self._found.append(Definition(self._current, name, head, form_digest, line, made, is_sure=is_sure and is_known))
 
     def _note_unknown(self, form: Form, items: Sequence[Form]) -> None:
-        words = frozenset(word for one in items[1:] for word in _tokens(self._text, one))
+        words = frozenset(word for item in items[1:] for word in _tokens(self._text, item))
         arguments: set[str] = set()
-        for one in items[1:]:
-            inner = _items(one)[: None if one.kind == "vector" else 1] if one.kind in ("vector", "list") else []
-            arguments |= {self._name(word).lstrip(":") for word in (one, *inner)}
+        for item in items[1:]:
+            inner = _items(item)[: None if item.kind == "vector" else 1] if item.kind in ("vector", "list") else []
+            arguments |= {self._name(word).lstrip(":") for word in (item, *inner)}
         line, last = self._positions.line(form.start), self._positions.line(form.end)
         self._unknown.append(UnknownForm(line, last, words, frozenset(arguments - {""})))
 
@@ -322,8 +322,8 @@ class _Finder:
         for clause in clauses:
             items = _items(self._chosen(clause))
             if items and self._word(items[0]) in (":require", ":use", ":require-macros", "require", "use"):
-                for one in items[1:]:
-                    yield from self._libraries(self._chosen(one), "")
+                for item in items[1:]:
+                    yield from self._libraries(self._chosen(item), "")
 
     def _chosen(self, form: Form) -> Form:
         """Return the form that a reader conditional selects, or `form` itself if it is anything else."""
@@ -347,8 +347,8 @@ class _Finder:
                     self._aliases[self._current, alias] = library
             yield library
         elif form.kind == "list" and items:
-            for one in items[1:]:
-                yield from self._libraries(one, f"{self._name(items[0])}.")
+            for item in items[1:]:
+                yield from self._libraries(item, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
         """Return the name in a form, ignoring metadata, a quote, `(quote …)` and `(var …)`.
@@ -383,10 +383,10 @@ def _digest_of(words: Sequence[str]) -> bytes:
 
 def _tokens(text: str, form: Form) -> list[str]:
     """Return the tokens of a form, without whitespace, comments and forms after `#_`."""
-    found = [one for one in tokens(text[form.start : form.end]) if one.lastgroup not in ("space", "comment")]
+    found = [token for token in tokens(text[form.start : form.end]) if token.lastgroup not in ("space", "comment")]
     if not any(one.lastgroup == "discard" for one in found):
         return [one[0] for one in found]
-    discarded = [(one.start - form.start, one.end - form.start) for one in _discards(form)]
+    discarded = [(discard.start - form.start, discard.end - form.start) for discard in _discards(form)]
     return [one[0] for one in found if not any(begin <= one.start() < end for begin, end in discarded)]
 
 

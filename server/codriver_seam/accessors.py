@@ -125,8 +125,8 @@ def health(_request: Json) -> Json:
     """Return the state of the seam: its frames, counts, and which groups of accessors work, or why they do not."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
-    bare = [one.name for one in frames if one.epochs and not one.epochs[-1].is_comparable]
-    can_change = any(one.set or one.dispatch or one.enqueue for one in frames)
+    bare = [frame.name for frame in frames if frame.epochs and not frame.epochs[-1].is_comparable]
+    can_change = any(frame.set or frame.dispatch or frame.enqueue for frame in frames)
     bands = {
         "inspect": bool(frames) or none,
         "mutate": can_change or (none if not frames else "no frame has set=, dispatch= or enqueue="),
@@ -136,7 +136,7 @@ def health(_request: Json) -> Json:
     }
     return {
         "contract": CONTRACT, "sessionId": seam.session_id, "installedMs": seam.installed_ms, "buildTick": seam.loads,
-        "language": "python", "enabled": True, "frames": [one.name for one in frames],
+        "language": "python", "enabled": True, "frames": [frame.name for frame in frames],
         "ambiguousFrame": len(frames) > 1, "pid": os.getpid(), "bands": bands, "lastId": seam.last_id(),
         "events": len(seam.events), "handlers": len(seam.handlers), "issues": issues({})["total"],
         **({} if frames or seam.routes else _way("notes requests and lists the routes")),
@@ -170,7 +170,7 @@ def epochs(request: Json) -> Json:
     With a path, only those that changed the part there, with the changes.
     """
     found, since, filters = frame_of(request), int(request.get("since") or 0), request.get("filter") or {}
-    rows = [(_row(one), one) for one in tuple(found.epochs) if one.id > since]
+    rows = [(_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in filters.items())]
     if path := _path_of(request.get("path")):
         rows = [({**row, "changes": changed}, one) for row, one in rows if (changed := _changed(found, one, path))]

@@ -89,7 +89,7 @@ class Target:
             hint = f"; loaded are {', '.join(like)}" if like else "; what is not loaded is not captured"
             raise Refusal("path-not-found", f"no module {module} is loaded{hint}")
         for step in name.split("."):
-            candidates = [vars(one)[step] for one in _owners(value) if step in vars(one)]
+            candidates = [vars(owner)[step] for owner in _owners(value) if step in vars(owner)]
             if not candidates:
                 raise Refusal("path-not-found", f"{module} has no {name}: there is no {step}")
             value = candidates[0]
@@ -98,8 +98,9 @@ class Target:
     def _at(self, file: str, line: int) -> list[types.CodeType]:
         """Return the code of the innermost function around a line. The line of its `def` selects its calls."""
         ending = "/" + file.replace(os.sep, "/").lstrip("./")
-        codes = [code for code in {id(one.__code__): one.__code__ for one in functions_of(lambda _: True)}.values()
-               if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
+        all_codes = {id(function.__code__): function.__code__ for function in functions_of(lambda _: True)}
+        codes = [code for code in all_codes.values()
+                 if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
         files = sorted({code.co_filename for code in codes})
         if len(files) != 1:
             words = f"several files end with it: {', '.join(files[:5])}" if files else "no function of it is loaded"

@@ -67,7 +67,7 @@ class Source:
         """The sites by their code in the compiled source."""
         self._text = _text_of(file)
         self._plain = compile(self._text, file, "exec", dont_inherit=True)
-        self._known = {one: one for one in codes_in(self._plain)}
+        self._known = {code: code for code in codes_in(self._plain)}
         self._of_copies: dict[int, types.CodeType] = {}
         """The code in the compiled source, by the id of each copy that was ever made."""
         self._copies: list[types.CodeType] = []
@@ -131,16 +131,16 @@ def _join(
     plain: types.CodeType, made: types.CodeType, calls: dict[str, Callable[..., Any]], copies: dict[Any, Any]
 ) -> types.CodeType:
     """Replace placeholders in a code object by functions, and nested functions by their copies, if it has any."""
-    inner = iter([one for one in plain.co_consts if isinstance(one, types.CodeType)])
+    inner = iter([const for const in plain.co_consts if isinstance(const, types.CodeType)])
     constants, is_copy = [], False
-    for one in made.co_consts:
-        if isinstance(one, types.CodeType):
+    for const in made.co_consts:
+        if isinstance(const, types.CodeType):
             known = next(inner)
-            joined: Any = _join(known, one, calls, copies)
+            joined: Any = _join(known, const, calls, copies)
             is_copy = is_copy or known in copies
         else:
-            joined = calls.get(one, one) if type(one) is str else one
-            is_copy = is_copy or joined is not one
+            joined = calls.get(const, const) if type(const) is str else const
+            is_copy = is_copy or joined is not const
         constants.append(joined)
     if not is_copy:
         return plain
@@ -276,7 +276,12 @@ class Relay:
 
     def _begin(self, values: tuple[Any, ...], caller: Any) -> list[tuple[Listener, Any]]:
         named = dict(zip(self.names, values))
-        return [(one, active) for one in self.listeners for active in [one.begin(named, caller)] if active is not None]
+        return [
+            (listener, active)
+            for listener in self.listeners
+            for active in [listener.begin(named, caller)]
+            if active is not None
+        ]
 
     def _end(self, active: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
         for one, state in active:
@@ -338,11 +343,11 @@ def _calling(original: types.CodeType, call: Callable[..., Any]) -> types.CodeTy
         f"  return ({word}{MARK.strip(chr(0))!r}.__call__({', '.join(names)}))\n"
     )
     outer = next(
-        one for one in compile(text, original.co_filename, "exec", dont_inherit=True).co_consts if _is_code(one)
+        const for const in compile(text, original.co_filename, "exec", dont_inherit=True).co_consts if _is_code(const)
     )
-    inner = next(one for one in outer.co_consts if _is_code(one))
+    inner = next(const for const in outer.co_consts if _is_code(const))
     mark = MARK.strip(chr(0))
-    constants = (*[call if one == mark else one for one in inner.co_consts], CopyOf(original))
+    constants = (*[call if const == mark else const for const in inner.co_consts], CopyOf(original))
     copied = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
     same: dict[str, Any] = {name: getattr(original, name) for name in copied if hasattr(original, name)}
     code: types.CodeType = inner.replace(co_consts=constants, **same)
@@ -444,21 +449,21 @@ class Site:
     @property
     def lines(self) -> frozenset[int]:
         """Return the lines with listeners."""
-        return frozenset([one.line for one in self.listeners if one.line is not None])
+        return frozenset([listener.line for listener in self.listeners if listener.line is not None])
 
     @property
     def has_calls(self) -> bool:
         """Return whether there are listeners for calls."""
-        return any(one.line is None for one in self.listeners)
+        return any(listener.line is None for listener in self.listeners)
 
     def note_start(self, frame: Any) -> None:
         """Report the start of a call."""
         active = []
-        for one in self.listeners:
-            if one.line is None and not one.is_over:
-                state = one.begin(frame.f_locals, frame.f_back)
+        for listener in self.listeners:
+            if listener.line is None and not listener.is_over:
+                state = listener.begin(frame.f_locals, frame.f_back)
                 if state is not None:
-                    active.append((one, state))
+                    active.append((listener, state))
         if active:
             self._active[id(frame)] = active
 
@@ -470,11 +475,11 @@ class Site:
     def reached(self, frame: Any, line: int) -> bool:
         """Report a line that is about to run, and return whether it has a listener."""
         is_needed = False
-        for one in self.listeners:
-            if one.line == line:
+        for listener in self.listeners:
+            if listener.line == line:
                 is_needed = True
-                if not one.is_over:
-                    one.at(frame.f_locals, frame.f_back)
+                if not listener.is_over:
+                    listener.at(frame.f_locals, frame.f_back)
         return is_needed
 
 

@@ -518,7 +518,7 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
 
 def failure_in(dispatch_id: int) -> list[Any] | None:
     """Return the event of a dispatch's newest exception, or None."""
-    found = [one for one in tuple(seam.events) if type(one) is list and one[CAUSE] == dispatch_id]
+    found = [event for event in tuple(seam.events) if type(event) is list and event[CAUSE] == dispatch_id]
     return found[-1] if found else None
 
 

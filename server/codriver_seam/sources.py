@@ -85,7 +85,7 @@ def _kind_of(record: logging.LogRecord) -> str:
 def watch_logging(logger: logging.Logger | None = None, level: int = logging.WARNING) -> None:
     """Record log records of at least `level` from one logger, or from all loggers."""
     watched = logger or logging.getLogger()
-    if seam.session_id is not None and not any(isinstance(one, _Handler) for one in watched.handlers):
+    if seam.session_id is not None and not any(isinstance(handler, _Handler) for handler in watched.handlers):
         watched.addHandler(_Handler(level))
 
 
@@ -402,7 +402,7 @@ class _Asgi:
 
     def _route_of(self, endpoint: Any) -> dict[str, str]:
         routes = getattr(self._inner, "routes", ()) if endpoint is not None else ()
-        return next(({"route": one.path} for one in routes if getattr(one, "endpoint", None) is endpoint), {})
+        return next(({"route": route.path} for route in routes if getattr(route, "endpoint", None) is endpoint), {})
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         if scope.get("type") != "http":
@@ -429,7 +429,7 @@ def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _of_asgi(app: Any) -> list[Json]:
-    routes = [(getattr(one, "methods", None), one.path, getattr(one, "endpoint", None)) for one in app.routes]
+    routes = [(getattr(route, "methods", None), route.path, getattr(route, "endpoint", None)) for route in app.routes]
     return _rows(routes)
 
 

@@ -49,17 +49,17 @@ def features() -> tuple[Feature, ...]:
 @cache
 def server_hooks() -> tuple[ServerHooks, ...]:
     """Import and return the server hooks of each feature, in the order of the list."""
-    return tuple(one.server() for one in features())
+    return tuple(feature.server() for feature in features())
 
 
 def resources() -> tuple[ResourceFamily, ...]:
     """Return the resources that features provide."""
-    return tuple(one for hooks in server_hooks() for one in hooks.resources)
+    return tuple(resource for hooks in server_hooks() for resource in hooks.resources)
 
 
 def prompts() -> tuple[Prompt, ...]:
     """Return the prompts that features provide."""
-    return tuple(one for hooks in server_hooks() for one in hooks.prompts)
+    return tuple(prompt for hooks in server_hooks() for prompt in hooks.prompts)
 
 
 def parts() -> tuple[Part[Any], ...]:
@@ -74,12 +74,12 @@ def requests() -> tuple[Request, ...]:
 
 def durations() -> Mapping[str, float]:
     """Return the durations that features declare, in seconds by name."""
-    return {name: seconds for one in features() for name, seconds in one.durations}
+    return {name: seconds for feature in features() for name, seconds in feature.durations}
 
 
 def event_logs() -> tuple[EventLog, ...]:
     """Return the logs of events that features add."""
-    return tuple(log for one in features() for log in one.logs)
+    return tuple(log for feature in features() for log in feature.logs)
 
 
 @cache
@@ -87,7 +87,7 @@ def option_modules(command: str) -> tuple[str, ...]:
     """Return the modules that add options to a base command."""
     if command not in EXTENDED:
         return ()
-    return tuple(options.module for one in features() for options in one.options if options.command == command)
+    return tuple(options.module for feature in features() for options in feature.options if options.command == command)
 
 
 @cache
@@ -122,7 +122,7 @@ def adapter_hooks() -> AdapterHooks:
     return AdapterHooks(
         reply_fields={key: name for hooks in every for key, name in hooks.reply_fields.items()},
         around={kind: make for hooks in every for kind, make in hooks.around.items()},
-        capabilities=tuple(one for hooks in every for one in hooks.capabilities),
+        capabilities=tuple(capability for hooks in every for capability in hooks.capabilities),
     )
 
 
@@ -148,7 +148,7 @@ def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
 
 def doctor_checks() -> tuple[FeatureChecks, ...]:
     """Return what features add to `codriver doctor`."""
-    return tuple(one.doctor() for one in features() if one.doctor is not None)
+    return tuple(feature.doctor() for feature in features() if feature.doctor is not None)
 
 
 def edit_languages() -> Mapping[str, ApplyText]:
@@ -163,7 +163,9 @@ def attach(services: Services, tasks: TaskGroup) -> None:
     for part in parts():
         services.parts[part.kind] = part.make(services, tasks)
     every = server_hooks()
-    reports = {one.name: partial(one.take, services.part(one.part)) for hooks in every for one in hooks.reports}
+    reports = {
+        report.name: partial(report.take, services.part(report.part)) for hooks in every for report in hooks.reports
+    }
     services.repls.listen(reports)
     for connectors in (one for hooks in every for one in hooks.connectors):
         for protocol, connector in connectors.make(services.part(connectors.part)).items():

@@ -135,7 +135,7 @@ def _clients(path: Path, about: Mapping[str, object]) -> list[Answer]:
     ):
         return []
     clients = stored.get("clients")
-    return [one for one in clients if isinstance(one, dict)] if isinstance(clients, list) else []
+    return [client for client in clients if isinstance(client, dict)] if isinstance(clients, list) else []
 
 
 def _who(client: Answer) -> tuple[object, ...]:

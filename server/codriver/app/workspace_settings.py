@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @cache
 def settings_model() -> type[Settings]:
     """Return the settings model with the settings of all features."""
-    return settings_with(tuple(setting for one in features() for setting in one.settings))
+    return settings_with(tuple(setting for feature in features() for setting in feature.settings))
 
 
 def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:

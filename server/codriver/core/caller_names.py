@@ -51,7 +51,11 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
 def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
     """Transfer the lanes that a caller had while unnamed to its name, unless the name has a lane already."""
     for repl in state.repls.values():
-        lanes = [one for one in repl.sessions.values() if one.lane is not None and one.client == action.client]
+        lanes = [
+            session
+            for session in repl.sessions.values()
+            if session.lane is not None and session.client == action.client
+        ]
         mine = [one for one in lanes if one.lane and one.lane.conversation == action.conversation]
         if any(one.lane and one.lane.who == action.who for one in mine):
             continue

@@ -343,7 +343,7 @@ def fill(record: R, sources: Mapping[str, object]) -> R:
 @cache
 def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
     """Return the names of the class's fields that may contain references."""
-    return tuple(one.name for one in fields(kind) if type(one.default) is Later)
+    return tuple(field.name for field in fields(kind) if type(field.default) is Later)
 
 
 def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
@@ -353,5 +353,5 @@ def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
 
 
 def _check_all(kind: str, classes: Iterable[type], functions: Mapping[Any, object]) -> None:
-    if unhandled := [one.__name__ for one in classes if one not in functions]:
+    if unhandled := [klass.__name__ for klass in classes if klass not in functions]:
         raise UnhandledError(kind, unhandled)

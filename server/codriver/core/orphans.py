@@ -96,14 +96,14 @@ def _unwanted(state: State) -> list[_Unwanted]:
         if one.status == "queued" and (not one.client or one.client in state.clients)
     }
     found = []
-    for one in orphans:
-        waiter = waiting.get(queue_of(state, one))
-        if one.is_background:
-            found.append(_Unwanted(one, LEFT_BACKGROUND))
-        elif one.status == "needs-input":
-            found.append(_Unwanted(one, UNANSWERABLE))
+    for orphan in orphans:
+        waiter = waiting.get(queue_of(state, orphan))
+        if orphan.is_background:
+            found.append(_Unwanted(orphan, LEFT_BACKGROUND))
+        elif orphan.status == "needs-input":
+            found.append(_Unwanted(orphan, UNANSWERABLE))
         elif waiter is not None:
-            found.append(_Unwanted(one, f"its client disconnected, and {waiter.who} is waiting for its session"))
+            found.append(_Unwanted(orphan, f"its client disconnected, and {waiter.who} is waiting for its session"))
     return found
 
 

@@ -67,15 +67,17 @@ FACTORY = _Factory()
 def _initializer(kind: Any, *, has_slots: bool) -> Any:
     """Return a constructor with the signature that the standard library would generate for this dataclass."""
     fields = dataclasses.fields(kind)
-    names = [one.name for one in fields]
-    factories = {one.name: one.default_factory for one in fields if one.default_factory is not dataclasses.MISSING}
-    defaults = {one.name: one.default for one in fields if one.default is not dataclasses.MISSING}
+    names = [field.name for field in fields]
+    factories = {
+        field.name: field.default_factory for field in fields if field.default_factory is not dataclasses.MISSING
+    }
+    defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
     defaults |= dict.fromkeys(factories, FACTORY)
     scope: dict[str, Any] = {f"default_{name}": default for name, default in defaults.items()}
     scope |= {f"make_{name}": make for name, make in factories.items()} | {"FACTORY": FACTORY}
     words = {name: f"{name}=default_{name}" if name in defaults else name for name in names}
-    given = [words[one.name] for one in fields if not one.kw_only]
-    named = [words[one.name] for one in fields if one.kw_only]
+    given = [words[field.name] for field in fields if not field.kw_only]
+    named = [words[field.name] for field in fields if field.kw_only]
     values = {name: f"make_{name}() if {name} is FACTORY else {name}" if name in factories else name for name in names}
     if has_slots:
         scope |= {f"set_{name}": getattr(kind, name).__set__ for name in names}
@@ -86,7 +88,7 @@ def _initializer(kind: Any, *, has_slots: bool) -> Any:
     exec("\n    ".join([f"def __init__({head}):", *(body or ["pass"])]), scope)  # noqa: S102  # as `dataclasses` does
     made: Any = scope["__init__"]
     made.__qualname__, made.__module__ = f"{kind.__qualname__}.__init__", kind.__module__
-    made.__annotations__ = {one.name: one.type for one in fields} | {"return": None}
+    made.__annotations__ = {field.name: field.type for field in fields} | {"return": None}
     return made
 
 

@@ -465,8 +465,8 @@ def _programs_nearby(state: State, repl: Repl) -> str:
         return ""
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
     addresses = [other.address for other in state.repls.values()]
-    known = {*profiles, *(one.pid for one in state.programs if one.address in addresses)}
-    others = [one for one in state.programs if one.pid not in known and not one.can_connect]
+    known = {*profiles, *(program.pid for program in state.programs if program.address in addresses)}
+    others = [program for program in state.programs if program.pid not in known and not program.can_connect]
     if not others:
         return ""
     where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MAX_NEARBY_PROGRAMS])

@@ -185,7 +185,7 @@ def _defined(node: ast.stmt) -> list[str]:
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
     names = [one for target in targets for one in ast.walk(target)]
-    return [one.id for one in names if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)]
+    return [name.id for name in names if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
 
 
 def _python_heads(code: str) -> Iterator[str]:
@@ -198,11 +198,11 @@ def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bo
     home, word = name
     tree = ast.parse(code)
     if home == space and _is_global(symtable.symtable(code, "<code>", "exec"), word):
-        return any(isinstance(one, ast.Name) and one.id == word for one in ast.walk(tree))
+        return any(isinstance(node, ast.Name) and node.id == word for node in ast.walk(tree))
     imported = dict(_imported([*_statements(known), *ast.walk(tree)]))
     target = f".{home}.{word}"
-    for one in ast.walk(tree):
-        dotted = _dotted(one)
+    for node in ast.walk(tree):
+        dotted = _dotted(node)
         root, _, rest = dotted.partition(".")
         whole = f"{imported[root]}.{rest}".strip(".") if root in imported else ""
         if whole and target.endswith(f".{whole}"):
@@ -223,12 +223,12 @@ def _imported(nodes: list[ast.AST] | list[ast.stmt]) -> Iterator[tuple[str, str]
     """Yield the names that imports bind, each with the dotted name that it refers to."""
     for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module:
-            for one in node.names:
-                yield one.asname or one.name, f"{node.module}.{one.name}"
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}"
         elif isinstance(node, ast.Import):
-            for one in node.names:
-                root = one.name.partition(".")[0]
-                yield (one.asname, one.name) if one.asname else (root, root)
+            for alias in node.names:
+                root = alias.name.partition(".")[0]
+                yield (alias.asname, alias.name) if alias.asname else (root, root)
 
 
 def _dotted(node: ast.AST) -> str:

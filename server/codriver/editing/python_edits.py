@@ -188,12 +188,14 @@ def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, g
 def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
     errors = list[tuple[int, EditError]]()
     last: _Splice | None = None
-    for one in splices:
-        if last is not None and one.start < last.end:
-            for number, other in ((last.number, one.number), (one.number, last.number)):
-                errors.append((number, EditError(f"it changes the same code as edit {other}, at line {one.start + 1}")))
-        if last is None or one.end > last.end:
-            last = one
+    for splice in splices:
+        if last is not None and splice.start < last.end:
+            for number, other in ((last.number, splice.number), (splice.number, last.number)):
+                errors.append(
+                    (number, EditError(f"it changes the same code as edit {other}, at line {splice.start + 1}"))
+                )
+        if last is None or splice.end > last.end:
+            last = splice
     return errors
 
 
@@ -253,7 +255,7 @@ def _rest(source: PythonSource, lines: set[int]) -> str:
         for _, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
                 value[:] = [one for one in value if not lines.issuperset(range(source.span(one)[0], _last(one) + 1))]
-        waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.expr)]
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
     return ast.dump(source.tree)
 
 
@@ -473,8 +475,8 @@ class PythonSource:
         Raises:
             EditFailedError: the text has no such definition, or several.
         """
-        found = [one for one in self.definitions if one.name == name]
-        found = found or [one for one in self.assignments if one.name == name]
+        found = [definition for definition in self.definitions if definition.name == name]
+        found = found or [assignment for assignment in self.assignments if assignment.name == name]
         if not found:
             raise EditFailedError(EditError(self._none(name)))
         matching = [one for one in found if line is None or one.first <= line <= one.last]
@@ -509,7 +511,7 @@ class PythonSource:
         return found
 
     def _near(self, name: str) -> str:
-        names = list(dict.fromkeys(one.name for one in (*self.definitions, *self.assignments)))
+        names = list(dict.fromkeys(definition.name for definition in (*self.definitions, *self.assignments)))
         last = name.rpartition(".")[2]
         near = [one for one in names if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
         candidates = near or names

@@ -128,10 +128,10 @@ def _in_lisp(text: str, target: SearchTarget, suffix: str) -> set[int]:
         return {document.positions.line(start) for start, *_ in found.positions}
     names = dict.fromkeys([target.name, target.name.replace("_", "-")] if document.is_hy else [target.name])
     return {
-        document.positions.line(one.start)
+        document.positions.line(occurrence.start)
         for name in names
-        for one in find_occurrences(document, document.reading.forms, (name, NO_NAME), {name})
-        if one.role in _VAR_KINDS and (one.role != "reference" or one.scope.old is None)
+        for occurrence in find_occurrences(document, document.reading.forms, (name, NO_NAME), {name})
+        if occurrence.role in _VAR_KINDS and (occurrence.role != "reference" or occurrence.scope.old is None)
     }
 
 

@@ -190,7 +190,7 @@ def result_of(client: ClientSession, answered: Answered, more_members: str = "")
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
-        content += [{"type": "image", "data": one.data, "mimeType": one.mime_type} for one in answered.images]
+        content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
     # The fields are JSON already and are inserted as they are.
     structure = STRUCTURE % answered.text if traits_of(client.name).accepts_structure else ""
     return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more_members)

@@ -131,7 +131,7 @@ class Resources:
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the resources that exist now: the log, and the skills for this client."""
-        always = [dict(zip(("uri", *ABOUT_ONE), one, strict=True)) for one in (*RESOURCES, *self._rows)]
+        always = [dict(zip(("uri", *ABOUT_ONE), resource, strict=True)) for resource in (*RESOURCES, *self._rows)]
         if not client.accepts_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
@@ -140,7 +140,7 @@ class Resources:
         """Return the families of resources that are too many to list."""
         every = (*TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [one for one in every if one[0] != SKILL]
-        return [dict(zip(("uriTemplate", *ABOUT_ONE), one, strict=True)) for one in families]
+        return [dict(zip(("uriTemplate", *ABOUT_ONE), family, strict=True)) for family in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
         """Return a page of the skills for a client.

@@ -158,8 +158,8 @@ class SkillResources:
         tree = skill.folder.tree()
         if path and path not in tree.folders:
             raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not a folder of a skill", {"uri": uri})
-        directories = [_directory(skill.address(one)) for one in tree.folders if _parent(one) == path]
-        files = [self._resource(skill, one) for one in tree.files if _parent(one) == path]
+        directories = [_directory(skill.address(folder)) for folder in tree.folders if _parent(folder) == path]
+        files = [self._resource(skill, file) for file in tree.files if _parent(file) == path]
         return sorted([*directories, *files], key=_address)
 
     def _entry(self, skill: Skill) -> Fields:

@@ -95,7 +95,7 @@ def read_record(workspace: Path) -> Record:
 def _record_of(found: object) -> tuple[Record | None, str]:
     match found:
         case {"workspace": str(workspace), "environments": list(directories), "settings": dict(settings)}:
-            states = [EnvironmentState.from_json(one) for one in directories if isinstance(one, dict)]
+            states = [EnvironmentState.from_json(directory) for directory in directories if isinstance(directory, dict)]
             known = tuple(state for state in states if state is not None)
             is_whole = len(known) == len(directories) and all(isinstance(items, list) for items in settings.values())
             accepted = {name: tuple(items) for name, items in settings.items()} if is_whole else {}

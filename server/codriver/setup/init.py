@@ -151,7 +151,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
         lines += _other_scope_lines(clients, launch, environment, options)
-    greetings = tuple((one.greets[0], one.greets[1]) for one in clients if one.greets)
+    greetings = tuple((client.greets[0], client.greets[1]) for client in clients if client.greets)
     return Report("\n".join(lines) + "\n", tuple(ended), int(failed), greetings)
 
 
@@ -553,7 +553,7 @@ def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int
     `seen` has the time of each client's last connection in any workspace, in seconds since the epoch.
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
-    printed = [(one.title, one.id, "?", _moment(seen.get(one.id))) for one in printed_clients().values()]
+    printed = [(client.title, client.id, "?", _moment(seen.get(client.id))) for client in printed_clients().values()]
     rows += [(*cells, "not searched for: --client prints one") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     return "\n".join(_line(row, widths) for row in rows) + "\n"

@@ -197,7 +197,7 @@ class SkillLibrary:
         candidates = [*find_own(self.workspace, self.shipped)]
         if self.selection.looks_into_dependencies:
             candidates += find_in_dependencies(self.workspace, self._jars)
-        self._found = _read_skills([one for one in candidates if self.selection.allows(one.source)])
+        self._found = _read_skills([candidate for candidate in candidates if self.selection.allows(candidate.source)])
         self._stamp = tuple(skill.folder.stamp() for skill in self.skills())
 
 

@@ -279,7 +279,7 @@ def _chosen(
     sessions = sorted({homes[one.id] for one in picked})
     if len(sessions) != 1:
         raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
-    of_session = [one for one in evaluations if homes[one.id] == sessions[0]] if last else ()
+    of_session = [evaluation for evaluation in evaluations if homes[evaluation.id] == sessions[0]] if last else ()
     return Slice(sessions[0], _recording(picked, sessions[0], known, repl), of_session)
 
 
@@ -434,7 +434,7 @@ def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[
     cases = []
     for evaluation in recording.evaluations:
         steps = [one for one in checked if one.of is evaluation]
-        wrong = [one for one in steps if not one.reproduces]
+        wrong = [step for step in steps if not step.reproduces]
         outcome: Outcome = "fail" if wrong else "pass"
         if wrong and all(one.is_hidden for one in wrong):
             outcome = "skip"

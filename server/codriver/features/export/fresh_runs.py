@@ -245,7 +245,7 @@ class FreshRuns:
         report = await self._report(self._pytest_spec(file, page.text, tests), len(tests))
         if report.error is not None and report.error.kind == "no-pytest":
             report = await self._report(self._unittest_spec(file, page.text, tests), len(tests))
-        return tuple(replace(one, error=self.clean(one.error)) for one in _failures(report, file))
+        return tuple(replace(failure, error=self.clean(failure.error)) for failure in _failures(report, file))
 
     async def _report(self, spec: RunSpec, count: int) -> TestReport:
         """Run the tests in a new process and return the report. The process is stopped at the time limit."""

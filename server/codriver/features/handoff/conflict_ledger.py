@@ -234,7 +234,8 @@ def _of_chain(
     common = (last.evaluation, last.who, last.at_ms, _qualified(submission, made), made.text)
     conflict = partial(Conflict, *common, location=last.location)
     mine = next(
-        (one for one in reversed(submission.makings()) if (one.space, one.name) == (made.space, made.name)), None
+        (making for making in reversed(submission.makings()) if (making.space, making.name) == (made.space, made.name)),
+        None,
     )
     if mine is not None:
         if mine.form != made.form and not mine.retains_value and (is_changed or not last.is_file):

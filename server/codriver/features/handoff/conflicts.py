@@ -225,9 +225,9 @@ async def learn_bases(call: Call, history: ReplHistory) -> None:
             history.based = submission.number
             if submission.language != "hy" and len(history.bases) < MAX_BASES:
                 history.bases |= {
-                    one.space: submission
-                    for one in submission.makings()
-                    if one.space not in {*history.bases, *SESSION_SPACES}
+                    making.space: submission
+                    for making in submission.makings()
+                    if making.space not in {*history.bases, *SESSION_SPACES}
                 }
     requested = {space: submission for space, submission in history.bases.items() if submission is not None}
     if requested:

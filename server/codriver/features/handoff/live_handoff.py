@@ -59,7 +59,9 @@ async def handoff(
 def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
     """Return the story of the work, and those of the names it defined that exist in a file. Blocks."""
     ends_at = time.monotonic() + search_s
-    over = [one for one in services.core.state.evaluations.values() if one.status in ("done", "failed")]
+    over = [
+        evaluation for evaluation in services.core.state.evaluations.values() if evaluation.status in ("done", "failed")
+    ]
     entries = (*services.remembered(), *services.log.entries())[-MAX_ENTITIES:]
     story = read_story(entries, {one.id: _failed(one) for one in over})
     defined = {name for step in story.steps for name in step.names}

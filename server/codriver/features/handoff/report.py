@@ -108,7 +108,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     yield Section("Start here", tuple(_first(present, failed, list(failing), current, previous)))
     yield Section("Goals", _goals(story.steps, reader))
     marks = reversed(story.checkpoints)
-    yield Section("Checkpoints", tuple([_short(f"{one.text}, {_age(one.timestamp, present.now)}") for one in marks]))
+    yield Section("Checkpoints", tuple([_short(f"{mark.text}, {_age(mark.timestamp, present.now)}") for mark in marks]))
     yield from _by_others(story.steps, present, reader)
     yield Section(
         "Failing tests", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in failing.items()])

@@ -145,7 +145,7 @@ class PageCalls:
         answered = await self._caller.run(client, tool, given, _ignore)
         if answered.handed_out is not None:
             answered.handed_out()
-        images = [{"mimeType": one.mime_type, "data": one.data} for one in answered.images]
+        images = [{"mimeType": image.mime_type, "data": image.data} for image in answered.images]
         return f'{{"answer":{answered.text},"images":{json.dumps(images)}}}'
 
     def _code(self, evaluation: str) -> dict[str, object]:
@@ -415,8 +415,8 @@ def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
     for one in values:
         if isinstance(one, str) and EVALUATION.fullmatch(one):
             return one
-    lines = {one for one in values if type(one) is int}
-    strings = {one for one in values if isinstance(one, str) and one}
+    lines = {value for value in values if type(value) is int}
+    strings = {value for value in values if isinstance(value, str) and value}
     by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]
     by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in strings]
     return next(iter([*by_line, *by_text]), None)

@@ -157,7 +157,7 @@ class RowReader:
         The log does not store outcomes, so this checks what the REPL printed last: an error without a value, or a
         traceback after the last value. Error output next to a value does not count.
         """
-        found = [one for one in self._services.log.entries(evaluation=evaluation) if one.category in OUTCOMES]
+        found = [entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOMES]
         if not found or found[-1].category != "evaluationErrorOutput":
             return ""
         text = "".join(one.text for one in found if one.category == "evaluationErrorOutput")

@@ -44,7 +44,7 @@ def extended(command: click.Command) -> click.Command:
     """Return a copy of `codriver watch` with these options, listed before `--workspace`."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # a decorated function always has one
-    at = [one.name for one in command.params].index("workspace")
+    at = [parameter.name for parameter in command.params].index("workspace")
     found.params = [*command.params[:at], *OPTIONS, *command.params[at:]]
     found.callback = partial(_watch, callback)
     return found

@@ -84,7 +84,7 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
         RefusedError: no test was found, or tests cannot run in a new process.
     """
     if trial.tests == (AFFECTED,):
-        changed = [result for one in outcomes for result in one.files]
+        changed = [result for outcome in outcomes for result in outcome.files]
         choice = await choose(call, changed, lambda _: "")
         runs = [run for run in choice.runs if run.only]
         if not runs:
@@ -110,7 +110,7 @@ async def _run_candidates(
     found: dict[str, Tried] = {}
 
     async def check_one(label: str, outcome: Outcome) -> None:
-        sources = {str(one.change.path): one.change.after for one in outcome.files}
+        sources = {str(file.change.path): file.change.after for file in outcome.files}
         own = replace(job, spec=replace(job.spec, sources=sources))
         name = start_job(call, who, own, is_parallel=trial.is_parallel)
         current = await wait(call, name, (own.limit_s or 0) + END_S)
@@ -134,10 +134,10 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
     if job_report is None:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
-    ended = {one.nodeid: one.outcome for one in report.results if not one.is_collector}
+    ended = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
     failed, unfinished = failed_in(report), unfinished_in(report)
     if failed:
-        first = next(one for one in report.failures if one.nodeid == failed[0])
+        first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(first, call.services.workspace)
         words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""

@@ -96,7 +96,7 @@ class TryArguments(Evaluating):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        labels = [one.label for one in self.candidates]
+        labels = [candidate.label for candidate in self.candidates]
         if len(set(labels)) < len(labels) or FIRST_PASSING in labels:
             raise ValueError(f"each candidate needs its own label, and none may be called {FIRST_PASSING}")
         if self.keep is not None and self.keep not in (*labels, FIRST_PASSING):
@@ -113,7 +113,7 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     names, limit_s = tuple(arguments.test), arguments.tests_ms / 1000
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
     tried |= await check_candidates(call, trial, who, outcomes)
-    ordered = [tried[one.label] for one in arguments.candidates]
+    ordered = [tried[candidate.label] for candidate in arguments.candidates]
     for one in ordered:
         call.dispatch(AddServerLine(f"{who} tried {one.label}: {one.outcome}", who=who), who=who)
     fields: dict[str, object] = {"candidates": [one.json() for one in ordered]}
@@ -126,14 +126,14 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
     """Return the files after each candidate's edits, and the candidates whose edits cannot be made."""
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, Tried] = {}
-    for one in arguments.candidates:
+    for candidate in arguments.candidates:
         requests = [
-            EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in one.edits
+            EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in candidate.edits
         ]
         try:
-            outcomes[one.label] = await dry_edit(call, arguments.who, requests)
+            outcomes[candidate.label] = await dry_edit(call, arguments.who, requests)
         except RefusedError as error:
-            impossible[one.label] = Tried(one.label, "failed", {}, {"error": f"edits: {error.message}"})
+            impossible[candidate.label] = Tried(candidate.label, "failed", {}, {"error": f"edits: {error.message}"})
     return outcomes, impossible
 
 

@@ -539,7 +539,7 @@ def _error_of(obstacle: Obstacle) -> RunError:
 def _after_check(project: Project, report: TestReport) -> Project:
     """Decide whether warm runs hang, after a plain run of the tests with which one stopped making progress."""
     nodeid = project.stalled
-    found = next((one for one in report.results if one.nodeid == nodeid), None)
+    found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
     has_passed = found is not None or (nodeid == COLLECTION and report.passed)
     off = f"a warm run stood still at {nodeid}, and a plain one did not"

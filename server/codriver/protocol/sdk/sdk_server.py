@@ -386,8 +386,8 @@ class SdkConnection:
     async def replay(self, messages: Iterable[Mapping[str, Any]]) -> None:
         """Process the client's earlier description of itself, without answering it again."""
         self._is_hearing = True
-        for one in messages:
-            await self.accept(SessionMessage(jsonrpc_message_adapter.validate_python(one, by_name=False)))
+        for message in messages:
+            await self.accept(SessionMessage(jsonrpc_message_adapter.validate_python(message, by_name=False)))
         self._is_hearing = False
 
     async def accept(self, item: SessionMessage) -> None:

@@ -160,8 +160,8 @@ class TestProgress:
             tests, passed, of = int(fields["tests"]), int(fields["passed"]), fields.get("of")
         except (ValueError, KeyError, TypeError):
             return False
-        self._failed += sum(one.outcome == "fail" for one in failures)
-        self._errors += sum(one.outcome == "error" for one in failures)
+        self._failed += sum(failure.outcome == "fail" for failure in failures)
+        self._errors += sum(failure.outcome == "error" for failure in failures)
         self._failures += failures[: MAX_FAILED - len(self._failures)]
         of = of if isinstance(of, int) else None
         self.run = TestRun(tests, passed, self._failed, self._errors, tuple(self._failures), of=of)

@@ -231,7 +231,7 @@ def may_bring(dialect: str, code: str) -> bool:
     """Return a sign in code that it may have loaded an application."""
     providers = _of(dialect)
     return bool(providers) and bool(
-        _LOADS.search(code) or any(one.words is not None and one.words.search(code) for one in providers)
+        _LOADS.search(code) or any(provider.words is not None and provider.words.search(code) for provider in providers)
     )
 
 
@@ -371,7 +371,7 @@ def answer(provider: Provider, accessor: str, text: str) -> str:
 
 
 def _of(dialect: str) -> tuple[Provider, ...]:
-    return tuple(one for one in PROVIDERS if dialect in one.dialects)
+    return tuple(provider for provider in PROVIDERS if dialect in provider.dialects)
 
 
 MARK: Final = "\x1e"

@@ -165,7 +165,9 @@ class Dialect:
 
     def _literal(self, words: Words) -> str:
         # Python's separators are whitespace in a Lisp.
-        return self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(one) for one in words])}]"
+        return (
+            self.quote(words) if isinstance(words, str) else f"[{', '.join([self._literal(word) for word in words])}]"
+        )
 
     def quote(self, text: str) -> str:
         """Return `text` as a string literal of the dialect."""

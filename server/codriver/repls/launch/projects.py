@@ -166,7 +166,7 @@ def _has_module(name: str, python: str) -> bool:
         return find_spec(name) is not None
     homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}
     patterns = ("lib/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/site-packages")
-    return any(is_file(found / f"{name}.py") for home in homes for one in patterns for found in home.glob(one))
+    return any(is_file(found / f"{name}.py") for home in homes for pattern in patterns for found in home.glob(pattern))
 
 
 def _names_at_top(workspace: Path) -> list[str]:

@@ -113,7 +113,9 @@ class TestRunner:
         with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
             answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression("test-partial"))
             run = tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
-            return replace(run, results=tuple(one for one in run.results if one.outcome != "pass"), stopped=None)
+            return replace(
+                run, results=tuple(result for result in run.results if result.outcome != "pass"), stopped=None
+            )
         return None
 
     async def _interrupt(self) -> None:

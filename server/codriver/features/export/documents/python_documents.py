@@ -80,7 +80,7 @@ def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> Non
 def _write_above(page: Page, layout: Layout, required: Sequence[str]) -> None:
     """Write the part above the tests: imports, then functions, classes and constants."""
     imports = [one for one in layout.above if one.step.role == "import"]
-    of_lines = {**dict.fromkeys(required), **{one.step.text: one for one in imports}}
+    of_lines = {**dict.fromkeys(required), **{import_.step.text: import_ for import_ in imports}}
     page.gap(1)
     for line in sorted(of_lines, key=lambda line: ("__future__" not in line, line.startswith("from"), line)):
         page.write(line, of_lines[line])
@@ -345,10 +345,10 @@ def notebook(checked: Sequence[Checked], origin: Origin) -> str:
     for one in checked:
         by_evaluation.setdefault(one.of.id, []).append(one)
     for name, steps in by_evaluation.items():
-        notes = [f"- {one.note}" for one in steps if one.note]
+        notes = [f"- {step.note}" for step in steps if step.note]
         if words := "\n\n".join(part for part in (steps[0].of.description, "\n".join(notes)) if part):
             cells.append(_markdown(words, f"{name}-words"))
-        present = [one for one in steps if one.verdict != "absent"]
+        present = [step for step in steps if step.verdict != "absent"]
         if present:
             count += 1
             cells.append(_code(present, count, name))
@@ -362,10 +362,10 @@ def _markdown(text: str, name: str) -> dict[str, Any]:
 
 
 def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
-    cell = next((one.cell for one in steps if one.cell is not None), None)
+    cell = next((step.cell for step in steps if step.cell is not None), None)
     outputs = _outputs(steps, count) if cell is None else [_numbered(one, count) for one in cell]
     # Keep a kernel's cell unchanged: a semicolon at its end suppresses its value.
-    source = "\n".join(one.step.text for one in steps) if cell is None else steps[0].of.code
+    source = "\n".join(step.step.text for step in steps) if cell is None else steps[0].of.code
     return {
         "cell_type": "code", "id": _id(name), "metadata": {}, "execution_count": count, "source": _lines(source),
         "outputs": outputs,
@@ -379,12 +379,12 @@ def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
 
 def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:
     outputs: list[dict[str, Any]] = []
-    for one in steps:
-        if one.out:
-            outputs.append({"output_type": "stream", "name": "stdout", "text": _lines(one.out)})
-        outputs += [_display(bundle) for text in one.images for bundle in _bundles(text)]
-        if one.raised is not None:
-            error = {"ename": one.raised.name, "evalue": one.raised.message, "traceback": [str(one.raised)]}
+    for step in steps:
+        if step.out:
+            outputs.append({"output_type": "stream", "name": "stdout", "text": _lines(step.out)})
+        outputs += [_display(bundle) for text in step.images for bundle in _bundles(text)]
+        if step.raised is not None:
+            error = {"ename": step.raised.name, "evalue": step.raised.message, "traceback": [str(step.raised)]}
             outputs.append({"output_type": "error", **error})
     last = steps[-1]
     if last.value is not None and last.value != "None":

@@ -181,7 +181,7 @@ def as_lines(recording: Recording) -> str:
     """
     head = {"format": FORMAT, "version": VERSION, "dialect": recording.dialect, "repl": recording.repl}
     head |= {"cells": True} if recording.is_of_kernel else {}
-    rows = [head, *(_row(one) for one in recording.evaluations)]
+    rows = [head, *(_row(evaluation) for evaluation in recording.evaluations)]
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 

@@ -249,7 +249,7 @@ def _verify_cell(
     namespace = None if is_at_home else evaluation.namespace
     observed = yield StepRequest(evaluation.code, namespace, is_short=bool(evaluation.ending))
     last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
-    displayed = [one for one in (*observed.displays, observed.value) if one is not None]
+    displayed = [display for display in (*observed.displays, observed.value) if display is not None]
     results = [one["output_type"] == "execute_result" for one in observed.cell if "data" in one]
     at = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
     value = displayed[at] if at < len(displayed) else None
@@ -447,7 +447,7 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     to a recorded one is kept. With `is_again`, an image may have been recorded twice.
     """
     displayed = [(place, at) for place, one in enumerate(checked) for at in range(len(one.images))]
-    recorded_images = [one for value in recorded for one in _images_of(value)]
+    recorded_images = [image for value in recorded for image in _images_of(value)]
     matches = match_images(
         recorded_images, [_images_of(checked[place].images[at]) for place, at in displayed], is_again=is_again
     )

@@ -80,7 +80,7 @@ def withdraw_effect(kind: str, value: Any) -> None:
         sys.modules["copyreg"].dispatch_table.pop(value[0], None)
     elif kind == "thread exit":
         callbacks = sys.modules["threading"]._threading_atexits
-        callbacks[:] = [one for one in callbacks if one is not value]
+        callbacks[:] = [callback for callback in callbacks if callback is not value]
     elif kind == "finalizer":
         finalize, finalizer, _ = value
         finalize._registry.pop(finalizer, None)

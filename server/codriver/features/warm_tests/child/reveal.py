@@ -223,9 +223,9 @@ class Revealer:
             return
         module, record = self.hidden.pop(name), self.preloader.record(name)
         sys.modules[name] = module
-        for one in record.imports:
-            if one in self.hidden:
-                self.reveal(one)
+        for import_ in record.imports:
+            if import_ in self.hidden:
+                self.reveal(import_)
         if record.loader == "AssertionRewritingHook" and (hook := rewriting_hook()) is not None:
             module.__loader__ = hook
             vars(module.__spec__).update(loader=hook)
@@ -262,7 +262,7 @@ def holds(module: ModuleType, values: list[Any]) -> bool:
             waiting += value
         elif kind is FUNCTION and value.__module__ == module.__name__:
             waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            waiting += [one for cell in value.__closure__ or () for one in contents_of(cell)]
+            waiting += [content for cell in value.__closure__ or () for content in contents_of(cell)]
         elif kind in (staticmethod, classmethod):
             waiting.append(value.__func__)
         elif kind is property:

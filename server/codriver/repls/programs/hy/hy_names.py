@@ -23,7 +23,7 @@ MODULE = type(sys)
 def line(value: object) -> str:
     """Return the first line of a value's documentation."""
     text = value.__doc__ if isinstance(value, (type, MODULE, type(len), type(line))) else ""
-    return next((one.strip() for one in (text or "").splitlines() if one.strip()), "")
+    return next((splitline.strip() for splitline in (text or "").splitlines() if splitline.strip()), "")
 
 
 def row(name: str, value: object) -> dict[str, str]:
@@ -31,7 +31,7 @@ def row(name: str, value: object) -> dict[str, str]:
     kind = "class" if isinstance(value, type) else "module" if isinstance(value, MODULE) else ""
     try:
         parameters = inspect.signature(value).parameters.values() if callable(value) else None
-        args = "(" + ", ".join(one.name for one in parameters) + ")" if parameters is not None else ""
+        args = "(" + ", ".join(parameter.name for parameter in parameters) + ")" if parameters is not None else ""
     except (TypeError, ValueError):
         args = ""
     return {"name": name, "type": kind, "args": args, "doc": line(value)}
@@ -48,7 +48,7 @@ def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
 def home_of(session: str) -> ModuleType | None:
     """Return the module of a session. It is searched among all objects, because no table contains it."""
     modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
-    return next((one for one in modules if vars(one).get("__name__") == "hy-nrepl-session-" + session), None)
+    return next((module for module in modules if vars(module).get("__name__") == "hy-nrepl-session-" + session), None)
 
 
 def in_line(value: object, levels: int) -> str:
@@ -116,7 +116,7 @@ def answer(name: str, pattern: str, session: str) -> dict[str, object]:
 
 def _matching(pattern: str, home_module: ModuleType | None) -> Iterator[dict[str, str]]:
     hit = re.compile(pattern).fullmatch
-    modules = [one for one in sorted(sys.modules.items()) if isinstance(one[1], MODULE)]
+    modules = [item for item in sorted(sys.modules.items()) if isinstance(item[1], MODULE)]
     for home, module in [("", home_module), *modules] if home_module else modules:
         if home and home[0] != "_" and hit(home.lower()):
             yield row(home, module)

@@ -82,9 +82,9 @@ def install() -> None:
         at: Any = frame
         while at is not None:
             local_variables = at.f_locals
-            served = next((one for one in local_variables.values() if isinstance(one, handler)), None)
+            served = next((variable for variable in local_variables.values() if isinstance(variable, handler)), None)
             if at.f_code is handler.handle.__code__ and served is not None:
-                started = next(one for one in local_variables.values() if isinstance(one, bytearray))
+                started = next(variable for variable in local_variables.values() if isinstance(variable, bytearray))
                 served.request = OneByOne(served.request, started)
             at = at.f_back
 

@@ -56,7 +56,7 @@ class Plugin:
         self, targets: list[str], names: dict[str, str], extra: list[str], selected: str, only: list[list[str]]
     ) -> None:
         self.names, self.extra, self.only = names, extra, only
-        self.hy = {os.path.realpath(one) for one in (*targets, *names) if one.endswith(".hy")}
+        self.hy = {os.path.realpath(target) for target in (*targets, *names) if target.endswith(".hy")}
         self.selected = selected.replace("::", ".")
         self.running: Item = None
         self.stopped: Row | None = None
@@ -126,13 +126,13 @@ class Plugin:
             return False
         root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
         paths = [os.path.realpath(os.path.join(root, one)) for one in config.getini("testpaths")]
-        if any(map(os.path.isdir, paths)) and not any(f"{file}/".startswith(f"{one}/") for one in paths):
+        if any(map(os.path.isdir, paths)) and not any(f"{file}/".startswith(f"{path}/") for path in paths):
             return True
         parts = os.path.dirname(os.path.relpath(file, root)).split(os.sep)
         prefixes = ["/" + "/".join(parts[:count]) for count in range(1, len(parts) + 1)]
         return any(
-            fnmatch.fnmatch(one, "*/" + pattern.strip("/"))
-            for one in prefixes
+            fnmatch.fnmatch(prefix, "*/" + pattern.strip("/"))
+            for prefix in prefixes
             for pattern in config.getini("norecursedirs")
         )
 
@@ -284,11 +284,11 @@ class Plugin:
 def cause_of(error: BaseException, file: str) -> Row:
     """Describe why a file could not be collected, without the frames of pytest that precede the reason."""
     frames = traceback.extract_tb(error.__traceback__)
-    lines = [one.lineno for one in frames if os.path.realpath(one.filename) == file]
+    lines = [frame.lineno for frame in frames if os.path.realpath(frame.filename) == file]
     if isinstance(error, SyntaxError) and error.filename and os.path.realpath(error.filename) == file:
         lines.append(error.lineno)
     imports = os.sep + "importlib" + os.sep
-    row = [one for one in frames_of(frames) if imports not in one["file"] and one["file"][0] != "<"]
+    row = [frame for frame in frames_of(frames) if imports not in frame["file"] and frame["file"][0] != "<"]
     words = (
         str(error)
         if type(error).__name__ == "CollectError"
@@ -300,7 +300,7 @@ def cause_of(error: BaseException, file: str) -> Row:
 
 def reason_in(reason: str) -> str:
     """Return the last lines of an error in a hook, leaving out about a hundred lines of pytest's own frames."""
-    inner = [one[len(INTERNAL) :] for one in reason.splitlines() if one.startswith(INTERNAL)]
+    inner = [splitline[len(INTERNAL) :] for splitline in reason.splitlines() if splitline.startswith(INTERNAL)]
     return "\n".join(inner[-6:]) if inner else reason[-TEXT:]
 
 
@@ -339,9 +339,9 @@ def has_lisp(targets: Sequence[str]) -> bool:
         if target.endswith(LISP):
             return True
         for at, prefixes, files in os.walk(target):
-            prefixes[:] = [one for one in prefixes if not is_foreign(at, one)]
+            prefixes[:] = [prefix for prefix in prefixes if not is_foreign(at, prefix)]
             seen += len(prefixes) + len(files)
-            if seen > WALKED or any(one.endswith(LISP) for one in files):
+            if seen > WALKED or any(file.endswith(LISP) for file in files):
                 return True
     return False
 

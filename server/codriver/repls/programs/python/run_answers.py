@@ -147,7 +147,7 @@ def tests_of(module: ModuleType) -> Iterator[tuple[str, str, Test]]:
                     yield name + "." + method, name, case
             continue
         parameters = inspect.signature(value).parameters.values()
-        if any(one.default is one.empty for one in parameters) or inspect.iscoroutinefunction(value):
+        if any(parameter.default is parameter.empty for parameter in parameters) or inspect.iscoroutinefunction(value):
             how = "save it, as pytest runs files" if pytest else "install pytest 7 or later in this REPL's environment"
             print("not run: " + module.__name__ + "." + name + " takes arguments or is async; " + how)
         else:
@@ -233,10 +233,12 @@ def _of_loaded(home: ModuleType | None) -> Chosen:
     loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
     modules = [one for one in loaded if is_project_file(file_of(one)) or one.__name__ == "__main__"]
     modules += [home] if home else []
-    modules = [one for one in modules if any(is_test(name, value, one) for name, value in list(vars(one).items()))]
-    files = {one.__name__: file for one in modules if pytest and (file := file_of(one)) is not None}
+    modules = [
+        module for module in modules if any(is_test(name, value, module) for name, value in list(vars(module).items()))
+    ]
+    files = {module.__name__: file for module in modules if pytest and (file := file_of(module)) is not None}
     names = {file: display_name(name) for name, file in files.items()}
-    return [], names, list(names), [one for one in modules if file_of(one) not in names]
+    return [], names, list(names), [module for module in modules if file_of(module) not in names]
 
 
 def no_pytest() -> str:

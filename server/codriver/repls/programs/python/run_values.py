@@ -117,9 +117,9 @@ def frames_of(frames: traceback.StackSummary) -> list[Row]:
     """Return the frames of a failure, innermost first, without those of the test runner."""
     run_by = [os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest")]
     reported: list[Row] = [
-        {"file": one.filename, "line": one.lineno, "function": one.name}
-        for one in reversed(frames)
-        if one.name != "_on_signal" and not any(name in one.filename for name in run_by)
+        {"file": frame.filename, "line": frame.lineno, "function": frame.name}
+        for frame in reversed(frames)
+        if frame.name != "_on_signal" and not any(name in frame.filename for name in run_by)
     ]
     return reported if len(reported) <= FRAMES else reported[: FRAMES // 2] + reported[-FRAMES // 2 :]
 
