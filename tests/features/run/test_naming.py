@@ -1,5 +1,7 @@
 """The names of programs and of their processes."""
 
+import shlex
+
 import pytest
 
 from codriver.features.run.naming import name_of, named
@@ -22,17 +24,29 @@ from codriver.features.run.processes import RunProcess
         ("python -m flask --app shop run", "shop"),
         ("python -m shop.tasks", "shop.tasks"),
         ("celery -A tasks worker", "tasks"),
+        ("gunicorn", "gunicorn"),
+        ("celery -A", "celery"),
         ("fastapi dev shop/main.py", "main"),
         ("pytest -n 2", "pytest"),
         ("coverage run shop.py", "shop"),
         ("ddtrace-run python shop.py", "shop"),
         ("env A=1 ./shop.py", "shop"),
+        ("sh start.sh 1", "start"),
+        ("./bin/start.sh", "start"),
         ("python", "python"),
+        ("python -", "python"),
+        ("python3.12 -u - shop.py", "python"),
+        ("python -c 'print(1)'", "python"),
+        ("python -Bc 'import shop; shop.a=1'", "python"),
+        ("python -Wonce shop.py", "shop"),
+        ("sh -c 'exec python shop.py'", "sh"),
+        ("bash -lc 'shop'", "bash"),
+        ("uv run python -c 'import shop'", "python"),
     ],
 )
 def test_a_program_is_named_after_its_application_or_its_script(command, name, monkeypatch):
     monkeypatch.delenv("FLASK_APP", raising=False)
-    assert name_of(command.split()) == name
+    assert name_of(shlex.split(command)) == name
 
 
 def process(pid, parent, words, *, is_ready=True, environ=()):
@@ -41,6 +55,7 @@ def process(pid, parent, words, *, is_ready=True, environ=()):
 
 RELOADED = [(b"WERKZEUG_RUN_MAIN", b"true")]
 FLASK = "python /bin/flask --app shop run"
+CELERY = "python /bin/celery -A shop worker"
 SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
 
 
@@ -77,8 +92,27 @@ SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
             {1: "shop:1", 2: "shop:2", 3: "shop"},
         ),
         (
-            [process(1, 0, "python /bin/celery -A shop worker"), process(2, 1, "python /bin/celery")],
+            [process(1, 0, CELERY), process(2, 1, CELERY), process(3, 1, CELERY)],
+            {1: "shop:1", 2: "shop/1", 3: "shop/2"},
+        ),
+        (
+            [process(1, 0, CELERY), process(2, 1, "python started_by_a_task.py")],
             {1: "shop", 2: "shop:2"},
+        ),
+        *(
+            ([process(1, 0, f"{CELERY} {pool}"), process(2, 1, f"{CELERY} {pool}")], {1: "shop", 2: "shop:2"})
+            for pool in ("-P solo", "-Pthreads", "--pool=gevent", "--pool eventlet")
+        ),
+        (
+            [
+                RunProcess(number, parent, number, (f"[celeryd: celery@host:{title}",), is_ready=True)
+                for number, parent, title in (
+                    (1, 0, "MainProcess] -active-"),
+                    (2, 1, "ForkPoolWorker-1]"),
+                    (3, 1, "beat]"),
+                )
+            ],
+            {1: "shop:1", 2: "shop", 3: "shop:3"},
         ),
         ([process(1, 0, "uv run shop.py", is_ready=False), process(2, 1, "python shop.py")], {1: "shop:1", 2: "shop"}),
         ([process(1, 0, "python -I shop.py", is_ready=False)], {1: "shop:1"}),

@@ -40,6 +40,22 @@ LIVES = [os.getpid()]
 print("serves", os.getpid(), flush=True)
 sys.stdin.read()
 """
+SUPERVISOR = """\
+import os, sys
+def start():
+    pid = os.fork()
+    if not pid:
+        print("serves", os.getpid(), flush=True)
+        sys.stdin.read()
+        os._exit(0)
+    return pid
+workers = {start(), start()}
+while True:
+    pid, status = os.wait()
+    workers.remove(pid)
+    if not status: break
+    workers.add(start())
+"""
 
 
 NEW_FILE = {"type": "create", "filePath": "new.py", "content": "A = 1\n", "overwrite": True}
@@ -181,6 +197,33 @@ def test_the_name_selects_the_serving_process_and_its_successor_after_a_restart(
         answer = client.call("evaluate_code", code="LIVES", replSessionKey="reloads")
         assert answer["result"] == f"[{second}]"
         assert client.call("evaluate_code", code="1", replSessionKey=str(reloads.process.pid))["result"] == "1"
+
+
+@pytest.mark.parametrize("server", ["gunicorn", "celery"])
+def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server):
+    with program(live, SUPERVISOR, f"{server}.py") as supervisor:
+        supervisor.process.stdout.readline()
+        keys = (f"{server}/1", f"{server}/2")
+
+        def workers():
+            return {row["key"]: row["processId"] for row in rows(client, server) if row.get("role") != "supervises"}
+
+        until(lambda: sorted(workers()) == sorted(keys), "both workers")
+        answers = [client.call("evaluate_code", code="import os; os.getpid()", replSessionKey=key) for key in keys]
+        assert [int(answer["result"]) for answer in answers] == [workers()[key] for key in keys]
+        for key, name in zip(keys[::-1], (keys[1], server), strict=True):
+            before = workers()
+            os.kill(before[key], signal.SIGKILL)
+            supervisor.process.stdout.readline()
+
+            def is_replaced(key=key, killed=before[key]):
+                (row,) = [row for row in rows(client, server) if row["key"] == key]
+                return (row["phase"], row.get("generation")) == ("connected", 2) and row["processId"] != killed
+
+            until(is_replaced, "the worker that replaces the killed one")
+            answer = client.call("evaluate_code", code="import os; os.getpid()", replSessionKey=name)
+            assert int(answer["result"]) == workers()[key]
+            assert {**before, key: workers()[key]} == workers(), "the other worker keeps its name"
 
 
 def test_the_program_keeps_its_own_signal_handlers(live, client):

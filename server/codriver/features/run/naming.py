@@ -1,8 +1,8 @@
 """Names of the processes of a run. The program's name refers to the process that runs the program's code.
 
-If the main process only supervises others (a reloader, gunicorn, uvicorn with workers), the name refers to the children
-that handle requests. Several workers are called `shop/1` and `shop/2`, and the plain name refers to the first. All
-other processes are named by their process id.
+If the main process only supervises others (a reloader, gunicorn, uvicorn with workers, Celery's pool of processes), the
+name refers to the children that handle requests or tasks. Several workers are called `shop/1` and `shop/2`, and the
+plain name refers to the first. All other processes are named by their process id.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -22,15 +23,23 @@ if TYPE_CHECKING:
 
 SUPERVISORS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
 """Programs whose child processes handle requests while the parent waits."""
+CELERY_TITLE: Final = "[celeryd: "
+"""How Celery starts the titles of its processes if setproctitle is installed."""
+THREAD_POOL: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
+"""Matches options of Celery with which tasks run in its main process."""
 SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn",
                             "waitress-serve"})  # fmt: skip
 """Programs that serve an application given as an argument."""
 ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
 """Module names that do not identify an application."""
 APPLICATION_OPTIONS: Final = frozenset({"--app", "-A"})
-LAUNCHERS: Final = re.compile(r"python[\d.]*|pypy[\d.]*|uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
+LAUNCHERS: Final = re.compile(r"uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
                               r"ddtrace-run|opentelemetry-instrument")  # fmt: skip
 """Matches words of a command before the name of the program itself."""
+INTERPRETERS: Final = re.compile(r"(python|pypy)[\d.]*|(?:ba|da|k|z|fi)?sh")
+"""Matches programs that run a script, code from the option `-c`, or, for Python, a module."""
+CODE: Final = re.compile(r"-|-(?![XW])[A-Za-z]*c")
+"""Matches the argument of an interpreter after which there is no script: code follows, or is read from its input."""
 WITH_VALUE: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p", "--python",
                                "--rcfile", "--source", "--listen"})  # fmt: skip
 """Options of launchers whose value is the next word."""
@@ -40,29 +49,35 @@ HELPERS: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserve
 def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the program that a command runs, without directory and suffix, and its arguments.
 
-    For `uv run flask --app shop run` the program is `flask`, for `python -m shop.tasks` it is `shop.tasks`.
+    For `uv run flask --app shop run` the program is `flask`, for `python -m shop.tasks` it is `shop.tasks`. If there is
+    only code, as for `python -c CODE`, it is the interpreter.
     """
     rest = [word for word in words if word]
+    interpreter = ""
     is_module = False
     while rest:
         word = rest[0]
+        if not is_module and interpreter and CODE.fullmatch(word):
+            return interpreter, tuple(rest[1:])
+        if not is_module and (found := INTERPRETERS.fullmatch(PurePath(word).name)):
+            interpreter = found[1] or found[0]
+            del rest[0]
+            continue
         if not is_module and (LAUNCHERS.fullmatch(PurePath(word).name) or "=" in word):
             del rest[0]
             continue
         if word == "-m":
-            is_module = True
             del rest[0]
-            if rest and LAUNCHERS.fullmatch(rest[0]):
-                is_module = False
+            is_module = not (rest and LAUNCHERS.fullmatch(rest[0]))
             continue
         if word.startswith("-") and not is_module:
             del rest[: 2 if word in WITH_VALUE else 1]
             continue
         break
     if not rest:
-        return "python", ()
+        return interpreter or "python", ()
     name = PurePath(rest[0]).name
-    return name.removesuffix(".py"), tuple(rest[1:])
+    return name.removesuffix(".py").removesuffix(".sh"), tuple(rest[1:])
 
 
 def name_of(words: Sequence[str]) -> str:
@@ -73,7 +88,7 @@ def name_of(words: Sequence[str]) -> str:
     program, rest = program_of(words)
     target = ""
     if program in SERVERS:
-        for word, following in zip(rest, [*rest[1:], ""], strict=True):
+        for word, following in zip_longest(rest, rest[1:], fillvalue=""):
             option, equals, value = word.partition("=")
             if option in APPLICATION_OPTIONS:
                 target = value if equals else following
@@ -146,12 +161,19 @@ def _serving(members: Sequence[RunProcess]) -> list[RunProcess]:
     if reloaded:
         return reloaded
     mains = [one for one in ready.values() if one.parent not in ready]
-    workers = [
-        one
-        for one in ready.values()
-        if one.parent in ready and re.split(r"[:.]", program_of(ready[one.parent].words)[0])[0] in SUPERVISORS
-    ]
+    workers = [one for one in ready.values() if one.parent in ready and _is_worker(one, ready[one.parent])]
     return workers or mains
+
+
+def _is_worker(one: RunProcess, parent: RunProcess) -> bool:
+    """Return whether a process handles the requests or tasks of its parent."""
+    program, arguments = program_of(parent.words)
+    if program == "celery":
+        # Tasks may start other processes, which unlike those of the pool have a command line of their own.
+        return one.words == parent.words and THREAD_POOL.search(" ".join(arguments)) is None
+    if parent.words[0].startswith(CELERY_TITLE):
+        return one.words[0].startswith(CELERY_TITLE) and "PoolWorker" in one.words[0]
+    return re.split(r"[:.]", program)[0] in SUPERVISORS
 
 
 def _has_reloaded_parent(one: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
