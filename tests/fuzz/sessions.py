@@ -13,10 +13,10 @@ from codriver.features.jupyter.kernels import content_reader, server_frames
 from codriver.features.jupyter.kernels import zmtp as zmtp_wire
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
 from codriver.features.jupyter.kernels.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, read_error, report_of
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, read_error
 from codriver.features.jupyter.kernels.kernel_queries import read_completions, read_symbol
 from codriver.features.jupyter.kernels.messages import read_message
-from codriver.features.jupyter.kernels.python_programs import answer_from_program, read_answer
+from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
 from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready
@@ -38,11 +38,11 @@ def zmtp(data):
         decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
         try:
             for part in (greeted, *parts):
-                found += filter(None, map(assembler.receive_next, decoder.feed(part)))
+                found += filter(None, map(assembler.add, decoder.feed(part)))
         except zmtp_wire.ZmtpError:
             return None
         assert sum(message.size_bytes for message in found) <= len(whole)
-        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.left_out)
+        joined = [(one.header, one.parent, one.metadata, *map(b"".join, (one.head, one.tail)), one.omitted_bytes)
                   for one in found]  # fmt: skip
         return joined, assembler.unsigned
 
@@ -52,7 +52,7 @@ def zmtp(data):
 def kernel_content(data):
     """A content is the object that Python reads, whether it is read at once or in turns, or it is refused."""
     with patch.object(content_reader, "SHORT_BYTES", 4), patch.object(content_reader, "CHUNK_BYTES", 24):
-        work = content_reader.reading(data, "\ufdd0")
+        work = content_reader.parse_content(data, "\ufdd0")
         try:
             while True:
                 next(work)
@@ -128,12 +128,12 @@ def _read_content(message):
     """Read the content of replies."""
     told = read_error(message.content)
     for language in ("python", "bash", "javascript"):
-        assert report_of(failure_of(told, language=language, cell=1), language=language)
+        assert format_report(failure_of(told, language=language, cell=1), language=language)
     for completion in Complete("ab").read({"completions": read_completions("ab", message.content)}):
         assert completion.candidate.lower().startswith("ab")
     Lookup("a.b").read(read_symbol("a.b", message.text("text")))
     try:
-        read_answer("a question", answer_from_program("a question", message.content))
+        answer_data("a question", parse_printed("a question", message.content))
     except EvaluationFailedError as error:
         assert str(error)
 

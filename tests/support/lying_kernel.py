@@ -100,7 +100,7 @@ class LyingKernel:
         """Publish a message whose content is these bytes, signed."""
         header, metadata = json.dumps(new_header(kind, self._session)).encode(), b"{}"
         parts = (header, json.dumps(parent).encode(), metadata, content)
-        signature = self._signer.begin()
+        signature = self._signer.new_signature()
         for part in parts:
             signature.update(part)
         self.write(encode([DELIMITER, signature.hexdigest().encode(), *parts]))

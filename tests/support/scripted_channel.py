@@ -34,14 +34,14 @@ class ScriptedChannel(Channel):
         self.on_message = on_message
         yield self
 
-    def post(self, socket, type, content, *, metadata=None, subshell=None):  # noqa: A002
+    def post(self, socket, msg_type, content, *, metadata=None, subshell=None):
         if self.cause:
             raise ReplDisconnectedError(self.cause)
         identity = f"us-{len(self.sent)}"
-        self.sent.append((socket, type, dict(content), identity))
+        self.sent.append((socket, msg_type, dict(content), identity))
         self.subshells[identity] = subshell
-        if type == "kernel_info_request" and self.answers:
-            self._later(lambda: self.answer(identity, type, self.info, socket=socket))
+        if msg_type == "kernel_info_request" and self.answers:
+            self._later(lambda: self.answer(identity, msg_type, self.info, socket=socket))
         return identity
 
     def _later(self, act):

@@ -52,7 +52,7 @@ def test_an_update_replaces_the_content_of_its_display():
 def test_an_update_counts_towards_the_limit_like_the_output_it_replaces():
     update = "update_display_data"
     size = len(json.dumps({"output_type": "display_data", "data": {"text/plain": "a" * 8}, "metadata": {}}))
-    limits = {"most_characters": size}
+    limits = {"max_characters": size}
     found = run(shown("a" * 8, "bar"), shown("b" * 9, "bar", update), shown("c", "bar", update), **limits)
     assert (texts(found), found.omitted) == (["c"], 1)
     found = run(shown("c", "bar"), CLEAR, shown("d" * 8, "bar", update), stream("e" * size), **limits)
@@ -60,7 +60,7 @@ def test_an_update_counts_towards_the_limit_like_the_output_it_replaces():
 
 
 def test_omitted_displays_are_not_stored():
-    outputs = CellOutputs(most_characters=1000)
+    outputs = CellOutputs(max_characters=1000)
     for _ in range(50):
         outputs.receive(shown("a" * 10_000, "bar"))
     for kind in ("", "bar"):
@@ -71,8 +71,8 @@ def test_omitted_displays_are_not_stored():
 
 
 def test_outputs_beyond_the_limit_are_counted_until_a_clear_makes_room():
-    found = run(stream("a" * 8), stream("b" * 8), shown("big"), stream("c"), most_characters=10)
+    found = run(stream("a" * 8), stream("b" * 8), shown("big"), stream("c"), max_characters=10)
     assert (texts(found), found.omitted > 10) == (["a" * 8 + "bb"], True)
-    found = run(stream("a" * 20), CLEAR, stream("b" * 10), most_characters=10)
+    found = run(stream("a" * 20), CLEAR, stream("b" * 10), max_characters=10)
     assert (texts(found), found.omitted) == (["b" * 10], 0)
-    assert texts(run(shown("x" * 99), stream("a"), most_characters=10)) == ["a"]
+    assert texts(run(shown("x" * 99), stream("a"), max_characters=10)) == ["a"]

@@ -70,7 +70,7 @@ def test_a_file_that_is_being_written_is_read_again(tmp_path):
     folder = RuntimeDirectory(tmp_path)
     path = tmp_path / "kernel-1.json"
     path.touch(mode=0o600)
-    assert folder.contents().errors == ((path, "it holds no JSON object"),)
+    assert folder.contents().errors == ((path, "it does not contain a JSON object"),)
     path.write_text(json.dumps(KERNEL))  # the folder's time is the same
     assert names(folder.contents().kernels) == ["kernel-1.json"]
 
@@ -86,13 +86,13 @@ def test_a_missing_directory_counts_as_empty(tmp_path):
 @pytest.mark.parametrize(
     ("content", "mode", "words"),
     [
-        ("", 0o600, "no JSON object"),
-        ("[]", 0o600, "no JSON object"),
-        ("[" * 50_000, 0o600, "no JSON object"),
+        ("", 0o600, "not contain a JSON object"),
+        ("[]", 0o600, "not contain a JSON object"),
+        ("[" * 50_000, 0o600, "not contain a JSON object"),
         (" " * 70_000, 0o600, "65,536 bytes"),
-        ({**KERNEL, "shell_port": 0}, 0o600, "no `ip` and `shell_port`"),
-        ({**KERNEL, "shell_port": "33"}, 0o600, "no `ip` and `shell_port`"),
-        ({**KERNEL, "ip": None}, 0o600, "no `ip` and `shell_port`"),
+        ({**KERNEL, "shell_port": 0}, 0o600, "no valid `ip` and `shell_port`"),
+        ({**KERNEL, "shell_port": "33"}, 0o600, "no valid `ip` and `shell_port`"),
+        ({**KERNEL, "ip": None}, 0o600, "no valid `ip` and `shell_port`"),
         (KERNEL, 0o666, "write|others|read"),
     ],
 )
@@ -168,7 +168,7 @@ def test_a_link_is_not_followed(tmp_path):
 
 @pytest.mark.parametrize("missing", ["url", "root_dir", "pid"])
 def test_a_server_file_without_required_fields_is_refused(missing):
-    with pytest.raises(ValueError, match="holds no `url`"):
+    with pytest.raises(ValueError, match="has no valid `url`"):
         read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, missing: None}).encode())
 
 
@@ -177,15 +177,15 @@ def test_a_server_file_without_required_fields_is_refused(missing):
 )
 def test_a_server_is_relevant_if_its_root_overlaps_the_workspace(root, concerned):
     server = read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, "root_dir": root}).encode())
-    assert server.concerns(Path("/w")) is concerned
+    assert server.overlaps(Path("/w")) is concerned
 
 
 def test_a_kernel_is_alive_if_its_port_is_listening():
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
         kernel = read_connection_file(Path("kernel-1.json"), json.dumps({**KERNEL, "shell_port": port}).encode())
-        assert kernel.is_listened_to()
-    assert not kernel.is_listened_to()
+        assert kernel.has_listener()
+    assert not kernel.has_listener()
 
 
 def test_the_runtime_directory_is_jupyters():

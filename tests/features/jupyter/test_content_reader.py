@@ -13,9 +13,9 @@ from codriver.features.jupyter.kernels.content_reader import (
     MAX_ELEMENTS,
     SHORT_BYTES,
     UnreadableError,
-    joined,
-    reading,
-    repaired,
+    join_around_gap,
+    join_chunks,
+    parse_content,
 )
 
 ALPHABET = 'a"\\\n\té文😀\x00'
@@ -23,7 +23,7 @@ ALPHABET = 'a"\\\n\té文😀\x00'
 
 def read(content):
     """Return the content, and how often its reader yielded."""
-    work, turns = reading(content, "token"), 0
+    work, turns = parse_content(content, "token"), 0
     while True:
         try:
             next(work)
@@ -78,12 +78,12 @@ def test_short_content_has_the_same_depth_limit_as_long_content():
         (b'{"a": ' + b"[" * 5000 + b"]" * 5000 + b"}", f"more than {MAX_DEPTH} deep"),
         (b'{"a": [' + b"[]," * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
         (b'{"a": [' + b'"",' * MAX_ELEMENTS + b"1]}", f"more than {MAX_ELEMENTS:,} elements"),
-        (b'{"a": "' + b"x" * 100_000, "it ends within a text"),
-        (b"[" + b" " * 100_000 + b"]", "a JSON list, and no object"),
-        (b"nothing", "it is no JSON"),
-        (b" " * 200_000, "it is no JSON"),
-        (b'{"a": ' + b"9" * 100_000 + b"}", "it is no JSON"),
-        (b'{"a": "' + b"\n" * 100_000 + b'"}', "it is no JSON"),
+        (b'{"a": "' + b"x" * 100_000, "it ends within a string"),
+        (b"[" + b" " * 100_000 + b"]", "a JSON list instead of an object"),
+        (b"nothing", "it is not JSON"),
+        (b" " * 200_000, "it is not JSON"),
+        (b'{"a": ' + b"9" * 100_000 + b"}", "it is not JSON"),
+        (b'{"a": "' + b"\n" * 100_000 + b'"}', "it is not JSON"),
     ],
     ids=range(10),
 )
@@ -101,7 +101,7 @@ def in_pieces(content, size):
 
 
 def joined_of(pieces):
-    work = joined(pieces)
+    work = join_chunks(pieces)
     while True:
         try:
             next(work)
@@ -116,8 +116,8 @@ def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, more, siz
     whole = "x" * 100 + text * 30 + "y" * 200
     content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
     head, tail = content[: 60 + cut], content[-60 - more :]
-    left_out = len(content) - len(head) - len(tail)
-    pieces = repaired(in_pieces(head, size), in_pieces(tail, size), left_out)
+    omitted_bytes = len(content) - len(head) - len(tail)
+    pieces = join_around_gap(in_pieces(head, size), in_pieces(tail, size), omitted_bytes)
     found = json.loads(joined_of(pieces).decode(errors="replace"))
     begins, mark, ends = found["text"].partition("\n[... ")
     assert whole.startswith(begins)
@@ -130,14 +130,14 @@ def test_a_display_without_its_middle_is_still_a_display():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()
-    found = json.loads(joined_of(repaired([content[:100]], [content[-200:]], len(content) - 300)))
+    found = json.loads(joined_of(join_around_gap([content[:100]], [content[-200:]], len(content) - 300)))
     assert found["transient"] == {"display_id": "d"}
     assert "bytes are left out here" in found["data"]["text/plain"]
 
 
 def test_no_chunk_exceeds_the_chunk_size(monkeypatch):
     lengths = []
-    loaded = content_reader._loaded
-    monkeypatch.setattr(content_reader, "_loaded", lambda text: lengths.append(len(text)) or loaded(text))
+    loaded = content_reader._load
+    monkeypatch.setattr(content_reader, "_load", lambda text: lengths.append(len(text)) or loaded(text))
     read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
     assert max(lengths) <= CHUNK_BYTES + 2

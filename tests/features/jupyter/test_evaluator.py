@@ -90,11 +90,11 @@ async def test_code_dropped_repeatedly_fails_as_not_run():
     channel, endings = ScriptedChannel(), []
     async with opened(channel) as (adapter, _):
         adapter.start_evaluation(Request("e", "1"), endings.append)
-        for count in range(1, evaluator.MAX_SENT + 1):
+        for count in range(1, evaluator.MAX_ATTEMPTS + 1):
             run(channel, await sent(channel, count), status="aborted")
         ending = await over(endings)
         assert (ending.status, ending.failure.type) == ("failed", NOT_RUN)
-        assert len(channel.sent) == evaluator.MAX_SENT
+        assert len(channel.sent) == evaluator.MAX_ATTEMPTS
 
 
 async def test_forms_are_sent_one_by_one_until_one_fails():

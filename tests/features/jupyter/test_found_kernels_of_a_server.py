@@ -63,7 +63,7 @@ def test_files_that_lead_to_no_kernel_are_reported_without_hanging(found):
         put(jupyter.runtime, "wrong", {**right, "key": "of-another-kernel", "jupyter_session": notebook(jupyter, "b")})
         put(jupyter.runtime, "taken", {**right, **ports, "jupyter_session": notebook(jupyter, "c")})
         until(lambda: {"b-ipynb", "c-ipynb"} <= rows(client).keys(), "both")
-        until(lambda: "is not that of the kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
+        until(lambda: "belongs to another kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
         until(lambda: "ZeroMQ" in rows(client)["c-ipynb"].get("note", ""), "the word on the stranger")
         assert client.call("evaluate_code", code="1+2", who="ann")["result"] == "3"
         for name in ("wrong", "taken"):

@@ -1,14 +1,14 @@
 """Waiting messages: the start and end of a flood are kept, and no message that somebody awaits is dropped."""
 
-from codriver.features.jupyter.kernels.inbox import MESSAGE_BYTES, Dropped, Inbox
-from codriver.features.jupyter.kernels.signed_messages import Received
+from codriver.features.jupyter.kernels.inbox import MESSAGE_BYTES, DroppedMessages, Inbox
+from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 EACH = 1000 + MESSAGE_BYTES
 
 
 def message(number, kind="stream", parent="p", stream="stdout", size=1000):
     head = f'{{"name": "{stream}", "text": "'.encode().ljust(size, b"x")
-    return Received({"msg_id": str(number), "msg_type": kind}, {"msg_id": parent}, b"", (head,))
+    return ReceivedMessage({"msg_id": str(number), "msg_type": kind}, {"msg_id": parent}, b"", (head,))
 
 
 def inbox(*messages, first=3, last=2):
@@ -22,8 +22,8 @@ def taken(from_inbox):
     """Return the numbers of all messages, and in place of dropped ones their parent, stream and bytes."""
     found = []
     while len(from_inbox):
-        one = from_inbox.receive_next()
-        is_gap = isinstance(one, Dropped)
+        one = from_inbox.pop()
+        is_gap = isinstance(one, DroppedMessages)
         found.append((one.parent["msg_id"], one.stream, one.size) if is_gap else int(one.header["msg_id"]))
     return found
 
@@ -53,13 +53,13 @@ def test_the_inbox_is_full_if_nothing_may_be_dropped():
     assert full.has_space
     full.put(message(5, "status"))
     assert not full.has_space
-    full.receive_next()
+    full.pop()
     assert full.has_space
 
 
 def test_received_messages_make_room():
     live = inbox(*map(message, range(5)))
-    assert [live.receive_next().header["msg_id"] for _ in range(4)] == list("0123")
+    assert [live.pop().header["msg_id"] for _ in range(4)] == list("0123")
     for number in range(5, 8):
         live.put(message(number))
     assert taken(live) == [4, 5, 6, 7]

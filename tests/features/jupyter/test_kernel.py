@@ -35,7 +35,7 @@ async def sent(channel, count):
 async def test_a_kernel_is_identified_by_its_kernel_info():
     async with opened(ScriptedChannel(implementation="ipython")) as (kernel, _):
         assert (kernel.info.implementation, kernel.info.language) == ("ipython", "script")
-        assert kernel.info.quirks.runs_expressions
+        assert kernel.info.quirks.supports_expressions
         assert kernel.session == "kernel-1"
 
 
@@ -86,11 +86,11 @@ async def test_a_dropped_end_does_not_block_the_kernel_forever(monkeypatch):
     channel = ScriptedChannel(answers=False)
     async with anyio.create_task_group() as tasks:
 
-        async def introduce():
+        async def request_info():
             *_, identity = await sent(channel, 1)
             channel.answer(identity, "kernel_info_request", channel.info)
 
-        tasks.start_soon(introduce)
+        tasks.start_soon(request_info)
         async with opened(channel) as (kernel, _), anyio.create_task_group() as asking:
             channel.state("busy", "theirs", session="them")
             asking.start_soon(partial(kernel.request, "complete_request", {}, timeout_s=30))

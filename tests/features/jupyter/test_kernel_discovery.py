@@ -33,10 +33,10 @@ from codriver.features.jupyter.kernels.kernel_search import (
 )
 from codriver.features.jupyter.kernels.server_sessions import (
     NotebookServerError,
+    describe_server_with_notebook,
     is_alive,
+    list_sessions,
     read_sessions,
-    sessions_of,
-    where_open,
 )
 
 OLD_NS = int((YOUNG_S + 60) * 10**9)
@@ -248,7 +248,7 @@ def test_a_live_kernel_is_probed_again_only_if_in_doubt(room, listener):
     listener.close()
     room.now += 2 * PROBE_S
     assert room.keys() == ["a-ipynb"]
-    room.search.doubt([str(path)])
+    room.search.probe_again([str(path)])
     assert room.keys() == []
 
 
@@ -287,10 +287,10 @@ def server_at(url, pid=None):
 
 def test_the_token_is_never_sent_to_another_address(sessions):
     with pytest.raises(NotebookServerError, match="no loopback address"):
-        sessions_of(server_at("http://example.org:8888/"))
+        list_sessions(server_at("http://example.org:8888/"))
     sessions.status, sessions.location = 302, "http://127.0.0.1:1/"
     with pytest.raises(NotebookServerError, match="answered with status 302"):
-        sessions_of(server_at(sessions.url))
+        list_sessions(server_at(sessions.url))
     assert len(sessions.asked) == 1
 
 
@@ -298,7 +298,7 @@ def test_the_token_is_never_sent_to_another_address(sessions):
 def test_a_rejected_token_is_named_by_its_file_and_never_included(sessions, status):
     sessions.status = status
     with pytest.raises(NotebookServerError, match=r"refused the token in /run/jpserver-1\.json") as refused:
-        sessions_of(server_at(sessions.url))
+        list_sessions(server_at(sessions.url))
     assert "s3cret" not in str(refused.value)
 
 
@@ -326,12 +326,12 @@ def test_a_notebook_is_open_if_a_server_says_so_or_does_not_answer(sessions, tmp
     root = tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
     sessions.rows = [{"path": "work/a.ipynb", "kernel": {"id": "1-a"}}]
-    assert where_open(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
-    assert where_open(root / "work" / "b.ipynb", [server]) is None
+    assert describe_server_with_notebook(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
+    assert describe_server_with_notebook(root / "work" / "b.ipynb", [server]) is None
     sessions.status = 403
-    assert "perhaps (the server at" in where_open(root / "work" / "b.ipynb", [server])
+    assert "perhaps (the server at" in describe_server_with_notebook(root / "work" / "b.ipynb", [server])
     asked = len(sessions.asked)
-    assert where_open(Path("/elsewhere/a.ipynb"), [server]) is None
+    assert describe_server_with_notebook(Path("/elsewhere/a.ipynb"), [server]) is None
     assert len(sessions.asked) == asked
 
 
@@ -339,13 +339,13 @@ def test_a_notebook_with_a_longer_name_on_the_server_counts_as_open(sessions, tm
     root = tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), sessions.url, root, os.getpid())
     sessions.add("work/a-jvsc-0d3e2c1a-9f8b-4c7d-8e6f-5a4b3c2d1e0f.ipynb", "1-a")
-    assert where_open(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
+    assert describe_server_with_notebook(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
 
 
 def test_a_notebook_is_not_open_in_a_dead_server(tmp_path, dead_port):
     url, root = f"http://127.0.0.1:{dead_port}/", tmp_path.resolve()
     server = NotebookServer(Path("/run/jpserver-1.json"), url, root, os.getpid())
-    assert where_open(root / "a.ipynb", [server]) is None
+    assert describe_server_with_notebook(root / "a.ipynb", [server]) is None
 
 
 # What the core is told

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, plain, read_error, report_of
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, plain, read_error
 from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\
@@ -104,7 +104,7 @@ def test_an_answer_omits_the_traceback_of_the_reported_failure(language, name, v
     failure = failure_of(told(name, value, traceback), language=language, cell=10)
     chain = [{"class": link.type, "message": link.message, "relation": link.relation} for link in failure.chain]
     error = {"class": failure.type, "message": failure.message, **({"chain": chain} if chain else {})}
-    assert without_report(f"mine\n{report_of(failure, language=language)}", error, "/ws") == ("mine\n", [])
+    assert without_report(f"mine\n{format_report(failure, language=language)}", error, "/ws") == ("mine\n", [])
 
 
 def test_only_ansi_sequences_are_removed():

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import pytest
 
 from codriver.features.jupyter.kernels.kernel_processes import (
-    directories_of_processes,
     find_process,
+    find_working_directories,
     paths_in_command,
 )
 
@@ -80,7 +80,7 @@ def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words)
     workspace, file = places
     spelled = [word.format(file=file, name=file.name) for word in words]
     with process(workspace, *spelled) as running:
-        assert directories_of_processes([file, file.with_name("other.json")]) == {file: workspace}
+        assert find_working_directories([file, file.with_name("other.json")]) == {file: workspace}
         assert find_process(str(file)).id == running.pid
 
 
@@ -101,7 +101,7 @@ def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words)
 def test_consoles_and_other_files_are_not_kernels(places, words):
     workspace, file = places
     with process(workspace, *[word.format(file=file, name=file.name) for word in words]):
-        assert directories_of_processes([file]) == {}
+        assert find_working_directories([file]) == {}
         assert find_process(str(file)) is None
 
 
@@ -109,21 +109,21 @@ def test_a_bare_name_means_a_file_in_the_working_directory_first(places):
     workspace, file = places
     (workspace / file.name).touch()
     with process(workspace, "-f", file.name):
-        assert directories_of_processes([file]) == {}
-        assert directories_of_processes([workspace / file.name]) == {workspace / file.name: workspace}
+        assert find_working_directories([file]) == {}
+        assert find_working_directories([workspace / file.name]) == {workspace / file.name: workspace}
 
 
 def test_a_linked_path_means_the_same_file(places):
     workspace, file = places
     (workspace / "linked").symlink_to(file.parent)
     with process(workspace, f"--f={workspace}/linked/{file.name}"):
-        assert directories_of_processes([file]) == {file: workspace}
+        assert find_working_directories([file]) == {file: workspace}
 
 
 def test_another_process_with_the_file_does_not_hide_the_kernel(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
-        assert directories_of_processes([file]) == {file: workspace}
+        assert find_working_directories([file]) == {file: workspace}
         assert find_process(str(file)).id == kernel.pid
 
 
@@ -138,7 +138,7 @@ def test_a_forked_child_of_the_kernel_is_not_mistaken_for_it(places):
 def test_two_candidate_processes_are_ambiguous(places):
     workspace, file = places
     with process("/", "-f", str(file)), process(workspace, "-f", str(file)):
-        assert directories_of_processes([file]) == {}
+        assert find_working_directories([file]) == {}
 
 
 def test_the_program_name_is_not_an_argument():

@@ -60,7 +60,7 @@ def test_the_first_kernelspec_of_a_name_is_used(tmp_path):
 def test_an_unknown_kernelspec_is_refused_with_those_available(tmp_path):
     write_spec(tmp_path, "ir", IR)
     write_spec(tmp_path, "bash", IR)
-    with pytest.raises(KernelSpecError, match=r"no kernelspec 'deno'; there are: bash, ir"):
+    with pytest.raises(KernelSpecError, match=r"no kernelspec 'deno'. Available: bash, ir"):
         find_kernelspec("deno", [tmp_path])
     assert kernel_names([tmp_path, tmp_path / "none"]) == ("bash", "ir")
 
@@ -75,14 +75,14 @@ def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ("{", "is no JSON"),
+        ("{", "is not valid JSON"),
         ("[]", "has no `argv`"),
         ({"argv": []}, "has no `argv`"),
         ({"argv": "python"}, "has no `argv`"),
         ({"argv": ["a", 1]}, "has no `argv`"),
-        ({"argv": ["a"], "env": {"A": 1}}, "an `env` that is no object"),
-        ({"argv": ["a"], "env": "A"}, "an `env` that is no object"),
-        ("[" * 50_000, "is no JSON"),
+        ({"argv": ["a"], "env": {"A": 1}}, "an `env` that is not an object"),
+        ({"argv": ["a"], "env": "A"}, "an `env` that is not an object"),
+        ("[" * 50_000, "is not valid JSON"),
         ("[" * 100_000, "cannot be read: it has"),
     ],
 )
@@ -115,5 +115,5 @@ def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
 
 def test_a_missing_program_is_refused(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["no-such-program"]})
-    with pytest.raises(KernelSpecError, match="its program 'no-such-program' is not there"):
+    with pytest.raises(KernelSpecError, match=r"the program 'no-such-program' in .* was not found"):
         command_of(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})

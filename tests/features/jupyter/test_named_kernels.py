@@ -83,7 +83,7 @@ def test_a_remote_kernel_is_named_after_its_notebook_or_kernelspec(url, key):
 
 
 @pytest.mark.parametrize(
-    ("base", "is_in_the_open"),
+    ("base", "is_unencrypted"),
     [
         ("http://127.0.0.1:8888", False),
         ("http://localhost", False),
@@ -93,8 +93,8 @@ def test_a_remote_kernel_is_named_after_its_notebook_or_kernelspec(url, key):
         ("http://127.0.0.1.example.org", True),
     ],
 )
-def test_only_plain_http_to_another_machine_is_unencrypted(base, is_in_the_open):
-    assert KernelUrl(base).is_in_the_open == is_in_the_open
+def test_only_plain_http_to_another_machine_is_unencrypted(base, is_unencrypted):
+    assert KernelUrl(base).is_unencrypted == is_unencrypted
 
 
 def test_a_token_file_must_be_private(tmp_path):

@@ -16,7 +16,7 @@ from codriver.features.jupyter.kernels import server_api
 from codriver.features.jupyter.kernels.http_exchange import HttpExchange
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import (
-    KernelGoneError,
+    KernelNotFoundError,
     ServerAnswerError,
     ServerApi,
     TokenRefusedError,
@@ -53,7 +53,7 @@ async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(
     await calls.delete(started.id)
     assert started.id not in server.kernels()
     for call in (calls.kernel, calls.interrupt, calls.restart):
-        with pytest.raises(KernelGoneError, match="knows no such kernel: HTTP 404"):
+        with pytest.raises(KernelNotFoundError, match="knows no such kernel: HTTP 404"):
             await call(started.id)
     await calls.delete(started.id)
 

@@ -12,7 +12,7 @@ from codriver.features.jupyter.kernels.kernel import open_kernel
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT
 from codriver.features.jupyter.kernels.named_kernels import TokenSource
 from codriver.features.jupyter.kernels.server_api import (
-    KernelGoneError,
+    KernelNotFoundError,
     ServerAnswerError,
     ServerApi,
     TokenRefusedError,
@@ -278,7 +278,7 @@ async def test_deleting_a_kernel_ends_the_channel(server, kernel):
         server.call("DELETE", f"/api/kernels/{kernel}")
         with anyio.fail_after(60):
             assert await channel.wait_closed() == "the kernel was deleted on its server"
-    with pytest.raises(KernelGoneError):
+    with pytest.raises(KernelNotFoundError):
         async with opened(api(server.base), kernel):
             pass
 

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from codriver.features.jupyter.kernels import signed_messages
-from codriver.features.jupyter.kernels.lost_messages import MAX_OF_OTHERS, Numbers
-from codriver.features.jupyter.kernels.signed_messages import MAX_HEADER, Assembler, Signer
+from codriver.features.jupyter.kernels.lost_messages import MAX_FOREIGN_REPLIES, LostMessageCounter
+from codriver.features.jupyter.kernels.signed_messages import MAX_HEADER_BYTES, Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import Chunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
@@ -19,9 +19,7 @@ def take(assembler, parts, size=7):
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            found = assembler.receive_next(
-                Chunk(part[start : start + size], ends, ends and number == len(parts), len(part))
-            )
+            found = assembler.add(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
     return found
 
 
@@ -57,37 +55,37 @@ def test_without_a_key_nothing_is_signed():
 
 
 def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
-    for name, value in {"WHOLE_BYTES": 50, "MAX_HEAD": 20, "MAX_TAIL": 10}.items():
+    for name, value in {"MAX_CONTENT_BYTES": 50, "MAX_HEAD_BYTES": 20, "MAX_TAIL_BYTES": 10}.items():
         monkeypatch.setattr(signed_messages, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
     found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
     assert (b"".join(found.head), b"".join(found.tail)) == (content[:20], content[-10:])
-    assert found.left_out == len(content) - 30
+    assert found.omitted_bytes == len(content) - 30
 
 
 def test_an_oversized_header_is_refused():
     assembler = Assembler(SIGNER)
-    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MAX_HEADER}), size=10_000) is None
+    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MAX_HEADER_BYTES}), size=10_000) is None
     assert assembler.unsigned == 1
 
 
 def test_endless_parts_are_not_buffered():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
-        assembler.receive_next(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.add(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
     for part in parts({}):
-        assembler.receive_next(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
+        assembler.add(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
     for _ in range(100_000):
-        assembler.receive_next(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.add(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
     assert len(assembler._parts) == 5
-    assert assembler.receive_next(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
+    assert assembler.add(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
 def numbered(numbers, *ids, kind="stream", content=None):
     """Receive messages with these ids."""
     for one in ids:
         header = {"msg_id": one, "msg_type": kind}
-        numbers.received(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
+        numbers.add(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
     return numbers
 
 
@@ -100,7 +98,7 @@ def series(numbers):
 
 
 def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
-    numbers = numbered(Numbers(), *series(range(10)), *series(range(500, 510)))
+    numbers = numbered(LostMessageCounter(), *series(range(10)), *series(range(500, 510)))
     assert numbers.lost == 0
     assert idle(numbers, *series([510])).lost == 490
     numbered(numbers, *series(range(511, 600)))
@@ -108,11 +106,11 @@ def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
 
 
 def test_reordered_messages_and_replies_to_others_do_not_count_as_lost():
-    numbers = numbered(Numbers(), *series([0, *range(300, 400), *range(1, 300)]))
+    numbers = numbered(LostMessageCounter(), *series([0, *range(300, 400), *range(1, 300)]))
     assert idle(numbers, *series([400])).lost == 0
-    assert idle(numbers, *series([400 + MAX_OF_OTHERS])).lost == 0
+    assert idle(numbers, *series([400 + MAX_FOREIGN_REPLIES])).lost == 0
 
 
 def test_messages_without_numbers_never_count_as_lost():
-    numbers = numbered(Numbers(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
+    numbers = numbered(LostMessageCounter(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
     assert idle(numbers, "ffff").lost == 0

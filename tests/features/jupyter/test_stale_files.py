@@ -32,7 +32,7 @@ async def refusal(path, kind):
 
 
 async def test_a_missing_file_is_reported(tmp_path):
-    assert "no such connection file" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
+    assert "its connection file does not exist" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
@@ -71,4 +71,4 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting):
 async def test_a_key_of_another_kernel_is_reported(tmp_path):
     information = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = written(tmp_path, 0, **information | {"key": os.urandom(8).hex()})
-    assert "not that of the kernel that listens there" in await refusal(path, NotAnReplError)
+    assert "its connection file belongs to another kernel" in await refusal(path, NotAnReplError)

@@ -7,8 +7,8 @@ from itertools import pairwise
 import anyio
 import pytest
 
-from codriver.features.jupyter.kernels.inbox import Dropped
-from codriver.features.jupyter.kernels.lost_messages import Numbers
+from codriver.features.jupyter.kernels.inbox import DroppedMessages
+from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
 from codriver.features.jupyter.kernels.signed_messages import Signer
 from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, open_socket
 from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready
@@ -38,7 +38,7 @@ async def subscribed(published, *, is_read=True):
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         information = {"ip": "127.0.0.1", "iopub_port": port}
-        opened = await open_socket(information, "iopub", "SUB", "ours", SIGNER, Numbers())
+        opened = await open_socket(information, "iopub", "SUB", "ours", SIGNER, LostMessageCounter())
         async with anyio.create_task_group() as tasks:
             if is_read:
                 tasks.start_soon(opened.read)
@@ -69,10 +69,10 @@ async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
     async with subscribed(published) as socket:
         await has_received(socket, len(published) - PUBLISHED_BACKLOG_BYTES // 2)
         taken = []
-        while not taken or isinstance(taken[-1], Dropped) or taken[-1].header["msg_id"] != f"s_{count - 1}":
+        while not taken or isinstance(taken[-1], DroppedMessages) or taken[-1].header["msg_id"] != f"s_{count - 1}":
             taken.append(await socket.receive_next())
         assert taken[0].header["msg_id"] == "s_0"
-        (gap,) = (one for one in taken if isinstance(one, Dropped))
+        (gap,) = (one for one in taken if isinstance(one, DroppedMessages))
         assert gap.size // size == count - (len(taken) - 1)
 
 

@@ -47,12 +47,12 @@ def test_messages_are_decoded_in_any_chunks(cuts):
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n", "does not begin as ZeroMQ does"),
-        (b"\xff" + bytes(8) + b"\x7f\x01\x05", "its version is 1, and at least 3 is needed"),
-        (GREETING.replace(b"NULL", b"CURVE")[:64], "it asks for 'CURVE', and only connections without encryption"),
-        (GREETING + b"\x00\x01a", "a message came before the handshake had ended"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "they do not start with a greeting"),
+        (b"\xff" + bytes(8) + b"\x7f\x01\x05", "the version is 1, and at least 3 is required"),
+        (GREETING.replace(b"NULL", b"CURVE")[:64], "the peer requires 'CURVE', and only connections"),
+        (GREETING + b"\x00\x01a", "a message was received before the end of the handshake"),
         (GREETING + b"\x06" + (MAX_COMMAND_BYTES + 1).to_bytes(8, "big"), "a command has 8,193 bytes"),
-        (GREETING + b"\x04\x0b\x05ERROR\x04nope", "it refuses: nope"),
+        (GREETING + b"\x04\x0b\x05ERROR\x04nope", "the peer refused the connection: nope"),
     ],
 )
 def test_invalid_data_is_explained(said, problem):
@@ -65,7 +65,7 @@ def test_an_endless_part_is_passed_on_without_being_stored():
     decoder.feed(HANDSHAKE + b"\x02" + (2**62).to_bytes(8, "big"))
     for _ in range(100):
         assert decoder.feed(b"x" * 1000) == [(b"x" * 1000, False, False, 2**62)]
-    assert decoder._rest == b""
+    assert decoder._buffer == b""
 
 
 def test_a_ping_is_answered_with_its_context():

@@ -14,7 +14,7 @@ from codriver.features.jupyter.configured_kernels import check_kernels, kernels_
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_processes import find_process
-from codriver.features.jupyter.kernels.server_kernels import FILES, PROTOCOLS, ServerKernels, describe_silence
+from codriver.features.jupyter.kernels.server_kernels import FILES, SERVER_PROTOCOLS, ServerKernels, describe_silence
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.open_notebooks import find_open_notebook
@@ -50,7 +50,7 @@ def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
         core=services.core,
         workspace=services.workspace,
         environ=os.environ,
-        protocols={FILES, *PROTOCOLS},
+        protocols={FILES, *SERVER_PROTOCOLS},
         named_ids=services.part(ServerKernels).ids,
     )
 

@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_camel
 from codriver.errors import StartError
 from codriver.features.jupyter.kernels.named_kernels import (
     CLI_TOKEN,
-    IN_THE_OPEN,
+    PLAIN_HTTP_REFUSED,
     KernelUrl,
     NamedKernel,
     TokenSource,
@@ -97,8 +97,8 @@ def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
         UnencryptedError: a connection is unencrypted and the settings do not allow that.
     """
     for one in kernels:
-        if isinstance(one.location, KernelUrl) and one.location.is_in_the_open and not one.is_plain_allowed:
-            raise UnencryptedError(IN_THE_OPEN.format(base=one.location.base))
+        if isinstance(one.location, KernelUrl) and one.location.is_unencrypted and not one.is_plain_allowed:
+            raise UnencryptedError(PLAIN_HTTP_REFUSED.format(base=one.location.base))
 
 
 def first_error(error: ValidationError) -> str:

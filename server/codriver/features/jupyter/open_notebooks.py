@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.server_sessions import where_open
+from codriver.features.jupyter.kernels.server_sessions import describe_server_with_notebook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,4 +18,4 @@ def find_open_notebook(path: Path) -> str | None:
 
     Waits for servers.
     """
-    return where_open(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)
+    return describe_server_with_notebook(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)

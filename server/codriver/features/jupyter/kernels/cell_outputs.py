@@ -23,13 +23,13 @@ MAX_CHARACTERS: Final = 16 * 2**20
 
 
 class CellOutputs:
-    """The outputs of one cell in order, up to `most_characters`.
+    """The outputs of one cell in order, up to `max_characters`.
 
     Consecutive texts of one stream are one output.
     """
 
-    def __init__(self, most_characters: int = MAX_CHARACTERS) -> None:
-        self._most = most_characters
+    def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
+        self._most = max_characters
         self._outputs: list[CellOutput] = []
         self._chunks: list[str] = []
         """The texts of the last output, if it is a stream."""

@@ -22,22 +22,22 @@ if TYPE_CHECKING:
 
 
 OnMessage = Callable[["Message"], None]
-"""Called on the event loop with each message. It must return quickly and not raise."""
+"""Called on the event loop with each message. It has to return quickly and must not raise."""
 CatchUp = Callable[[], Awaitable[None]]
-"""Waits until earlier messages are kept, if they come faster than they are kept."""
+"""Waits until earlier messages are stored, if they are received faster than they can be stored."""
 
 
 class Channel(Protocol):
-    """One connection to one kernel. A subclass need not have its own interrupt and restart."""
+    """A connection to one kernel. Subclasses may lack their own way to interrupt or restart the kernel."""
 
     @property
     def session(self) -> str:
-        """Our session id, in the headers of our messages."""
+        """Return the session id in the headers of Codriver's messages."""
         ...
 
     @property
     def address(self) -> str:
-        """Return the kernel's place, for people: the path of its connection file, or its URL without a token."""
+        """Return the kernel's address for people: the path of its connection file, or its URL without a token."""
         ...
 
     @property
@@ -47,76 +47,76 @@ class Channel(Protocol):
 
     @property
     def process_id(self) -> int | None:
-        """Return the kernel's process on this machine, if the carrier knows it."""
+        """Return the id of the kernel's process on this machine, if the transport knows it."""
         return None
 
     @property
     def received_bytes(self) -> int:
-        """A number that grows while bytes come, also in the middle of a message, if the carrier counts them."""
+        """Return a number that grows while bytes are received, even within a message, or 0 if they are not counted."""
         return 0
 
     @property
     def notebook(self) -> str | None:
-        """Return the absolute path of the kernel's notebook, if the carrier knows it."""
+        """Return the absolute path of the kernel's notebook, if the transport knows it."""
         return None
 
     @property
     def lost_messages(self) -> int:
-        """Return the number of lost messages of the kernel so far, as far as known."""
+        """Return how many messages of the kernel are known to be lost."""
         return 0
 
     @property
     def can_interrupt(self) -> bool:
-        """Return whether the carrier has its own way to interrupt the kernel."""
+        """Return whether the transport has its own way to interrupt the kernel."""
         return False
 
     @property
     def can_restart(self) -> bool:
-        """Return whether the carrier has its own way to restart the kernel."""
+        """Return whether the transport has its own way to restart the kernel."""
         return False
 
     def post(
         self,
         socket: Socket,
-        type: str,  # noqa: A002  # the protocol's word
+        msg_type: str,
         content: Mapping[str, object],
         *,
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Put a message in order to be sent, at once; its id.
+        """Queue a message for sending, and return its id.
 
         Raises:
-            ReplDisconnectedError: the channel has finished.
+            ReplDisconnectedError: the channel is closed.
         """
         ...
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is over and give the cause in words. Never raises; after the end at once."""
+        """Wait until the channel is closed and return the cause. Returns immediately afterwards, and never raises."""
         ...
 
-    async def silence(self) -> str:
-        """Return the likely reason in words for a kernel's silence, as far as the carrier can tell. Never raises."""
+    async def silence_reason(self) -> str:
+        """Return the likely reason why the kernel does not answer. Never raises."""
         return "it answered nothing"
 
     async def interrupt(self) -> bool:
-        """Interrupt the kernel in the way of the carrier; whether that worked. Else a control message may do it."""
+        """Interrupt the kernel in the transport's own way, and return whether that worked."""
         return False
 
     async def restart(self) -> None:
-        """Restart the kernel in the carrier's own way.
+        """Restart the kernel in the transport's own way.
 
         Raises:
-            CapabilityMissingError: the carrier has no such way.
+            CapabilityMissingError: the transport cannot restart kernels.
         """
         raise CapabilityMissingError("restart")
 
 
 Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
-"""How to open a channel to one kernel. The opener leaves the context.
+"""Opens a channel to one kernel. Whoever opens it leaves the context.
 
 Raises:
-    ReplUnreachableError: nobody listens there.
-    NotAnReplError: the listener is no kernel.
-    PackageMissingError: a needed package is not installed.
+    ReplUnreachableError: nothing listens there.
+    NotAnReplError: the listener is not a kernel.
+    PackageMissingError: a required package is not installed.
 """

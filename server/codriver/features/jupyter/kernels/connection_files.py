@@ -32,52 +32,56 @@ if TYPE_CHECKING:
 
 
 CODRIVER_PREFIX: Final = "kernel-codriver-"
-"""The names of the files of kernels that Codriver servers start; the server's process id follows."""
+"""Start of the names of connection files of kernels that Codriver starts. The process id of the server follows."""
 
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
-EXPOSED_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
-"""Connection files hold keys and tokens, and decide where code is sent: nobody else may read or write the files."""
-SHELTERED_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
-"""Rules for files that no other user can reach, whatever their modes: VS Code leaves them to the umask."""
+SHARED_DIRECTORY_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
+"""Rules for files that other users can reach. No other user may read or write them, because they contain keys and
+tokens and determine where code is sent.
+"""
+PRIVATE_DIRECTORY_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
+"""Rules for files that no other user can reach, whatever their mode. VS Code creates its files with the default umask.
+"""
 
 MAX_FILES: Final = 1000
-"""The most files that are read: killed servers leave theirs, and nobody cleans up."""
+"""Maximum number of files to read. Killed servers leave files behind, and nothing removes them."""
 
 SETTLED_NS: Final = 10**9
-"""A folder or a file that changed within this time may change again without a trace in its times."""
+"""After this time, a change of a directory or file is certain to change its timestamp again."""
 
 PROBE_S: Final = 0.3
+"""Maximum time to wait for a connection to a kernel's port."""
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectionFile:
-    """One kernel's connection file, without its key, which only the connection needs."""
+    """The connection file of a kernel, without the key, which only the connection needs."""
 
     path: Path
     written_ns: int
     host: str
     port: int
-    """The port of the shell."""
+    """The port of the shell socket."""
     transport: str = "tcp"
     kernel_name: str = ""
     session: str = ""
-    """The absolute path of the notebook, for a kernel that a server started for a session."""
+    """The absolute path of the notebook, if a server started the kernel for a session."""
 
     @property
     def kernel_id(self) -> str:
-        """Return the id by which its server knows the kernel."""
+        """Return the kernel's id on the server that started it."""
         return self.path.stem.removeprefix("kernel-")
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL."""
+        """Return the address of the REPL for this kernel."""
         return f"jupyter://{self.path}"
 
-    def is_listened_to(self) -> bool:
-        """Return whether anything listens at the shell's port now. Waits a moment."""
+    def has_listener(self) -> bool:
+        """Return whether anything listens on the shell port now. Blocks for at most `PROBE_S`."""
         if self.transport == "ipc":
-            return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket's name, no file of ours
+            return os.path.exists(f"{self.host}-{self.port}")  # noqa: PTH110  # a socket, which is not opened as a file
         try:
             with socket.create_connection((self.host, self.port), PROBE_S):
                 return True
@@ -87,7 +91,7 @@ class ConnectionFile:
 
 @dataclass(frozen=True, slots=True)
 class NotebookServer:
-    """One Jupyter Server of this user on this machine. The token is a secret."""
+    """A Jupyter Server of this user on this machine. The token is a secret."""
 
     path: Path
     url: str
@@ -95,23 +99,23 @@ class NotebookServer:
     process_id: int
     token: str = field(repr=False, default="")
 
-    def concerns(self, workspace: Path) -> bool:
-        """Whether the server's notebooks may lie in the workspace: its folder is the workspace, above it, or in it."""
+    def overlaps(self, workspace: Path) -> bool:
+        """Return whether the server's directory is the workspace, contains it, or is in it."""
         return workspace.is_relative_to(self.root) or self.root.is_relative_to(workspace)
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """The content of the runtime folder at one time."""
+    """The files in the runtime directory at one time."""
 
     kernels: tuple[ConnectionFile, ...] = ()
     servers: tuple[NotebookServer, ...] = ()
     errors: tuple[tuple[Path, str], ...] = ()
-    """The reasons why files cannot be used."""
+    """Files that cannot be used, with the reasons."""
 
 
 class RuntimeDirectory:
-    """Jupyter's runtime folder, read again only after it changed. Lives as long as its caller; one caller at a time."""
+    """Jupyter's runtime directory, which is only read again after it has changed. Not thread-safe."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -119,7 +123,7 @@ class RuntimeDirectory:
         self._contents = Contents()
 
     def contents(self) -> Contents:
-        """Return the present files; the same object as before if nothing changed. Waits for a disk."""
+        """Return the current files, as the same object if nothing has changed. Blocks."""
         try:
             status = self._directory.stat()
         except OSError:
@@ -127,23 +131,23 @@ class RuntimeDirectory:
         stamp = None if status is None else files.stamp_of(status)
         if stamp == self._stamp:
             return self._contents
-        found = Contents() if stamp is None else _read_all(self._directory)
-        # A file that is still empty, or another one in the same tick, changes no time of the folder.
+        contents = Contents() if stamp is None else _read_directory(self._directory)
+        # Writing to an empty file, or adding a file within the same tick, does not change the directory's timestamp.
         now = time.time_ns()
         is_settled = status is None or not 0 <= now - status.st_mtime_ns < SETTLED_NS
         self._stamp = stamp if is_settled else None
-        if found != self._contents:
-            self._contents = found
+        if contents != self._contents:
+            self._contents = contents
         return self._contents
 
 
-def is_sheltered(file: Path) -> bool:
-    """Return whether a directory on the path keeps all other users away from a file, which not everybody may write."""
+def is_in_private_directory(file: Path) -> bool:
+    """Return whether a directory on the path is closed to all other users, and not everybody may write the file."""
     try:
         is_for_everybody = bool(file.lstat().st_mode & stat.S_IWOTH)
     except OSError:
         return False
-    directory = file.parent.resolve()  # a link on the way shelters nothing
+    directory = file.parent.resolve()  # the mode of a directory with a link in it does not protect the target
     return HAS_MODES and not is_for_everybody and any(map(_is_writable_by_user_only, (directory, *directory.parents)))
 
 
@@ -152,12 +156,12 @@ def _is_writable_by_user_only(directory: Path) -> bool:
         status = directory.stat()
     except OSError:
         return False
-    # A group with the number of its user is the user's alone, by the convention of Debian, Fedora and others.
+    # A group with the same id as its user contains only that user, by convention of Debian, Fedora and others.
     rights = 0o007 if status.st_gid == status.st_uid else 0o077
     return is_trusted(status.st_uid) and not is_open(status, rights)
 
 
-def _read_all(directory: Path) -> Contents:
+def _read_directory(directory: Path) -> Contents:
     kernels, servers, errors = [], [], []
     with contextlib.suppress(OSError):
         for path in sorted(directory.iterdir(), key=lambda path: path.name)[:MAX_FILES]:
@@ -165,7 +169,7 @@ def _read_all(directory: Path) -> Contents:
             if path.suffix != ".json" or not (is_kernel or path.name.startswith("jpserver-")):
                 continue
             try:
-                rules = SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES
+                rules = PRIVATE_DIRECTORY_RULES if is_in_private_directory(path) else SHARED_DIRECTORY_RULES
                 data, status = files.read_stamped(path, rules, root=directory)
                 if is_kernel:
                     kernels.append(read_connection_file(path, data, status.st_mtime_ns))
@@ -180,39 +184,45 @@ def _read_all(directory: Path) -> Contents:
     return Contents(tuple(kernels), tuple(servers), tuple(errors))
 
 
-def _object(data: bytes) -> Mapping[str, object]:
+def _parse_object(data: bytes) -> Mapping[str, object]:
     try:
-        found = json.loads(data)
+        document = json.loads(data)
     except (ValueError, RecursionError):
-        found = None
-    if not isinstance(found, dict):
-        raise ValueError("it holds no JSON object")  # noqa: TRY004  # a wrong type in a file is a wrong value
-    return found
+        document = None
+    if not isinstance(document, dict):
+        raise ValueError("it does not contain a JSON object")  # noqa: TRY004  # the file has a wrong value
+    return document
 
 
 def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> ConnectionFile:
-    """Return the contents of a connection file.
+    """Parse a connection file.
 
     Raises:
-        ValueError: the file is none, for the reason said.
+        ValueError: it is not a connection file.
     """
-    found = _object(data)
-    host, port, transport = found.get("ip"), found.get("shell_port"), found.get("transport", "tcp")
+    document = _parse_object(data)
+    host, port, transport = document.get("ip"), document.get("shell_port"), document.get("transport", "tcp")
     if not isinstance(host, str) or not isinstance(port, int) or not 0 < port <= LARGEST_PORT:
-        raise ValueError("it holds no `ip` and `shell_port`")
+        raise ValueError("it has no valid `ip` and `shell_port`")
     return ConnectionFile(
-        path, written_ns, host, port, str(transport), text_of(found, "kernel_name"), text_of(found, "jupyter_session")
+        path,
+        written_ns,
+        host,
+        port,
+        str(transport),
+        text_of(document, "kernel_name"),
+        text_of(document, "jupyter_session"),
     )
 
 
 def read_server_file(path: Path, data: bytes) -> NotebookServer:
-    """Return the contents of a server's file.
+    """Parse a file that a Jupyter Server wrote.
 
     Raises:
-        ValueError: the file is none, for the reason said.
+        ValueError: it is not such a file.
     """
-    found = _object(data)
-    url, root, process_id = text_of(found, "url"), text_of(found, "root_dir"), found.get("pid")
+    document = _parse_object(data)
+    url, root, process_id = text_of(document, "url"), text_of(document, "root_dir"), document.get("pid")
     if not url or not root or not isinstance(process_id, int):
-        raise ValueError("it holds no `url`, `root_dir` and `pid`")
-    return NotebookServer(path, url, Path(root), process_id, text_of(found, "token"))
+        raise ValueError("it has no valid `url`, `root_dir` and `pid`")
+    return NotebookServer(path, url, Path(root), process_id, text_of(document, "token"))

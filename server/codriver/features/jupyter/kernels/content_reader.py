@@ -21,184 +21,196 @@ if TYPE_CHECKING:
 
 
 SHORT_BYTES: Final = 32 * 1024
-"""The length of a text that is read at once, and of a content that cannot be too deep."""
+"""Maximum size of a string or content that is parsed at once."""
 CHUNK_BYTES: Final = 32 * 1024
 MAX_ELEMENTS: Final = 300_000
-"""Values and containers in one content, as in a notebook: figures are long lists, and more would fill the memory."""
+"""Maximum number of values and containers in a content, as in a notebook. Figures have long lists, but more would fill
+the memory.
+"""
 MAX_DEPTH: Final = 100
-"""Arrays and objects within one another, as of a notebook."""
-MARKS_AT_ONCE: Final = 500
-SEAM_BYTES: Final = 4096
-"""The distance from a cut within which a place between two characters is looked for."""
+"""Maximum nesting of arrays and objects, as in a notebook."""
+TOKENS_PER_TURN: Final = 500
+"""Number of tokens to scan between two pauses."""
+CUT_SEARCH_BYTES: Final = 4096
+"""Maximum distance of a cut from the desired offset."""
 
-_MARK: Final = re.compile(rb'["\[\]{},]')
-_TEXT: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_SEAM: Final = re.compile(
+_TOKEN: Final = re.compile(rb'["\[\]{},]')
+_STRING_BODY: Final = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_SAFE_CUT: Final = re.compile(
     rb"(?<=[^\\]{12})[\x20-\x21\x23-\x5b\x5d-\x7e\xc2-\xf4]|(?<=[^\\])\\(?=[^u]|u[^dD]|u[dD][^c-fC-F])", re.DOTALL
 )
-"""The beginning of a character in a JSON text: far from any escape, or at a backslash that begins an escape and follows
-no other backslash. The second half of a surrogate pair does not count.
+"""An offset at which a JSON string can be cut: the first byte of a character that is far from any escape, or a
+backslash that starts an escape and does not follow another backslash. Low surrogates do not match, because they
+belong to the escape before them.
 """
 
 
 class UnreadableError(Exception):
-    """A content is no JSON object, or too heavy to be read; `cause` says in which way."""
+    """Raised if a content is not a JSON object or exceeds a limit. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
         self.cause = cause
 
 
-class TooHeavyError(UnreadableError):
-    """A content has too many elements or levels to be read."""
+class TooComplexError(UnreadableError):
+    """Raised if a content has too many elements or is nested too deeply."""
 
 
-def repaired(head: Sequence[bytes], tail: Sequence[bytes], left_out: int) -> tuple[bytes, ...]:
-    """A content made of its beginning and its end, with a mark between them: good JSON if both lie in one text.
+def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes: int) -> tuple[bytes, ...]:
+    """Join the head and the tail of a content, with a mark for the omitted bytes between them. All are in chunks.
 
-    All texts are in pieces.
+    The result is valid JSON if both cuts are within the same string.
     """
-    if not left_out:
+    if not omitted_bytes:
         return tuple(head)
-    last, first = _near(reversed(head)), _near(tail)
-    before, behind = b"".join(reversed(last)), b"".join(first)
-    ends = [found.start() for found in _SEAM.finditer(before, max(0, len(before) - SEAM_BYTES))]
-    begins = _SEAM.search(behind, 0, SEAM_BYTES)
-    end, start = ends[-1] if ends else len(before), begins.start() if begins else 0
-    mark = json.dumps(left_out_mark(left_out + len(before) - end + start))[1:-1]
-    return (*head[: len(head) - len(last)], before[:end], mark.encode(), behind[start:], *tail[len(first) :])
+    head_end, tail_start = _first_chunks(reversed(head)), _first_chunks(tail)
+    head_bytes, tail_bytes = b"".join(reversed(head_end)), b"".join(tail_start)
+    cuts = [match.start() for match in _SAFE_CUT.finditer(head_bytes, max(0, len(head_bytes) - CUT_SEARCH_BYTES))]
+    tail_cut = _SAFE_CUT.search(tail_bytes, 0, CUT_SEARCH_BYTES)
+    end, start = cuts[-1] if cuts else len(head_bytes), tail_cut.start() if tail_cut else 0
+    mark = json.dumps(left_out_mark(omitted_bytes + len(head_bytes) - end + start))[1:-1]
+    return (
+        *head[: len(head) - len(head_end)],
+        head_bytes[:end],
+        mark.encode(),
+        tail_bytes[start:],
+        *tail[len(tail_start) :],
+    )
 
 
-def _near(chunks: Iterable[bytes]) -> list[bytes]:
-    """Return the first chunks, as many as the search for a place needs."""
-    near: list[bytes] = []
+def _first_chunks(chunks: Iterable[bytes]) -> list[bytes]:
+    """Return as many of the first chunks as the search for a cut needs."""
+    first: list[bytes] = []
     size = 0
     for chunk in chunks:
-        if size >= 2 * SEAM_BYTES:
+        if size >= 2 * CUT_SEARCH_BYTES:
             break
-        near.append(chunk)
+        first.append(chunk)
         size += len(chunk)
-    return near
+    return first
 
 
-def joined(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
-    """Yield the chunks as one. The generator yields at each point where it can pause: filling new memory takes time."""
-    whole = bytearray(sum(map(len, chunks)))
-    address = 0
+def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
+    """Join chunks, and yield between them, because filling new memory takes time."""
+    joined = bytearray(sum(map(len, chunks)))
+    offset = 0
     for chunk in chunks:
-        whole[address : address + len(chunk)] = chunk
-        address += len(chunk)
+        joined[offset : offset + len(chunk)] = chunk
+        offset += len(chunk)
         yield
-    return whole
+    return joined
 
 
-def reading(content: bytes | bytearray, token: str) -> Generator[None, None, Mapping[str, object]]:
-    """Read a content; the generator yields wherever it can pause. `token`: a text that no content has by accident.
+def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[None, None, Mapping[str, object]]:
+    """Parse a content, and yield wherever the parser can pause.
+
+    `placeholder` is a string that no content contains by accident.
 
     Raises:
-        UnreadableError: the content is no JSON object.
-        TooHeavyError: the content has too many elements or levels.
+        UnreadableError: the content is not a JSON object.
+        TooComplexError: the content has too many elements or is nested too deeply.
     """
     if len(content) <= SHORT_BYTES and content.count(b"[") + content.count(b"{") <= MAX_DEPTH:
-        return _object(content)
+        return _parse_object(content)
     strings: dict[str, str] = {}
-    short = yield from _without_long_strings(content, strings, token)
-    whole = _object(short)
+    without_strings = yield from _without_long_strings(content, strings, placeholder)
+    parsed = _parse_object(without_strings)
     if strings:
-        whole = cast("Mapping[str, object]", _with_strings(whole, strings))
-    return whole
+        parsed = cast("Mapping[str, object]", _with_strings(parsed, strings))
+    return parsed
 
 
-def _object(content: bytes | bytearray) -> Mapping[str, object]:
-    read = _loaded(content)
-    if not isinstance(read, dict):
-        raise UnreadableError(f"it is a JSON {type(read).__name__}, and no object")
-    return cast("dict[str, object]", read)
+def _parse_object(content: bytes | bytearray) -> Mapping[str, object]:
+    value = _load(content)
+    if not isinstance(value, dict):
+        raise UnreadableError(f"it is a JSON {type(value).__name__} instead of an object")
+    return cast("dict[str, object]", value)
 
 
-def _loaded(text: bytes | bytearray) -> object:
+def _load(text: bytes | bytearray) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
     except ValueError as error:
-        raise UnreadableError(f"it is no JSON: {error}") from None
+        raise UnreadableError(f"it is not JSON: {error}") from None
 
 
 def _without_long_strings(
-    content: bytes | bytearray, strings: dict[str, str], token: str
+    content: bytes | bytearray, strings: dict[str, str], placeholder: str
 ) -> Generator[None, None, bytes]:
-    """The content with a name in the place of each long text, which `strings` gets; elements and levels are counted."""
+    """Replace each long string with a name, and add it to `strings`. Check the number of elements and the depth."""
     parts: list[bytes | bytearray] = []
-    copied = address = elements = depth = marks = 0
-    while address < len(content):
-        mark = _MARK.search(content, address, address + CHUNK_BYTES)
-        marks += 1
-        if mark is None or marks % MARKS_AT_ONCE == 0:
+    copied = offset = elements = depth = tokens = 0
+    while offset < len(content):
+        token = _TOKEN.search(content, offset, offset + CHUNK_BYTES)
+        tokens += 1
+        if token is None or tokens % TOKENS_PER_TURN == 0:
             yield
-        if mark is None:
-            address += CHUNK_BYTES
+        if token is None:
+            offset += CHUNK_BYTES
             continue
-        address, kind = mark.end(), mark[0]
+        offset, kind = token.end(), token[0]
         if kind == b'"':
-            start, address = address, (yield from _end_of_text(content, address))
-            if address - start > SHORT_BYTES:
-                name = f"{token}-{len(strings)}"
-                strings[name] = yield from _text(content, start, address - 1)
+            start, offset = offset, (yield from _end_of_string(content, offset))
+            if offset - start > SHORT_BYTES:
+                name = f"{placeholder}-{len(strings)}"
+                strings[name] = yield from _parse_string(content, start, offset - 1)
                 parts += (content[copied:start], name.encode(), b'"')
-                copied = address
+                copied = offset
         elif kind in b"]}":
             depth -= 1
         else:
             elements += 1
             depth += kind != b","
         if depth > MAX_DEPTH:
-            raise TooHeavyError(f"it holds arrays and objects more than {MAX_DEPTH} deep in one another")
-        if elements > MAX_ELEMENTS or marks > 4 * MAX_ELEMENTS:
-            raise TooHeavyError(f"it holds more than {MAX_ELEMENTS:,} elements")
+            raise TooComplexError(f"its arrays and objects are more than {MAX_DEPTH} deep")
+        if elements > MAX_ELEMENTS or tokens > 4 * MAX_ELEMENTS:
+            raise TooComplexError(f"it has more than {MAX_ELEMENTS:,} elements")
     return b"".join((*parts, content[copied:]))
 
 
-def _end_of_text(content: bytes | bytearray, address: int) -> Generator[None, None, int]:
-    """Yield the place after the quote that ends the text read from `address` on."""
-    while address < len(content):
-        stop = min(address + CHUNK_BYTES, len(content))
-        quote = content.find(b'"', address, stop)
-        if content.find(b"\\", address, stop if quote < 0 else quote) < 0:
+def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, None, int]:
+    """Return the offset after the quote that ends the string whose body starts at `offset`."""
+    while offset < len(content):
+        stop = min(offset + CHUNK_BYTES, len(content))
+        quote = content.find(b'"', offset, stop)
+        if content.find(b"\\", offset, stop if quote < 0 else quote) < 0:
             if quote >= 0:
                 return quote + 1
-            address = stop
+            offset = stop
         else:
-            found = _TEXT.match(content, address, stop)
-            address = found.end() if found else stop
-            if content[address : address + 1] == b'"':
-                return address + 1
-            if address < stop:  # a backslash, whose escaped character is beyond the piece
-                address += 2
+            body = _STRING_BODY.match(content, offset, stop)
+            offset = body.end() if body else stop
+            if content[offset : offset + 1] == b'"':
+                return offset + 1
+            if offset < stop:  # at a backslash whose escaped character is in the next chunk
+                offset += 2
         yield
-    raise UnreadableError("it ends within a text")
+    raise UnreadableError("it ends within a string")
 
 
-def _text(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
-    """Yield the text between two places, read in chunks."""
+def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:
+    """Return the string between two offsets, parsed in chunks."""
     chunks: list[str] = []
     while start < end:
         cut = end
         stop = start + CHUNK_BYTES
         while cut == end and stop < end:
-            seam = _SEAM.search(content, max(start + 1, stop - SEAM_BYTES), stop)
-            cut = seam.start() if seam else end
-            stop += SEAM_BYTES
-        chunks.append(str(_loaded(b'"' + content[start:cut] + b'"')))
+            match = _SAFE_CUT.search(content, max(start + 1, stop - CUT_SEARCH_BYTES), stop)
+            cut = match.start() if match else end
+            stop += CUT_SEARCH_BYTES
+        chunks.append(str(_load(b'"' + content[start:cut] + b'"')))
         start = cut
         yield
     return "".join(chunks)
 
 
-def _with_strings(read: object, strings: Mapping[str, str]) -> object:
-    """Return the value with its long texts in their places."""
-    if isinstance(read, str):
-        return strings.get(read, read)
-    if isinstance(read, dict):
-        return {strings.get(key, key): _with_strings(value, strings) for key, value in read.items()}
-    if isinstance(read, list):
-        return [_with_strings(value, strings) for value in read]
-    return read
+def _with_strings(value: object, strings: Mapping[str, str]) -> object:
+    """Return the value with its long strings inserted."""
+    if isinstance(value, str):
+        return strings.get(value, value)
+    if isinstance(value, dict):
+        return {strings.get(key, key): _with_strings(item, strings) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_strings(item, strings) for item in value]
+    return value

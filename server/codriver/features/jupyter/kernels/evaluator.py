@@ -16,9 +16,9 @@ import anyio
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
-from codriver.features.jupyter.kernels.execution import AFTER_INTERRUPT_S, CUT_BY_SERVER, Execution, left_out_note, stop
+from codriver.features.jupyter.kernels.execution import AFTER_INTERRUPT_S, CUT_BY_SERVER, Execution, omission_note, stop
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
-from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, not_run, report_of
+from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
 from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import Evaluations, in_order
@@ -46,7 +46,7 @@ REPLY_S: Final = 10.0
 LATE_S: Final = 2.0
 """The longest wait after an execution's end for a value behind a flood of output."""
 
-MAX_SENT: Final = 4
+MAX_ATTEMPTS: Final = 4
 """The most times that code is sent when the kernel drops it unread."""
 
 MAX_CELLS: Final = 100
@@ -95,11 +95,11 @@ class Programs(Protocol):
         """Prepare the kernel for code that is about to be sent, in our turn."""
         ...
 
-    def edited_names_code(self, code: str) -> Mapping[str, str]:
+    def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         """The expressions sent with code that tell the modules which it used and which were edited since their load."""
         ...
 
-    def edited_in(self, values: Mapping[str, object]) -> tuple[str, ...]:
+    def edited_modules(self, values: Mapping[str, object]) -> tuple[str, ...]:
         """Return the modules told by the values of these expressions, in words."""
         ...
 
@@ -212,17 +212,17 @@ class Evaluator:
             return Ending("done", notes=notes)
         failure = self._failure(work.request, execution, number)
         if execution.error is not None:
-            report = report_of(failure, language=self._kernel.info.language)
+            report = format_report(failure, language=self._kernel.info.language)
             self._listener(work.request.id, Output("err", report))
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
         """Return whether an interrupt ended the code: in Python, other errors are the code's own."""
-        return execution.error is None or not self._quirks.runs_expressions
+        return execution.error is None or not self._quirks.supports_expressions
 
     def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
         if execution.error is None or execution.status == "aborted":
-            return not_run()
+            return not_run_failure()
         failure = replace(self._read(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
@@ -235,7 +235,7 @@ class Evaluator:
         """Return the course of a form, and notes on it; no course for a form taken back before it was sent."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
-        for _ in range(MAX_SENT):
+        for _ in range(MAX_ATTEMPTS):
             with anyio.CancelScope() as waiting:
                 work.waiting = waiting
                 if work.is_stopping:
@@ -262,7 +262,9 @@ class Evaluator:
             "code": code,
             "silent": False,
             "store_history": self.stores_history,
-            "user_expressions": dict(self._programs.edited_names_code(code)) if request.kind == "evaluate" else {},
+            "user_expressions": dict(self._programs.edited_modules_expressions(code))
+            if request.kind == "evaluate"
+            else {},
             "allow_stdin": self.accepts_input,
             "stop_on_error": False,  # a failure of ours must not abort code that a human sent meanwhile
         }
@@ -284,7 +286,7 @@ class Evaluator:
 
     async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
         """Wait for both signs of the end, in any order; notes on a missing one."""
-        await exchange.ending.wait()
+        await exchange.replied_or_idle.wait()
         if exchange.replied.is_set():
             notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
         else:
@@ -297,10 +299,10 @@ class Evaluator:
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
-        if edited := self._programs.edited_in(execution.expressions):
+        if edited := self._programs.edited_modules(execution.expressions):
             notes = (*notes, *(f"{one}{LOAD_IT}" for one in edited))
-        if execution.left_out or execution.read_error_text:
-            notes = (*notes, left_out_note(execution.left_out, execution.read_error_text))
+        if execution.omitted_bytes or execution.read_error_cause:
+            notes = (*notes, omission_note(execution.omitted_bytes, execution.read_error_cause))
         return notes
 
     def _progress(self) -> int:
@@ -326,7 +328,7 @@ class Evaluator:
         work = self._works[0] if self._works else None
         if work is None:
             return
-        lines = text.splitlines() or [END_OF_INPUT if self._quirks.runs_expressions else ""]
+        lines = text.splitlines() or [END_OF_INPUT if self._quirks.supports_expressions else ""]
         work.input_ahead += lines
         if work.execution is not None and work.execution.waits_for_input:
             self._reply_input(work.execution, work.input_ahead.pop(0))

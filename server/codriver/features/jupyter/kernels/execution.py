@@ -33,7 +33,7 @@ NOT_SENT: Final = "it was not sent yet: the kernel was busy with other code"
 DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come at once than is held]\n"
 
 
-def left_out_note(count: int, cause: str) -> str:
+def omission_note(count: int, cause: str) -> str:
     """Return a note on the bytes of an execution's messages that were not held."""
     left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
     unread = f"a message of the kernel could not be read: {cause}" if cause else ""
@@ -76,10 +76,10 @@ class Execution:
         self.waits_for_input = False
         self.is_cut = False
         """Whether a server in between left some of its messages out."""
-        self.left_out = 0
-        """Bytes of its messages that were not held."""
-        self.read_error_text = ""
-        """The reason in words why a message of it could not be read."""
+        self.omitted_bytes = 0
+        """Number of bytes of its messages that were not stored."""
+        self.read_error_cause = ""
+        """Why a message of it could not be read, or empty."""
         self._has_noted_gap = False
         self.is_over = False
 
@@ -91,13 +91,13 @@ class Execution:
     def receive(self, message: Message) -> None:
         """Take a message about the execution."""
         content = message.content
-        self.left_out += message.left_out
-        self.read_error_text = message.read_error or self.read_error_text
+        self.omitted_bytes += message.omitted_bytes
+        self.read_error_cause = message.read_error or self.read_error_cause
         # The first number told counts: the reply to code outside of the history has the number before.
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
-            case messages.LEFT_OUT:
+            case messages.OMITTED:
                 self._leave_out()
             case "stream":
                 self._stream(text_of(content, "name"), text_of(content, "text"))
@@ -141,7 +141,7 @@ class Execution:
     def _display(self, message: Message) -> None:
         data = message.mapping("data")
         is_update = message.type == "update_display_data"
-        if self._quirks.shows_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
+        if self._quirks.displays_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
             self._value(data)
             return
         name = text_of(mapping_of(message.content, "transient"), "display_id")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
 from codriver.features.jupyter.kernels.execution import Execution
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, report_of
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report
 from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
 from codriver.wire.untrusted import text_of
 
@@ -60,7 +60,7 @@ class OthersEvaluations:
             ending = OthersEnding("interrupted")
         elif execution.error is not None:
             failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
-            self._listener(event_id, Output("err", report_of(failure, language=self._info.language)))
+            self._listener(event_id, Output("err", format_report(failure, language=self._info.language)))
             ending = OthersEnding("failed", failure)
         self._listener(event_id, ending)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection, HTTPResponse
 
 
-MAX_BYTES: Final = 16 * 2**20
+MAX_RESPONSE_BYTES: Final = 16 * 2**20
 CHUNK_BYTES: Final = 64 * 1024
 
 
@@ -29,7 +29,7 @@ class HttpExchange:
     `timeout_s` bounds the wait for each piece of the answer, and the answer as a whole.
     """
 
-    def __init__(self, base: str, *, timeout_s: float, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, base: str, *, timeout_s: float, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
         self._base = urlsplit(base)
         self._timeout_s = timeout_s
         self._max_bytes = max_bytes

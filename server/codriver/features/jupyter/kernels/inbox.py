@@ -15,42 +15,43 @@ from codriver.wire.untrusted import text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.features.jupyter.kernels.signed_messages import Received
+    from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 
 MAX_FIRST_BYTES: Final = 4 * 2**20
 MAX_LAST_BYTES: Final = 8 * 2**20
-"""The bytes of a flood held at its beginning and at its end; a single message may be longer."""
+"""Maximum size of the stored start and end of a flood. A single message may be larger."""
 MESSAGE_BYTES: Final = 2048
-"""The bytes counted for a message beside its content: its header and parent as objects."""
+"""Memory counted for a message in addition to its content: its header and parent as objects."""
 STREAM_NAME_BYTES: Final = 64
+"""Number of bytes at the start of a content in which the name of a stream is searched for."""
 DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
-"""Types of messages that come in any number, and that nobody waits for."""
+"""Types of messages that may be sent in any number, and that nothing waits for."""
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
-    """A mark in the place of dropped messages about one parent, with their size."""
+class DroppedMessages:
+    """The number of bytes in dropped messages about one parent, in place of these messages."""
 
     parent: Mapping[str, object]
     stream: str
-    """The stream of all of them; empty for displays and the like."""
+    """The stream of all of them. Empty for displays and similar messages."""
     size: int
-    """Bytes of their contents."""
+    """Size of their contents in bytes."""
 
 
 class Inbox:
-    """The waiting messages of one socket, for its life."""
+    """The queued messages of one socket."""
 
-    def __init__(self, most_first: int = MAX_FIRST_BYTES, most_last: int = MAX_LAST_BYTES) -> None:
-        self._most_first = most_first
-        self._most_last = most_last
-        self._first: deque[Received | Dropped] = deque()
-        self._last: deque[Received] = deque()
+    def __init__(self, max_first: int = MAX_FIRST_BYTES, max_last: int = MAX_LAST_BYTES) -> None:
+        self._max_first = max_first
+        self._max_last = max_last
+        self._first: deque[ReceivedMessage | DroppedMessages] = deque()
+        self._last: deque[ReceivedMessage] = deque()
         self._first_bytes = self._last_bytes = 0
         self._droppable = 0
-        """The number of newest messages that may be dropped. One of them stays, however long: a flood may end in one
-        message.
+        """Number of droppable messages among the newest. One of them always remains, however large, because a flood may
+        end in a single message.
         """
 
     def __len__(self) -> int:
@@ -58,32 +59,32 @@ class Inbox:
 
     @property
     def has_space(self) -> bool:
-        """Return true if another message may be put in without exceeding the bounds."""
-        return self._first_bytes + self._last_bytes <= self._most_first + self._most_last
+        """Return whether another message fits into the bounds."""
+        return self._first_bytes + self._last_bytes <= self._max_first + self._max_last
 
     @property
-    def is_started(self) -> bool:
-        """Return true if so much waits that the next message may push another out."""
-        return self._first_bytes + self._last_bytes > self._most_first
+    def is_dropping(self) -> bool:
+        """Return whether the start of a flood is full, so that another message may displace one."""
+        return self._first_bytes + self._last_bytes > self._max_first
 
-    def put(self, message: Received) -> None:
+    def put(self, message: ReceivedMessage) -> None:
         """Add the newest message."""
         weight = _weight(message)
-        if not self._last and self._first_bytes + weight <= self._most_first:
+        if not self._last and self._first_bytes + weight <= self._max_first:
             self._first.append(message)
             self._first_bytes += weight
             return
         self._last.append(message)
         self._last_bytes += weight
         self._droppable += message.type in DROPPABLE
-        while self._last_bytes > self._most_last and self._may_shift():
+        while self._last_bytes > self._max_last and self._may_shift():
             self._shift()
 
     def _may_shift(self) -> bool:
         return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
 
     def _shift(self) -> None:
-        """Take the oldest of the newest messages out: drop it if droppable, and count it."""
+        """Remove the oldest of the newest messages. If it is droppable, drop and count it."""
         oldest = self._last.popleft()
         self._last_bytes -= _weight(oldest)
         if oldest.type not in DROPPABLE:
@@ -91,35 +92,38 @@ class Inbox:
             self._first_bytes += _weight(oldest)
             return
         self._droppable -= 1
-        stream, size = _stream(oldest), oldest.size_bytes + oldest.left_out
-        before = self._first[-1] if self._first else None
-        if isinstance(before, Dropped) and (_id(before.parent), before.stream) == (_id(oldest.parent), stream):
+        stream, size = _stream(oldest), oldest.size_bytes + oldest.omitted_bytes
+        previous = self._first[-1] if self._first else None
+        if isinstance(previous, DroppedMessages) and (_id(previous.parent), previous.stream) == (
+            _id(oldest.parent),
+            stream,
+        ):
             self._first.pop()
             self._first_bytes -= MESSAGE_BYTES
-            size += before.size
-        self._first.append(Dropped(oldest.parent, stream, size))
+            size += previous.size
+        self._first.append(DroppedMessages(oldest.parent, stream, size))
         self._first_bytes += MESSAGE_BYTES
 
-    def receive_next(self) -> Received | Dropped:
-        """Return the oldest message; the inbox must not be empty."""
+    def pop(self) -> ReceivedMessage | DroppedMessages:
+        """Remove and return the oldest message. The inbox must not be empty."""
         if not self._first:
             self._first, self._last = deque(self._last), deque()
             self._first_bytes, self._last_bytes = self._last_bytes, 0
             self._droppable = 0
         oldest = self._first.popleft()
-        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, Dropped) else _weight(oldest)
+        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, DroppedMessages) else _weight(oldest)
         return oldest
 
 
-def _weight(message: Received) -> int:
+def _weight(message: ReceivedMessage) -> int:
     return MESSAGE_BYTES + message.size_bytes
 
 
-def _stream(message: Received) -> str:
-    """Return the stream of a message, told by the beginning of its unread content."""
+def _stream(message: ReceivedMessage) -> str:
+    """Return the stream of a message, from the start of its unparsed content."""
     if message.type != "stream":
         return ""
-    return "stderr" if b'"stderr"' in message.begins(STREAM_NAME_BYTES) else "stdout"
+    return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_BYTES) else "stdout"
 
 
 def _id(parent: Mapping[str, object]) -> str:

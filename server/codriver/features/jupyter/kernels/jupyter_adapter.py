@@ -15,9 +15,9 @@ import anyio
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Profile
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.foreign_evaluations import OthersEvaluations
-from codriver.features.jupyter.kernels.kernel import Kernel, leave_subshell, open_kernel
+from codriver.features.jupyter.kernels.kernel import Kernel, delete_subshell, open_kernel
 from codriver.features.jupyter.kernels.kernel_introspection import KernelIntrospection
-from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE, profile_of, runs_expressions
+from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE, build_profile, supports_expressions
 from codriver.features.jupyter.kernels.kernel_seam import KernelSeam
 from codriver.features.jupyter.kernels.kernel_tests import KernelTestRunner
 from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
@@ -70,18 +70,18 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         carrier, on_foreign=lambda message: others[0].receive(message) if others else None
     ) as kernel:
         others.append(OthersEvaluations(listener, kernel.info))
-        is_python = await runs_expressions(kernel)
+        is_python = await supports_expressions(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
         seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None
         if seam is not None:
             await seam.find_application()
-        profile = await profile_of(kernel, answers_expressions=is_python, seam=seam.capability() if seam else None)
+        profile = await build_profile(kernel, answers_expressions=is_python, seam=seam.capability() if seam else None)
         adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
         try:
             yield adapter
         finally:
-            await leave_subshell(kernel, kernel.subshell_id)
-            kernel.end("it was closed by us")
+            await delete_subshell(kernel, kernel.subshell_id)
+            kernel.end("Codriver closed it")
             with anyio.CancelScope(shield=True):
                 await adapter.end()
 
@@ -129,7 +129,7 @@ class JupyterAdapter(Adapter):
         elif request.background:
             self._in_subshells.start(request, on_end)
         else:
-            request = self._seam.laid_in(request) if self._seam else request
+            request = self._seam.with_seam_loader(request) if self._seam else request
             self._evaluator.start(request, self._introspection.noting(on_end))
 
     async def wait_closed(self) -> str:

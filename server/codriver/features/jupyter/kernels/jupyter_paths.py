@@ -14,17 +14,17 @@ if TYPE_CHECKING:
 
 
 def runtime_directory(environ: Mapping[str, str]) -> Path:
-    """Return the directory in which Jupyter keeps the files of running kernels and servers."""
-    given = environ.get("JUPYTER_RUNTIME_DIR")
-    return Path(given) if given else data_directory(environ) / "runtime"
+    """Return the directory in which Jupyter stores the files of running kernels and servers."""
+    path = environ.get("JUPYTER_RUNTIME_DIR")
+    return Path(path) if path else data_directory(environ) / "runtime"
 
 
 def data_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's own data directory of Jupyter."""
-    if given := environ.get("JUPYTER_DATA_DIR"):
-        return Path(given)
+    """Return the user's data directory of Jupyter."""
+    if path := environ.get("JUPYTER_DATA_DIR"):
+        return Path(path)
     home = Path(environ.get("HOME") or Path.home())
-    system = str(sys.platform)  # each branch is typed on every system
+    system = str(sys.platform)  # so that mypy checks the branches of all systems
     if system == "darwin":
         return home / "Library" / "Jupyter"
     if system == "win32":

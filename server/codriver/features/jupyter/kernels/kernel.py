@@ -46,36 +46,37 @@ if TYPE_CHECKING:
 
 
 CONNECT_S: Final = 2.5
-"""The time for a kernel's first answer. A busy kernel answers on control."""
+"""Maximum time to wait for a kernel's first reply. A busy kernel replies on control."""
 
 RETRY_S: Final = 0.5
+"""Interval between the first requests."""
 UNSURE_S: Final = 5.0
-"""The wait for the end of another client's code before the kernel is asked about it."""
+"""How long to wait for the end of another client's code before the kernel is queried about it."""
 
 SUBSHELL_S: Final = 1.0
-"""The time for a kernel to make a subshell: a kernel without subshells may leave the request unanswered."""
+"""Maximum time to wait for a new subshell. Kernels without subshells may not answer the request."""
 
 MAX_PAST_EXCHANGES: Final = 200
-"""Past exchanges whose late messages are still told as theirs."""
+"""Maximum number of completed exchanges that still get late messages."""
 
 EXECUTE: Final = "execute_request"
 
 
 @dataclass(frozen=True, slots=True)
 class KernelInfo:
-    """A kernel's own account of itself, from its `kernel_info_reply`."""
+    """What a kernel reports about itself in its `kernel_info_reply`."""
 
     implementation: str = ""
     implementation_version: str = ""
     language: str = ""
     language_version: str = ""
     features: frozenset[str] = frozenset()
-    """Mere claims: kernels based on ipykernel claim all its features."""
+    """Unreliable, because kernels based on ipykernel claim all of its features."""
     quirks: Quirks = field(default_factory=Quirks)
 
 
 def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
-    """Return the account in the content of a `kernel_info_reply`."""
+    """Parse the content of a `kernel_info_reply`."""
     language, implementation = mapping_of(content, "language_info"), text_of(content, "implementation")
     return KernelInfo(
         implementation=implementation,
@@ -91,29 +92,29 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
 async def open_kernel(
     carrier: Carrier, *, on_foreign: OnMessage, connect_timeout_s: float = CONNECT_S
 ) -> AsyncIterator[Kernel]:
-    """The kernel at the other end of a carrier's channel, known by name; leaving the context ends the connection.
+    """Connect to the kernel at the other end of a channel, and disconnect when the context is left.
 
-    `on_foreign` gets each message on iopub without a request of ours, including messages of requests that this
+    `on_foreign` gets each message on iopub that is not about a request of this connection, or about one that the
     connection has forgotten.
 
     Raises:
-        ReplUnreachableError: nobody listens there.
-        NotAnReplError: the listener does not answer as a kernel does.
-        PackageMissingError: a package for the carrier is missing.
+        ReplUnreachableError: nothing listens there.
+        NotAnReplError: the listener does not answer like a kernel.
+        PackageMissingError: a package that the transport requires is not installed.
     """
     kernel = Kernel(on_foreign)
     async with carrier(kernel.receive) as channel, cancelled_on_exit() as tasks:
         kernel.channel = channel
-        tasks.start_soon(kernel.follow)
+        tasks.start_soon(kernel.watch_channel)
         try:
-            await kernel.introduce(connect_timeout_s)
+            await kernel.request_info(connect_timeout_s)
             yield kernel
         finally:
-            kernel.end("it was closed by us")
+            kernel.end("Codriver closed it")
 
 
 class Kernel:
-    """Our side of one kernel, for the life of one connection. `open_kernel` gives it."""
+    """One connection to a kernel, opened by `open_kernel`."""
 
     channel: Channel
 
@@ -122,16 +123,16 @@ class Kernel:
         self.cause: str | None = None
         self.closed = anyio.Event()
         self.received = 0
-        """The number of messages so far, of all clients."""
+        """Number of messages received so far, about requests of all clients."""
         self.session = ""
-        """The kernel's own session; empty for a kernel that answers under the client's session, as R's does."""
+        """The kernel's session id. Empty for kernels that answer with the client's session id, such as R's."""
         self._on_foreign = on_foreign
         self._exchanges: OrderedDict[str, Exchange] = OrderedDict()
         self._past: Recent[str, Exchange] = Recent(MAX_PAST_EXCHANGES)
         self.retained: dict[str, Exchange] = {}
-        """Ended exchanges, by id, that still get their late messages, however many others follow."""
+        """Completed exchanges, by id, that get late messages regardless of how many others follow."""
         self._running: dict[str, Message] = {}
-        """The request that the main shell works on, by its id, from the kernel's messages."""
+        """The request that the main shell is processing, by its id, according to the kernel's messages."""
         self._changed = anyio.Event()
         self._turn = anyio.Lock()
         self.subshell_id: str | None = None
@@ -139,15 +140,15 @@ class Kernel:
         self._making_subshell = anyio.Lock()
 
     def receive(self, message: Message) -> None:
-        """Take a message of the kernel, in the order of its socket."""
+        """Process a message from the kernel. Call it in the order of each socket."""
         if self.cause is not None:
             return
         self.received += 1
-        if self.info.implementation and (cause := self._restarted(message)):
+        if self.info.implementation and (cause := self._end_of_kernel(message)):
             self.end(cause)
             return
         if message.state:
-            self._note_state(message)
+            self._track_state(message)
         parent = message.parent_id
         exchange = self._exchanges.get(parent) or self._past.get(parent) or self.retained.get(parent)
         if exchange is not None:
@@ -155,10 +156,10 @@ class Kernel:
         elif message.socket == "iopub":
             self._on_foreign(message)
 
-    def _restarted(self, message: Message) -> str:
-        """Return the reason in words why this is another kernel than before; empty for the same kernel."""
+    def _end_of_kernel(self, message: Message) -> str:
+        """Return how the kernel ended or was restarted according to a message, or an empty string."""
         if message.state == "starting" and self.session and message.session == self.session:
-            return ""  # the start of this very kernel, told after its first answer to us
+            return ""  # the kernel reports its start after it has answered the first request
         if message.state in ("starting", "restarting"):
             return "the kernel was restarted, and everything defined in it is gone"
         if message.state == "dead":
@@ -170,12 +171,12 @@ class Kernel:
         ):
             is_restart = message.content.get("restart") is True
             return "another client restarted the kernel" if is_restart else "another client shut the kernel down"
-        # Only these count: a server between us and the kernel adds messages of its own, with a session of its own.
+        # Other messages do not count: a Jupyter Server adds some with its own session id.
         if self.session and message.state in ("busy", "idle") and message.session != self.session:
             return "the kernel was restarted, and everything defined in it is gone"
         return ""
 
-    def _note_state(self, message: Message) -> None:
+    def _track_state(self, message: Message) -> None:
         if message.parent_type != EXECUTE or message.parent_subshell:
             return
         if message.state == "busy":
@@ -190,93 +191,93 @@ class Kernel:
 
     @property
     def client_session(self) -> str:
-        """Return the session id in the headers of our messages."""
+        """Return the session id in the headers of Codriver's messages."""
         return self.channel.session
 
     @property
     def is_busy(self) -> bool:
-        """Return whether the main shell works, for us or another client, or has work waiting."""
+        """Return whether the main shell processes a request of any client, or has one queued by Codriver."""
         return bool(self._running) or self._turn.locked()
 
     @property
     def running_for_others(self) -> str | None:
-        """Return the id of the request of another client that the main shell works on; None without one."""
+        """Return the id of another client's request that the main shell is processing, or None."""
         return next((id_ for id_ in self._running if id_ not in self._exchanges and id_ not in self._past), None)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """The free main shell for one request: nothing else of ours is sent there until the context is left.
+        """Wait until the main shell is free, and reserve it for one request until the context is left.
 
         Raises:
-            ReplDisconnectedError: the connection has finished.
+            ReplDisconnectedError: the connection has closed.
         """
         async with self._turn:
-            await self._wait_free()
+            await self._wait_until_free()
             self.check_open()
             yield
 
-    async def _wait_free(self) -> None:
-        """Wait for the end of the main shell's work. If the message of the end was dropped, the kernel is asked."""
+    async def _wait_until_free(self) -> None:
+        """Wait until the main shell is idle. If the message about that may have been dropped, query the kernel."""
         probe: Exchange | None = None
         try:
             while self._running and self.cause is None:
                 with anyio.move_on_after(UNSURE_S) as unsure:
                     await self._changed.wait()
                 if unsure.cancelled_caught and probe is None:
-                    probe = self.post("shell", "kernel_info_request", {}, Exchange(self._note_free))
+                    probe = self.post("shell", "kernel_info_request", {}, Exchange(self._on_reply_when_free))
         finally:
             if probe is not None:
                 self.finish(probe)
 
-    def _note_free(self, message: Message) -> None:
-        """Take an answer of the main shell, which comes after all earlier work."""
+    def _on_reply_when_free(self, message: Message) -> None:
+        """Handle a reply of the main shell, which follows all earlier requests."""
         if message.socket == "shell" and self._running:
             self._running.clear()
             self._wake()
 
     async def wait_finished(self, request_id: str, timeout_s: float) -> bool:
-        """Wait for the end of the main shell's work; whether it came in time."""
+        """Wait until a request is no longer running, and return whether that happened in time."""
         with anyio.move_on_after(timeout_s):
             while request_id in self._running and self.cause is None:
                 await self._changed.wait()
         return request_id not in self._running
 
     def forget_running(self, request_id: str) -> None:
-        """Take a request as over although the kernel never told its end."""
+        """Consider a request finished although the kernel never reported its end."""
         self._running.pop(request_id, None)
         self._wake()
 
     def post(
         self,
         socket: Socket,
-        type: str,  # noqa: A002  # the protocol's word
+        msg_type: str,
         content: Mapping[str, object],
         exchange: Exchange,
         *,
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> Exchange:
-        """Send a request. Its exchange takes its messages until `finish`, and late ones for a while after.
+        """Send a request. Its exchange gets its messages until `finish`, and late ones for a while after that.
 
-        A request to the main shell is sent in a `turn`.
+        Requests to the main shell are sent in a `turn`.
 
         Raises:
-            ReplDisconnectedError: the connection has finished.
+            ReplDisconnectedError: the connection has closed.
         """
         self.check_open()
-        exchange.id = self.channel.post(socket, type, content, metadata=metadata, subshell=subshell)
+        exchange.id = self.channel.post(socket, msg_type, content, metadata=metadata, subshell=subshell)
         self._exchanges[exchange.id] = exchange
         return exchange
 
     def finish(self, exchange: Exchange) -> None:
-        """End an exchange: no one waits for it any more. Late messages still reach its `on_message`."""
+        """Stop waiting for an exchange. Late messages still reach its `on_message`."""
         if self._exchanges.pop(exchange.id, None) is None:
             return
         self._past[exchange.id] = exchange
 
     async def request(
         self,
-        type: str,  # noqa: A002
+        msg_type: str,
         content: Mapping[str, object],
         *,
         socket: Socket = "shell",
@@ -284,26 +285,26 @@ class Kernel:
         while_busy: bool = False,
         exchange: Exchange | None = None,
     ) -> Message:
-        """Return the reply to a question, whose messages an `exchange` takes. No user's code is sent.
+        """Send a request that runs no code of the user, and return its reply.
 
-        On the main shell the question waits for its turn. With `while_busy`, a busy kernel is asked in a subshell, if
-        it has one. The time counts from the call.
+        A request to the main shell waits for its turn. With `while_busy`, it is sent to a subshell if the kernel is
+        busy and has one. The timeout includes waiting.
 
         Raises:
-            OpTimedOutError: the question was not answered, or did not get its turn, in time.
-            ReplDisconnectedError: the connection has finished.
+            OpTimedOutError: the request was not answered, or not sent, in time.
+            ReplDisconnectedError: the connection has closed.
         """
         with anyio.move_on_after(timeout_s):
             if socket != "shell":
-                return await self._exchange(socket, type, content, exchange)
+                return await self._exchange(socket, msg_type, content, exchange)
             if while_busy and self.is_busy and (subshell := await self.subshell()):
-                return await self._exchange(socket, type, content, exchange, subshell=subshell)
+                return await self._exchange(socket, msg_type, content, exchange, subshell=subshell)
             async with self.turn():
-                return await self._exchange(socket, type, content, exchange)
-        raise OpTimedOutError(type, timeout_s)
+                return await self._exchange(socket, msg_type, content, exchange)
+        raise OpTimedOutError(msg_type, timeout_s)
 
     async def subshell(self) -> str | None:
-        """Return the id of our own subshell, made when first requested; None for a kernel without subshells."""
+        """Return the id of Codriver's subshell, or None if the kernel has no subshells. The first call creates it."""
         async with self._making_subshell:
             if self.subshell_id is None and not self._has_no_subshell:
                 self._has_no_subshell = not self.info.quirks.has_subshells
@@ -312,73 +313,77 @@ class Kernel:
             return self.subshell_id
 
     async def make_subshell(self) -> str | None:
-        """Return the id of a new subshell; None for a kernel without subshells."""
+        """Create a subshell and return its id, or None if the kernel has no subshells."""
         try:
             reply = await self.request("create_subshell_request", {}, socket="control", timeout_s=SUBSHELL_S)
         except OpTimedOutError:
-            return None  # the kernel's control thread may be held up: asked again next time
-        made = reply.text("subshell_id") or None
-        self._has_no_subshell = made is None
-        return made
+            return None  # the kernel's control thread may be blocked, so the next call tries again
+        subshell_id = reply.text("subshell_id") or None
+        self._has_no_subshell = subshell_id is None
+        return subshell_id
 
     async def _exchange(
         self,
         socket: Socket,
-        type: str,  # noqa: A002
+        msg_type: str,
         content: Mapping[str, object],
         exchange: Exchange | None,
         *,
         subshell: str | None = None,
     ) -> Message:
-        exchange = self.post(socket, type, content, exchange or Exchange(), subshell=subshell)
+        exchange = self.post(socket, msg_type, content, exchange or Exchange(), subshell=subshell)
         try:
             await exchange.replied.wait()
         finally:
             self.finish(exchange)
-        return exchange.reply or self._lost()
+        return exchange.reply or self._raise_disconnected()
 
-    async def introduce(self, timeout_s: float) -> None:
-        """Ask the kernel's name until it answers, and its published messages arrive. A busy one answers on control.
+    async def request_info(self, timeout_s: float) -> None:
+        """Request the kernel's info until it answers and its published messages are received.
+
+        A busy kernel answers on control.
 
         Raises:
-            NotAnReplError: the listener does not answer as a kernel does.
+            NotAnReplError: the listener does not answer like a kernel.
         """
         exchanges: list[Exchange] = []
-        answered: list[Message] = []
+        replies: list[Message] = []
         is_received = anyio.Event()
 
         def receive(message: Message) -> None:
             if message.type == "kernel_info_reply":
-                answered.append(message)
+                replies.append(message)
             if message.socket == "iopub":
                 is_received.set()
 
         try:
             with anyio.move_on_after(timeout_s):
-                while not (answered and is_received.is_set()) and self.cause is None:
+                while not (replies and is_received.is_set()) and self.cause is None:
                     sockets: tuple[Socket, ...] = ("shell", "control") if not exchanges else ("control", "shell")
-                    exchanges += [self.post(to, "kernel_info_request", {}, Exchange(receive)) for to in sockets]
+                    exchanges += [self.post(socket, "kernel_info_request", {}, Exchange(receive)) for socket in sockets]
                     with anyio.move_on_after(RETRY_S):
                         await exchanges[-2].replied.wait()
                         await is_received.wait()
-            if not answered:
+            if not replies:
                 self.check_open()
-                raise NotAnReplError(self.channel.address, await self.channel.silence(), protocol="Jupyter kernel")
+                raise NotAnReplError(
+                    self.channel.address, await self.channel.silence_reason(), protocol="Jupyter kernel"
+                )
         except ReplDisconnectedError as error:
             raise NotAnReplError(self.channel.address, error.cause, protocol="Jupyter kernel") from error
         finally:
             for exchange in exchanges:
                 self.finish(exchange)
-        session = answered[-1].session
+        session = replies[-1].session
         self.session = "" if session == self.client_session else session
-        self.info = read_kernel_info(answered[-1].content)
+        self.info = read_kernel_info(replies[-1].content)
 
-    async def follow(self) -> None:
-        """Wait for the end of the channel."""
+    async def watch_channel(self) -> None:
+        """Wait until the channel is closed, and then end the connection."""
         self.end(await self.channel.wait_closed())
 
     def end(self, cause: str) -> None:
-        """End the connection, and tell all who wait for an answer."""
+        """End the connection, and wake everything that waits for a reply."""
         if self.cause is not None:
             return
         self.cause = cause
@@ -388,77 +393,77 @@ class Kernel:
             exchange.end()
 
     async def wait_closed(self) -> str:
-        """Wait until the connection is over and give the cause in words. Never raises; after the end at once."""
+        """Wait until the connection is closed and return the cause. Never raises."""
         await self.closed.wait()
-        return self.cause or "the connection ended"
+        return self.cause or "the connection was closed"
 
     def check_open(self) -> None:
-        """Raise `ReplDisconnectedError` when the connection has finished."""
+        """Raise `ReplDisconnectedError` if the connection has closed."""
         if self.cause is not None:
             raise ReplDisconnectedError(self.cause)
 
-    def _lost(self) -> Message:
-        raise ReplDisconnectedError(self.cause or "the connection ended")
+    def _raise_disconnected(self) -> Message:
+        raise ReplDisconnectedError(self.cause or "the connection was closed")
 
 
 class Exchange:
-    """A request of ours and the signs of its end: its reply, and the kernel's `idle`, in any order."""
+    """A request, with the reply and the kernel's `idle` that complete it, in any order."""
 
-    __slots__ = ("ending", "id", "idle", "on_message", "received", "replied", "reply")
+    __slots__ = ("id", "idle", "on_message", "received", "replied", "replied_or_idle", "reply")
 
     def __init__(self, on_message: OnMessage | None = None) -> None:
-        """`on_message` gets every message about the request, its reply included."""
+        """`on_message` gets every message about the request, including its reply."""
         self.id = ""
         self.on_message = on_message
         self.reply: Message | None = None
         self.received = 0
-        """Messages so far."""
-        self.ending = anyio.Event()
-        """The first of the two signs, whichever it is."""
+        """Number of messages received so far."""
+        self.replied_or_idle = anyio.Event()
+        """Set by the first of the reply and `idle`."""
         self.replied = anyio.Event()
         self.idle = anyio.Event()
 
     def receive(self, message: Message) -> None:
-        """Take a message about the request."""
+        """Process a message about the request."""
         self.received += 1
         if self.on_message is not None:
             self.on_message(message)
         if message.socket in ("shell", "control"):
             self.reply = self.reply or message
             self.replied.set()
-            self.ending.set()
+            self.replied_or_idle.set()
         elif message.state == "idle":
             self.idle.set()
-            self.ending.set()
+            self.replied_or_idle.set()
 
-    async def wait(self, sign: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
-        """Wait for one of the signs; False if neither it nor another message about the request comes for so long.
+    async def wait(self, event: anyio.Event, silence_s: float, progress: Callable[[], int] = lambda: 0) -> bool:
+        """Wait for an event. Return False if no message about the request is received for `silence_s`.
 
-        A growing `progress` shows an incomplete message on its way.
+        A growing `progress` means that a message is being received.
         """
-        while not sign.is_set():
-            before = (self.received, progress())
+        while not event.is_set():
+            previous = (self.received, progress())
             with anyio.move_on_after(silence_s):
-                await sign.wait()
-            if before == (self.received, progress()):
+                await event.wait()
+            if previous == (self.received, progress()):
                 break
-        return sign.is_set()
+        return event.is_set()
 
     def end(self) -> None:
-        """Wake all who wait: nothing more will come."""
-        self.ending.set()
+        """Wake everything that waits: no more messages will be received."""
+        self.replied_or_idle.set()
         self.replied.set()
         self.idle.set()
 
 
-LEAVE_S: Final = 0.5
-"""The time for a kernel to end a subshell: code that holds the interpreter's lock delays that too."""
+DELETE_SUBSHELL_S: Final = 0.5
+"""Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays that too."""
 
 
-async def leave_subshell(kernel: Kernel, subshell: str | None) -> None:
-    """End a subshell of ours, whose thread would stay in the kernel for its life. Never raises."""
+async def delete_subshell(kernel: Kernel, subshell: str | None) -> None:
+    """Delete a subshell of Codriver, whose thread would otherwise live as long as the kernel. Never raises."""
     if subshell is None or kernel.cause is not None:
         return
     content = {"subshell_id": subshell}
     with anyio.CancelScope(shield=True), suppress(CodriverError):
-        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=LEAVE_S)
+        await kernel.request("delete_subshell_request", content, socket="control", timeout_s=DELETE_SUBSHELL_S)

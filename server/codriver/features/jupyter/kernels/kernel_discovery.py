@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.actions import Action, AddServerLine, ReplForgotten, ReplFound
 from codriver.errors import install_extra
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.kernel_search import Found, FoundKernel, KernelSearch
+from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, Found, KernelSearch
 from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.repls.kinds import split_address
 
@@ -99,7 +99,7 @@ class KernelDiscovery:
         if actions:
             self._core.report(*actions)
         self._report(dict(found.errors))
-        self._search.doubt(repl.origin.text for repl in known.values() if repl.phase == "stopped")
+        self._search.probe_again(repl.origin.text for repl in known.values() if repl.phase == "stopped")
 
     def _report(self, errors: Mapping[str, str]) -> None:
         """Tell each problem, once while it lasts."""
@@ -115,7 +115,7 @@ def _kernel_id(address: str) -> str:
     return name.removeprefix("kernel-").removesuffix(".json")
 
 
-def _as_found(found: FoundKernel, *, rewritten: bool) -> ReplFound:
+def _as_found(found: DiscoveredKernel, *, rewritten: bool) -> ReplFound:
     missing = MISSING if find_spec("jupyter_client") is None else None
     return ReplFound(
         found.identity, found.key, found.origin, found.address, rewritten=rewritten, notebook=found.notebook,

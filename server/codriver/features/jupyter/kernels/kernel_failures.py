@@ -79,7 +79,7 @@ def is_interrupt(error: KernelError) -> bool:
     return error.name == "KeyboardInterrupt"
 
 
-def not_run() -> Failure:
+def not_run_failure() -> Failure:
     """Return the failure of code that the kernel dropped before it started."""
     words = "the kernel dropped this before it began, as something before it failed: it did not run, and can be sent"
     return Failure(NOT_RUN, f"{words} again")
@@ -99,7 +99,7 @@ def failure_of(error: KernelError, *, language: str, cell: int | None) -> Failur
     )
 
 
-def report_of(failure: Failure, *, language: str) -> str:
+def format_report(failure: Failure, *, language: str) -> str:
     """Return the failure as a report for the error output: in Python's form, or in one line and its trace."""
     if language != "python":
         return f"{_words(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)

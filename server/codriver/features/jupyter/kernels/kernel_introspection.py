@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
-from codriver.features.jupyter.kernels.python_programs import edited_in, in_frame, load
+from codriver.features.jupyter.kernels.python_programs import edited_modules, frame_code, load
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.adapter_values import Ending, StackTrace
 from codriver.repls.contract.questions import Complete, LastError, Lookup
@@ -48,15 +48,15 @@ class KernelIntrospection:
     async def prepare_load(self) -> None:
         """Prepare the kernel for the code that loads a file."""
         if self.python is not None:
-            await self.python.bring_in_now()
+            await self.python.load_modules_in_turn()
 
-    def edited_names_code(self, code: str) -> Mapping[str, str]:
+    def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         """The expressions sent with code that tell the modules which it used and which were edited since their load."""
-        return {} if self.python is None else self.python.edited_names_code(code)
+        return {} if self.python is None else self.python.edited_modules_expressions(code)
 
-    def edited_in(self, value: Mapping[str, object]) -> tuple[str, ...]:
+    def edited_modules(self, value: Mapping[str, object]) -> tuple[str, ...]:
         """The modules told by these expressions, in words."""
-        return edited_in(value) if value else ()
+        return edited_modules(value) if value else ()
 
     async def begin(self, extra: Extra) -> None:
         """Have the kernel begin what an extra of a request needs."""
@@ -81,7 +81,7 @@ class KernelIntrospection:
 
     def frame_code(self, request: Request) -> str:
         """The code that evaluates in a frame."""
-        return in_frame(request.code, request.frame or 0)
+        return frame_code(request.code, request.frame or 0)
 
     def noting(self, on_end: OnEnd) -> OnEnd:
         """The listener of an end, behind ours: we keep its failure as the kernel's last error."""

@@ -83,17 +83,17 @@ def paths_in_command(words: Sequence[str]) -> Iterator[str]:
 
 def find_process(connection_file: str) -> KernelProcess | None:
     """Return the process of the kernel with this connection file; None without one, or if several may be it."""
-    return processes_of([Path(connection_file)]).get(Path(connection_file))
+    return find_processes([Path(connection_file)]).get(Path(connection_file))
 
 
-def directories_of_processes(connection_files: Iterable[Path]) -> dict[Path, Path]:
+def find_working_directories(connection_files: Iterable[Path]) -> dict[Path, Path]:
     """Return the working directories of the kernels with these connection files, as far as the system shows them."""
-    found = processes_of(connection_files)
+    found = find_processes(connection_files)
     directories = {path: process.directory for path, process in found.items()}
     return {path: Path(directory) for path, directory in directories.items() if directory is not None}
 
 
-def processes_of(connection_files: Iterable[Path]) -> dict[Path, KernelProcess]:
+def find_processes(connection_files: Iterable[Path]) -> dict[Path, KernelProcess]:
     """Return the process of each kernel whose file is in exactly one command line of a process that may be a kernel."""
     expected = {os.path.realpath(path): path for path in connection_files}
     candidates: dict[Path, list[int]] = {}

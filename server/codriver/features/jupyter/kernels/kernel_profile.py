@@ -44,7 +44,7 @@ MISSING: Final = {
 NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
 
 
-async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
+async def build_profile(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
     """The profile of a connected kernel. Asks the kernel for its process, if nothing else tells.
 
     `seam`: the session id of the application's seam, if one was found, and the way to ask it.
@@ -67,7 +67,7 @@ async def profile_of(kernel: Kernel, *, answers_expressions: bool, seam: tuple[s
         capabilities=capabilities,
         missing={name: words for name, words in missing.items() if name not in capabilities},
         queued=frozenset({"test", "cells"}),
-        reads_itself=information.quirks.gate != "none",
+        reads_itself=information.quirks.syntax_check != "none",
         isolation="none",
         is_serial=True,
         runs_concurrently=has_subshells(kernel),
@@ -123,10 +123,10 @@ NO_NAMES: Final = "this kernel tells nothing about names: evaluate code of its o
 ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
 
 
-async def runs_expressions(kernel: Kernel) -> bool:
+async def supports_expressions(kernel: Kernel) -> bool:
     """Whether the kernel runs Python and answers expressions; an unknown kernel is asked."""
-    if kernel.info.language != "python" or kernel.info.quirks.runs_expressions:
-        return kernel.info.quirks.runs_expressions
+    if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
+        return kernel.info.quirks.supports_expressions
     try:
         value = await expression(kernel, "1", timeout_s=PROBE_S)
     except OpTimedOutError:
@@ -144,7 +144,7 @@ def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabili
     if is_python:
         return {**found, **dict.fromkeys(OF_PYTHON, BY_EXPRESSIONS)}, {}
     missing = {"test": ONLY_PYTHON}
-    if not kernel.info.quirks.inspects:
+    if not kernel.info.quirks.supports_inspect:
         del found["lookup"]
         missing["lookup"] = NO_NAMES
     return found, missing

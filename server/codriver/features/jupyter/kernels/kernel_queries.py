@@ -31,7 +31,7 @@ BUSY_S: Final = 2.0
 """The wait of a question for a busy kernel without a subshell."""
 GATE_S: Final = 0.5
 """The wait before a question about code, as the kernel is busy for a moment after each answer."""
-MAX_CHECKED: Final = 2**18
+MAX_CHECKED_CHARACTERS: Final = 2**18
 """The longest code that is asked about: for longer code the kernel's answer takes longer than a failing run."""
 MAX_COMPLETIONS: Final = 500
 TYPES: Final = "_jupyter_types_experimental"
@@ -80,8 +80,8 @@ class KernelQueries:
 
         A busy kernel without a subshell is not asked: running the code will tell.
         """
-        worth = self._kernel.info.quirks.gate
-        is_worth_checking = worth in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED
+        worth = self._kernel.info.quirks.syntax_check
+        is_worth_checking = worth in ("complete", "incomplete") and code.strip() and len(code) <= MAX_CHECKED_CHARACTERS
         if not is_worth_checking or not await self._is_free_within(GATE_S):
             return None
         try:

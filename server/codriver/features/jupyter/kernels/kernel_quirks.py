@@ -15,49 +15,51 @@ if TYPE_CHECKING:
 
 
 InterruptBy = Literal["message", "signal", "none"]
-Gate = Literal["complete", "incomplete", "none", "unseen"]
+SyntaxCheck = Literal["complete", "incomplete", "none", "unseen"]
 
 
 @dataclass(frozen=True, slots=True)
 class Quirks:
-    """The peculiarities of one implementation."""
+    """How an implementation differs from the protocol."""
 
     interrupt_by: InterruptBy = "message"
-    """`message`: an `interrupt_request` on control. `signal`: SIGINT to its process group. `none`: neither stops it."""
+    """`message`: by an `interrupt_request` on control. `signal`: by SIGINT to its process group. `none`: not at all."""
     interrupt_note: str = ""
-    """A sentence on the limits of an interrupt, or why there is none."""
+    """The limits of an interrupt, or why there is none."""
     survives_signal: bool = False
-    """A signal interrupts the kernel too; if its process is known, the signal also reaches child processes that it
-    waits for.
+    """Whether a signal interrupts the kernel too. If its process is known, the signal also reaches child processes that
+    it waits for.
     """
     late_value_s: float = 0.0
-    """The time after the end of an evaluation in which its value may still come."""
-    shows_values: bool = False
-    """Values come as `display_data`, never as `execute_result`."""
-    runs_expressions: bool = False
-    """True of a kernel that answers `user_expressions`: it runs Python."""
+    """How long after the end of an evaluation its value may still be received."""
+    displays_values: bool = False
+    """Whether values are sent as `display_data`, never as `execute_result`."""
+    supports_expressions: bool = False
+    """Whether the kernel runs Python and answers `user_expressions`."""
     reads_input: bool = True
-    """Code that reads from stdin gets it from us; else it reads nothing and may wait for ever."""
-    gate: Gate = "unseen"
-    """The worth of `is_complete`. `complete`: right about all code. `incomplete`: right where it says `incomplete`, but
-    invalid code may be `complete` to it. `none`: it never knows. `unseen`: nobody has seen that its word is right, so
-    its code runs unasked; Octave's kernel calls whole lines incomplete and runs them, and SoS calls everything so."""
-    inspects: bool = True
-    """True of a kernel that tells of names by `inspect_request`; any other never finds one."""
+    """Whether code that reads from stdin gets input. Otherwise it reads nothing and may wait forever."""
+    syntax_check: SyntaxCheck = "unseen"
+    """How reliable `is_complete_request` is. `complete`: for all code. `incomplete`: only if the reply is `incomplete`,
+    because invalid code may be reported as `complete`. `none`: the kernel does not know. `unseen`: not verified, so
+    code is sent without a check. Octave's kernel reports whole lines as incomplete and runs them, and SoS reports
+    all code as incomplete.
+    """
+    supports_inspect: bool = True
+    """Whether the kernel describes names with `inspect_request`. Others never find one."""
     answers_on_control: bool = True
     has_subshells: bool = False
-    """True of a kernel that may have subshells: `create_subshell_request` tells."""
+    """Whether the kernel may have subshells. `create_subshell_request` shows whether it does."""
     reports_process: bool = False
-    """True of a kernel that answers `usage_request`."""
+    """Whether the kernel answers `usage_request`."""
     notes: tuple[str, ...] = ()
-    """Sentences a user should know."""
+    """Sentences that a user should know."""
 
 
 _IPYTHON: Final = Quirks(
     survives_signal=True,
     reports_process=True,
-    runs_expressions=True,
-    gate="complete",
+    supports_expressions=True,
+    syntax_check="complete",
     has_subshells=True,
 )
 
@@ -66,42 +68,43 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
         "ipython": _IPYTHON,
         "xeus-python": Quirks(
             interrupt_by="none",
-            interrupt_note="xeus-python cannot be interrupted: the message does nothing, and a signal ends it; only a "
-            "restart of the kernel stops its code",
-            runs_expressions=True,
-            gate="complete",
-            notes=("xeus-python cannot be interrupted; what child processes print is lost",),
+            interrupt_note="xeus-python cannot be interrupted: the message has no effect, and a signal ends the "
+            "kernel. Only a restart stops its code",
+            supports_expressions=True,
+            syntax_check="complete",
+            notes=("xeus-python cannot be interrupted, and output of child processes is lost",),
         ),
         "bash_kernel": Quirks(
             survives_signal=True,
             reads_input=False,
-            inspects=False,
-            gate="none",
-            notes=("values are what commands print; code that reads gets no input",),
+            supports_inspect=False,
+            syntax_check="none",
+            notes=("values are the output of commands, and code that reads from stdin gets no input",),
         ),
         "IRkernel": Quirks(
             interrupt_by="signal",
-            interrupt_note="the R kernel takes no interrupt by message, and its process is not known here",
-            shows_values=True,
-            gate="complete",
+            interrupt_note="the R kernel can only be interrupted by a signal, and its process is not known",
+            displays_values=True,
+            syntax_check="complete",
             answers_on_control=False,
         ),
         "Deno kernel": Quirks(
-            interrupt_note="an interrupted `await` leaves the Deno kernel stuck for good: then only a restart helps",
+            interrupt_note="an interrupted `await` blocks the Deno kernel forever: then only a restart helps",
             late_value_s=0.05,
-            gate="incomplete",
-            inspects=False,
+            syntax_check="incomplete",
+            supports_inspect=False,
         ),
-        "tslab": Quirks(interrupt_by="signal", gate="incomplete"),
-        "scheme": Quirks(survives_signal=True, gate="incomplete"),
+        "tslab": Quirks(interrupt_by="signal", syntax_check="incomplete"),
+        "scheme": Quirks(survives_signal=True, syntax_check="incomplete"),
         "Octave Kernel": Quirks(
-            survives_signal=True, notes=("a failed call is told as output only, and the evaluation counts as done",)
+            survives_signal=True,
+            notes=("a failed call is only reported in the output, and the evaluation counts as done",),
         ),
     }
 )
-"""By `implementation`; other kernels are taken to follow the protocol."""
+"""Quirks by `implementation`. Other kernels are expected to follow the protocol."""
 
 
 def quirks_of(implementation: str) -> Quirks:
-    """Return the quirks of an implementation, as far as they are known."""
+    """Return the known quirks of an implementation."""
     return QUIRKS.get(implementation, Quirks())

@@ -54,7 +54,7 @@ class KernelSeam:
         """The event streams, by the id of their subscription."""
 
     @staticmethod
-    def laid_in(request: Request) -> Request:
+    def with_seam_loader(request: Request) -> Request:
         """The request; of one to load our package, whose file is a part of it alone, the code that brings it in."""
         code = seam_providers.laying_in(seam_providers.KERNEL, request.file)
         return replace(request, code=code, file=None, kind="evaluate") if code else request

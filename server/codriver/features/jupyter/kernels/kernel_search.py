@@ -25,12 +25,12 @@ from codriver.features.jupyter.kernels.connection_files import (
     NotebookServer,
     RuntimeDirectory,
 )
-from codriver.features.jupyter.kernels.kernel_processes import directories_of_processes
+from codriver.features.jupyter.kernels.kernel_processes import find_working_directories
 from codriver.features.jupyter.kernels.server_sessions import (
     NotebookServerError,
     NotebookSession,
     is_alive,
-    sessions_of,
+    list_sessions,
 )
 from codriver.features.jupyter.kernels.session_keys import key_of_notebook
 from codriver.repls.kinds import key_of_kernelspec
@@ -49,7 +49,7 @@ STRANGE_PROBE_S: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class FoundKernel:
+class DiscoveredKernel:
     """A kernel that belongs to the workspace and seems to run, as far as can be told without asking the kernel."""
 
     identity: str
@@ -65,7 +65,7 @@ class FoundKernel:
 class Found:
     """All kernels of the workspace at one time, and the problems with files without a kernel."""
 
-    kernels: tuple[FoundKernel, ...] = ()
+    kernels: tuple[DiscoveredKernel, ...] = ()
     errors: tuple[tuple[str, str], ...] = ()
     """Sentences on problems, by their cause."""
 
@@ -87,7 +87,7 @@ class KernelSearch:
         self._workspace = workspace
         self._directory = RuntimeDirectory(directory)
         self._clock = clock
-        self._directories_of = directories_of or directories_of_processes
+        self._directories_of = directories_of or find_working_directories
         self._contents: Contents | None = None
         self._found = Found()
         """The result of the last look."""
@@ -137,18 +137,18 @@ class KernelSearch:
         """True if a look may wait for more than the disk: for servers, or for listeners at a kernel's ports."""
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
-    def doubt(self, paths: Iterable[str]) -> None:
+    def probe_again(self, paths: Iterable[str]) -> None:
         """Find out again, only for kernels that were given up, whether anybody listens."""
         self._doubted = frozenset(paths)
 
     def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
         """Ask the servers for their sessions, and plan when to ask again."""
-        concerned = [one for one in servers if one.concerns(self._workspace) and is_alive(one)]
+        concerned = [one for one in servers if one.overlaps(self._workspace) and is_alive(one)]
         sessions: list[NotebookSession] = []
         self._server_errors = {}
         for server in concerned:
             try:
-                sessions += sessions_of(server)
+                sessions += list_sessions(server)
             except NotebookServerError as error:
                 self._server_errors[str(server.path)] = f"the Jupyter server of {server.root} is not used: {error}"
         has_more = self._sessions != tuple(sessions)
@@ -169,7 +169,7 @@ class KernelSearch:
             if is_sure or self._verdicts.get(file, (True, None))[0] is False or now < self._probe_at.get(file, 0.0):
                 continue
             was_alive = file in self._alive
-            (self._alive.add if file.is_listened_to() else self._alive.discard)(file)
+            (self._alive.add if file.has_listener() else self._alive.discard)(file)
             self._probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
 
     def _probe_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
@@ -198,7 +198,7 @@ class KernelSearch:
                 directory = directories.get(file.path)
                 self._verdicts[file] = (directory is not None and self._is_within(directory), None)
 
-    def _without_file(self, known: set[str]) -> list[FoundKernel]:
+    def _without_file(self, known: set[str]) -> list[DiscoveredKernel]:
         """Return the kernels of the workspace that only a server tells, without a file that we may read."""
         of_workspace = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
         return [_of_session(session) for session in {one.kernel_id: one for one in of_workspace}.values()]
@@ -215,17 +215,17 @@ def _notebook(path: str) -> str | None:
     return path if key_of_notebook(path) else None
 
 
-def _of_file(file: ConnectionFile, notebook: str | None) -> FoundKernel:
+def _of_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(file.kernel_name)
     origin = Origin("kernel", str(file.path), is_discovered_only=True)
-    return FoundKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
+    return DiscoveredKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
-def _of_session(session: NotebookSession) -> FoundKernel:
+def _of_session(session: NotebookSession) -> DiscoveredKernel:
     notebook = _notebook(str(session.path))
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(session.kernel_name)
     origin = Origin("server", session.url, is_discovered_only=True)
-    return FoundKernel(
+    return DiscoveredKernel(
         f"server:{session.kernel_id}", origin, f"jupyter+{session.url}", key, session.kernel_id, notebook
     )
 

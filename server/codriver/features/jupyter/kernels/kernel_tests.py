@@ -15,7 +15,7 @@ import anyio
 from codriver.core.values import Failure, Request, TestSelection
 from codriver.features.jupyter.kernels.execution import Execution, stop
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
-from codriver.features.jupyter.kernels.python_programs import answer_from_program, read_answer
+from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
 from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
@@ -93,15 +93,15 @@ class KernelTestRunner:
             with run.waiting:
                 async with self._kernel.turn():
                     run.waiting = None
-                    await self._python.bring_in_now()
+                    await self._python.load_modules_in_turn()
                     for extra in selection.extras:
                         await self._python.begin(extra)
                     try:
-                        reply = await run.send(self._python.test_expression(code_of(selection)))
+                        reply = await run.send(self._python.test_expression(new_process_expression(selection)))
                     finally:
                         if evaluation is not None:
                             await self._end_extras(evaluation, selection.extras)
-                return self._marked(run_of(reply, selection, "".join(run.printed)))
+                return self._marked(read_test_run(reply, selection, "".join(run.printed)))
             return STOPPED
         finally:
             self._under_way.remove(run)
@@ -155,7 +155,7 @@ class _Run:
             self._listener(self.evaluation, event)
 
 
-def code_of(selection: TestSelection) -> str:
+def new_process_expression(selection: TestSelection) -> str:
     """The expression that runs the tests in a new process of the kernel's Python."""
     return WORKER_PYTHON.expression(
         "test",
@@ -168,7 +168,7 @@ def code_of(selection: TestSelection) -> str:
     )
 
 
-def run_of(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
+def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
     """The run that the kernel's answer reports.
 
     Raises:
@@ -177,10 +177,10 @@ def run_of(reply: Mapping[str, object], selection: TestSelection, printed: str) 
     """
     if text_of(reply, "ename") == "KeyboardInterrupt":
         return STOPPED
-    answer = answer_from_program(WHAT, reply)
+    answer = parse_printed(WHAT, reply)
     if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED
-    data = as_map(read_answer(WHAT, answer))
+    data = as_map(answer_data(WHAT, answer))
     if not data:
         raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
     if data.get("missing"):

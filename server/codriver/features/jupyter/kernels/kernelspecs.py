@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 
 SPEC_RULES: Final = Rules(Links.ANY, 64 * files.KIBIBYTE)
-"""Environments may be made of links; the recipe decides whether a program may be started."""
+"""Links are allowed, because environments may consist of them. Another check decides whether the program may be
+started.
+"""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]+")
 _PYTHON: Final = re.compile(r"python[0-9.]*")
@@ -36,12 +38,12 @@ _PLACEHOLDER: Final = re.compile(r"\{(connection_file|resource_dir|prefix)\}")
 
 
 class KernelSpecError(CodriverError):
-    """A kernelspec cannot be used. The message is a clause that goes on after a colon."""
+    """Raised if a kernelspec cannot be used. The message is a clause that continues after a colon."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSpec:
-    """One kernelspec. `argv` and `env` are those of its file, with placeholders."""
+    """A kernelspec. `argv` and `env` are those of its file, with placeholders."""
 
     name: str
     directory: Path
@@ -51,12 +53,12 @@ class KernelSpec:
 
 
 def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return the directories of kernelspecs, first those of the interpreter's own environment."""
-    named = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
-    of_environment = Path(python).parent.parent / "share" / "jupyter"
+    """Return the directories that may contain kernelspecs, starting with the one in the interpreter's environment."""
+    listed = [Path(part) for part in environ.get("JUPYTER_PATH", "").split(os.pathsep) if part]
+    environment_data = Path(python).parent.parent / "share" / "jupyter"
     directories = (
-        of_environment,
-        *named,
+        environment_data,
+        *listed,
         data_directory(environ),
         Path("/usr/local/share/jupyter"),
         Path("/usr/share/jupyter"),
@@ -65,7 +67,7 @@ def kernel_directories(python: str, environ: Mapping[str, str]) -> tuple[Path, .
 
 
 def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
-    """Return the names of all kernelspecs, in alphabetical order."""
+    """Return the names of all kernelspecs in alphabetical order."""
     names: set[str] = set()
     for directory in directories:
         try:
@@ -76,10 +78,10 @@ def kernel_names(directories: Sequence[Path]) -> tuple[str, ...]:
 
 
 def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
-    """Return the first kernelspec of that name.
+    """Return the first kernelspec with this name.
 
     Raises:
-        KernelSpecError: the kernelspec is missing or unreadable.
+        KernelSpecError: the kernelspec does not exist or cannot be read.
     """
     for directory in directories if _NAME.fullmatch(name) else ():
         path = directory / name / "kernel.json"
@@ -89,38 +91,38 @@ def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
             continue
         except OSError as error:
             raise KernelSpecError(f"{path} cannot be read: {error.strerror}") from error
-        return _read(name, path, data)
-    known = ", ".join(kernel_names(directories)) or "none at all"
-    raise KernelSpecError(f"there is no kernelspec {name!r}; there are: {known}")
+        return _parse(name, path, data)
+    names = ", ".join(kernel_names(directories)) or "none"
+    raise KernelSpecError(f"there is no kernelspec {name!r}. Available: {names}")
 
 
-def _read(name: str, path: Path, data: bytes) -> KernelSpec:
+def _parse(name: str, path: Path, data: bytes) -> KernelSpec:
     try:
         spec = json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise KernelSpecError(f"{path} is no JSON ({error})") from error
+        raise KernelSpecError(f"{path} is not valid JSON ({error})") from error
     argv, env = (spec.get("argv"), spec.get("env") or {}) if isinstance(spec, dict) else (None, {})
     if not (isinstance(argv, list) and argv and all(isinstance(part, str) for part in argv)):
-        raise KernelSpecError(f"{path} has no `argv`, the list of the words of a command")
+        raise KernelSpecError(f"{path} has no `argv`, a list of strings with the command")
     if not (isinstance(env, dict) and all(isinstance(value, str) for value in env.values())):
-        raise KernelSpecError(f"{path} has an `env` that is no object of texts")
+        raise KernelSpecError(f"{path} has an `env` that is not an object of strings")
     return KernelSpec(name, path.parent, tuple(argv), env, str(spec.get("language", "")))
 
 
 def command_of(
     spec: KernelSpec, connection_file: Path, *, python: str, environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The command of a kernel and the environment variables that it adds. `python`: the project's interpreter.
+    """Return the command of a kernel and the environment variables that it adds. `python` is the project's interpreter.
 
     Raises:
-        KernelSpecError: the kernel's program is missing.
+        KernelSpecError: the kernel's program does not exist.
     """
     replacements = {
         "connection_file": str(connection_file),
         "resource_dir": str(spec.directory),
         "prefix": str(Path(python).parent.parent),
     }
-    program, *rest = (_PLACEHOLDER.sub(lambda found: replacements[found[1]], part) for part in spec.argv)
+    program, *rest = (_PLACEHOLDER.sub(lambda match: replacements[match[1]], part) for part in spec.argv)
     env = {name: Template(value).safe_substitute(environ) for name, value in spec.env.items()}
     return (_program(spec, program, python, environ), *rest), env
 
@@ -129,7 +131,7 @@ def _program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, 
     if _PYTHON.fullmatch(program):
         return python
     path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])
-    found = shutil.which(program, path=path)
-    if found is None:
-        raise KernelSpecError(f"its program {program!r} is not there; {spec.directory / 'kernel.json'} names it")
-    return found
+    executable = shutil.which(program, path=path)
+    if executable is None:
+        raise KernelSpecError(f"the program {program!r} in {spec.directory / 'kernel.json'} was not found")
+    return executable

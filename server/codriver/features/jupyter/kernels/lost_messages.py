@@ -15,57 +15,53 @@ from codriver.core.records import Recent
 from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
-    from codriver.features.jupyter.kernels.signed_messages import Received
+    from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
 
 MAX_SERIES: Final = 64
-"""The number series of a kernel, and of processes that it forks."""
+"""Maximum number of number series of a kernel and of the processes that it forks."""
 MAX_DIGITS: Final = 18
-MAX_OF_OTHERS: Final = 50
-"""Of the messages between two `idle`s of the kernel, so many may be replies to other clients. When a kernel publishes
-too fast, hundreds of messages are dropped at once.
+"""Maximum length of a message number."""
+MAX_FOREIGN_REPLIES: Final = 50
+"""Of the messages between two `idle` states, up to this many may be replies to other clients. When a kernel publishes
+too fast, it drops hundreds of messages at once.
 """
 IDLE: Final = b'"idle"'
 STATUS_BYTES: Final = 1024
+"""Number of bytes at the start of a content in which the execution state is searched for."""
 
 
-class Numbers:
-    """The lost messages of one kernel, told by the numbers in message ids. Lives as long as a connection.
-
-    A kernel silently drops messages for a slow reader. Kernels that use jupyter_client number their messages, including
-    replies to other clients; without numbers, no loss is known.
-
-    Source: jupyter_client, `Session.msg_id`.
-    """
+class LostMessageCounter:
+    """Counts the lost messages of one connection to a kernel."""
 
     def __init__(self) -> None:
         self.lost = 0
-        """The messages lost so far, counted whenever the kernel is idle."""
-        self._counted: Recent[str, _Counted] = Recent(MAX_SERIES)
+        """Number of messages lost so far, updated whenever the kernel is idle."""
+        self._series_by_prefix: Recent[str, _Series] = Recent(MAX_SERIES)
 
-    def received(self, message: Received) -> None:
+    def add(self, message: ReceivedMessage) -> None:
         """Count a signed message of any socket."""
-        series, _, number = text_of(message.header, "msg_id").rpartition("_")
-        if not series or not number.isdecimal() or len(number) > MAX_DIGITS:
+        prefix, _, number = text_of(message.header, "msg_id").rpartition("_")
+        if not prefix or not number.isdecimal() or len(number) > MAX_DIGITS:
             return
-        counted, numbered = self._counted.get(series), int(number)
-        if counted is None:
-            counted = self._counted[series] = _Counted(numbered)
-        elif numbered > counted.since:
-            counted.received += 1
-            counted.newest = max(counted.newest, numbered)
-        if message.type == "status" and IDLE in message.begins(STATUS_BYTES):
-            missing = counted.newest - counted.since - counted.received
-            self.lost += missing if missing > MAX_OF_OTHERS else 0
-            counted.since, counted.received = counted.newest, 0
+        series, message_number = self._series_by_prefix.get(prefix), int(number)
+        if series is None:
+            series = self._series_by_prefix[prefix] = _Series(message_number)
+        elif message_number > series.last_counted:
+            series.received += 1
+            series.newest = max(series.newest, message_number)
+        if message.type == "status" and IDLE in message.content_start(STATUS_BYTES):
+            missing = series.newest - series.last_counted - series.received
+            self.lost += missing if missing > MAX_FOREIGN_REPLIES else 0
+            series.last_counted, series.received = series.newest, 0
 
 
 @dataclass(slots=True)
-class _Counted:
-    """The messages of one series since the kernel's last `idle`."""
+class _Series:
+    """The messages of one series since the kernel was last idle."""
 
-    since: int
+    last_counted: int
     newest: int = 0
     received: int = 0
 
     def __post_init__(self) -> None:
-        self.newest = self.since
+        self.newest = self.last_counted

@@ -16,65 +16,68 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Socket = Literal["shell", "control", "stdin", "iopub"]
-"""A channel of a kernel. Each keeps its own order; messages of different channels have no order."""
+"""A socket of a kernel. Messages of one socket are ordered, messages of different sockets are not."""
 
 SOCKETS: Final[tuple[Socket, ...]] = ("shell", "control", "stdin", "iopub")
 
 VERSION: Final = "5.3"
-"""The version of the protocol in our messages."""
+"""The version of the protocol that Codriver's messages declare."""
 RATE_LIMIT: Final = ("IOPub data rate exceeded", "IOPub message rate exceeded")
-"""The words of a Jupyter Server that leaves its kernel's messages out. Source: jupyter_server, its WebSocket."""
-LEFT_OUT: Final = "codriver/left-out"
-"""The type of our own message in the place of dropped ones."""
+"""How the text starts that a Jupyter Server prints when it omits messages of its kernel.
+
+Source: jupyter_server, `ZMQChannelsWebsocketConnection`.
+"""
+OMITTED: Final = "codriver/left-out"
+"""The type of a message that Codriver inserts in place of dropped ones. It is not sent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a kernel. Its parent, the request that the message is about, is ours or another client's."""
+    """A message from a kernel. Its parent is the request that caused it, by Codriver or another client."""
 
     socket: Socket
     type: str
     id: str = ""
     session: str = ""
-    """The kernel's session: another session means a restart."""
+    """The kernel's session id. It changes when the kernel is restarted."""
     content: Mapping[str, object] = field(default_factory=lambda: NOTHING)
     metadata: Mapping[str, object] = field(default_factory=lambda: NOTHING)
     parent_id: str = ""
-    """Empty for a message without a cause, as at a kernel's start."""
+    """Empty for messages without a cause, such as those at the start of a kernel."""
     parent_type: str = ""
     parent_session: str = ""
-    """The session of the client that sent the parent."""
+    """The session id of the client that sent the parent."""
     parent_subshell: str = ""
-    """The subshell of the parent; empty for the main shell."""
-    left_out: int = 0
-    """The number of its bytes, or of the bytes in its place, that were not read."""
+    """The subshell of the parent, or empty for the main shell."""
+    omitted_bytes: int = 0
+    """Number of bytes that were not stored, of this message or of those that it replaces."""
     read_error: str = ""
-    """The reason in words why its content is not read; empty for a content that is."""
+    """Why the content could not be read, or empty."""
 
     def text(self, key: str) -> str:
-        """Return the text under `key` of the content; empty without one."""
+        """Return the string under `key` of the content, or an empty string."""
         return text_of(self.content, key)
 
     def mapping(self, key: str) -> Mapping[str, object]:
-        """Return the object under `key` of the content; empty without one."""
+        """Return the object under `key` of the content, or an empty mapping."""
         return mapping_of(self.content, key)
 
     @property
     def state(self) -> str:
-        """The state in a status message: `busy`, `idle`, `starting`, `restarting` or `dead`; empty for all others."""
+        """Return the execution state: `busy`, `idle`, `starting`, `restarting` or `dead`. Empty for other messages."""
         return self.text("execution_state") if self.type == "status" else ""
 
 
-def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
-    """Return the message in its parts, as an object, or in a frame of a server. Missing parts are empty."""
-    header, parent = mapping_of(raw, "header"), mapping_of(raw, "parent_header")
+def read_message(socket: Socket, parts: Mapping[str, object]) -> Message:
+    """Return the message in an object with its parts, such as a frame of a server. Missing parts are empty."""
+    header, parent = mapping_of(parts, "header"), mapping_of(parts, "parent_header")
     return Message(
         socket=socket,
         type=text_of(header, "msg_type"),
         id=text_of(header, "msg_id"),
         session=text_of(header, "session"),
-        content=mapping_of(raw, "content"),
-        metadata=mapping_of(raw, "metadata"),
+        content=mapping_of(parts, "content"),
+        metadata=mapping_of(parts, "metadata"),
         parent_id=text_of(parent, "msg_id"),
         parent_type=text_of(parent, "msg_type"),
         parent_session=text_of(parent, "session"),
@@ -82,10 +85,10 @@ def read_message(socket: Socket, raw: Mapping[str, object]) -> Message:
     )
 
 
-def new_header(type: str, session: str, subshell: str | None = None) -> dict[str, object]:  # noqa: A002  # the word
-    """Return the header of a message of ours, with an id of its own."""
+def new_header(msg_type: str, session: str, subshell: str | None = None) -> dict[str, object]:
+    """Return the header of a new message, with a new message id."""
     header: dict[str, object] = {
-        "msg_id": uuid4().hex, "msg_type": type, "username": "codriver", "session": session,
+        "msg_id": uuid4().hex, "msg_type": msg_type, "username": "codriver", "session": session,
         "date": datetime.now(UTC).isoformat(), "version": VERSION,
     }  # fmt: skip
     return {**header, "subshell_id": subshell} if subshell else header

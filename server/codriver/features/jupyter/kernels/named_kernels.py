@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
 """The variable with the token for a server named only on the command line."""
 TOKEN_RULES: Final = Rules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
-IN_THE_OPEN: Final = (
+PLAIN_HTTP_REFUSED: Final = (
     "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
     "the token, the code and its results. Name it with https://, or the near end of a tunnel (ssh -L) on 127.0.0.1; "
     "where the way there is safe, set plainHttp = true in its [[kernels]] of your own settings"
@@ -141,7 +141,7 @@ class KernelUrl:
         return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernelspec(self.spec or "")
 
     @property
-    def is_in_the_open(self) -> bool:
+    def is_unencrypted(self) -> bool:
         """Return whether messages can be read on the way: unencrypted, and to another machine."""
         parts = urlsplit(self.base)
         return parts.scheme == "http" and not is_loopback(parts.hostname or "")

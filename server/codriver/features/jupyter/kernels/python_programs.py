@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 EDITED: Final = "codriver_edited"
 
 
-def answer_from_program(query: str, answer: Mapping[str, object]) -> object:
+def parse_printed(query: str, answer: Mapping[str, object]) -> object:
     """The data that an expression of ours printed as JSON; None if it is Python's `None`.
 
     Raises:
@@ -51,15 +51,15 @@ def answer_from_program(query: str, answer: Mapping[str, object]) -> object:
         raise EvaluationFailedError(query, failure) from error
 
 
-def edited_in(answer: Mapping[str, object]) -> tuple[str, ...]:
+def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
     """The modules that a cell used and whose files were edited since, from the cell's expressions."""
     found: object = ()
     with suppress(EvaluationFailedError):
-        found = read_answer(EDITED, answer_from_program(EDITED, mapping_of(answer, EDITED)))
+        found = answer_data(EDITED, parse_printed(EDITED, mapping_of(answer, EDITED)))
     return tuple(one for one in found if isinstance(one, str)) if isinstance(found, list) else ()
 
 
-def read_answer(query: str, answer: object) -> object:
+def answer_data(query: str, answer: object) -> object:
     """The data of an answer.
 
     Raises:
@@ -147,7 +147,7 @@ def load(path: str, text: str, lines: tuple[int, ...] | None, undo_id: str, how:
     return f"__import__('sys').modules[{package()!r}].answers.load({', '.join(map(_literal, arguments))})"
 
 
-def in_frame(code: str, frame: int) -> str:
+def frame_code(code: str, frame: int) -> str:
     """The code that evaluates code in a frame, in a kernel with the modules."""
     return f"__import__('sys').modules[{package()!r}].answers.frame({_literal(code)}, {frame})"
 

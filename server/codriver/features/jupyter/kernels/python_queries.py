@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 import anyio
 
 from codriver.errors import CodriverError
-from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED, KernelQueries
-from codriver.features.jupyter.kernels.python_programs import EDITED, answer_from_program, install, put, read_answer
+from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED_CHARACTERS, KernelQueries
+from codriver.features.jupyter.kernels.python_programs import EDITED, answer_data, install, parse_printed, put
 from codriver.features.jupyter.kernels.silent_expressions import expression, expression_now
 from codriver.repls.contract.adapter_values import (
     SyntaxIssue,
@@ -58,28 +58,28 @@ class PythonQueries:
         self._queries = queries
         self._op_timeout_s = op_timeout_s
         self.workspace = workspace
-        self._is_brought_in = False
-        self._bringing_in = anyio.Lock()
+        self._is_loaded = False
+        self._loading = anyio.Lock()
 
-    async def bring_in(self) -> None:
+    async def load_modules(self) -> None:
         """Load the modules into the kernel, if they are not there.
 
         Raises:
             RefusedError: it would have to wait.
             EvaluationFailedError: the kernel cannot have them.
         """
-        async with self._bringing_in:
-            if not self._is_brought_in:
+        async with self._loading:
+            if not self._is_loaded:
                 await self._queries.wait_free()
                 await self._send_modules(expression)
 
-    async def bring_in_now(self) -> None:
+    async def load_modules_in_turn(self) -> None:
         """Load the modules in the caller's turn, if they are not there.
 
         Raises:
             EvaluationFailedError: the kernel cannot have them.
         """
-        if not self._is_brought_in:
+        if not self._is_loaded:
             await self._send_modules(expression_now)
 
     async def plain_locals(self, cell: int) -> tuple[str, ...]:
@@ -91,15 +91,15 @@ class PythonQueries:
             return ()
         seen: list[object] = []
         with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is told without locals then
-            await self.bring_in_now()
+            await self.load_modules_in_turn()
             code = put("locals", cell=cell)
             value = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
-            seen = cast("list[object]", read_answer("locals", answer_from_program("locals", value)))
+            seen = cast("list[object]", answer_data("locals", parse_printed("locals", value)))
         return tuple(text for text in seen if isinstance(text, str))
 
-    def edited_names_code(self, code: str) -> Mapping[str, str]:
+    def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         """The expression sent with a cell that tells the edited modules it used; none without our modules."""
-        if not self._is_brought_in or len(code) > MAX_CHECKED:
+        if not self._is_loaded or len(code) > MAX_CHECKED_CHARACTERS:
             return {}
         return {EDITED: put("edited", code=code)}
 
@@ -109,16 +109,16 @@ class PythonQueries:
         Raises:
             EvaluationFailedError: the kernel cannot be asked.
         """
-        await self.bring_in_now()
+        await self.load_modules_in_turn()
         operation, arguments = extra.begin(str(self.workspace or ""))
         code = put(operation, **arguments)
-        answer_from_program(operation, await expression_now(self._kernel, code, timeout_s=self._op_timeout_s))
+        parse_printed(operation, await expression_now(self._kernel, code, timeout_s=self._op_timeout_s))
 
     async def end(self, extra: Extra) -> str | None:
         """End it, in the caller's turn; the report, as JSON, or None without one."""
         code = put(extra.end)
         reply = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
-        answer = read_answer(extra.end, answer_from_program(extra.end, reply))
+        answer = answer_data(extra.end, parse_printed(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
@@ -127,10 +127,8 @@ class PythonQueries:
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
         code = await anyio.to_thread.run_sync(install)  # the first call reads files
-        answer_from_program(
-            "what kernels are asked by", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s)
-        )
-        self._is_brought_in = True
+        parse_printed("what kernels are asked by", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s))
+        self._is_loaded = True
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
         """The kernel's answer to a question of the contract; completions of other than dotted names are IPython's own.
@@ -188,16 +186,16 @@ class PythonQueries:
             RefusedError: it would have to wait.
             EvaluationFailedError: the kernel failed in answering.
         """
-        await self.bring_in()
+        await self.load_modules()
         await self._queries.wait_free()
         code = put(query, **fields)
         answer = await expression(self._kernel, code, timeout_s=self._op_timeout_s)
-        return read_answer(query, answer_from_program(query, answer))
+        return answer_data(query, parse_printed(query, answer))
 
 
 def is_plain(code: str) -> bool:
     """Whether code is plain Python, without IPython's magics. Code too long for the question counts as plain."""
-    if len(code) > MAX_CHECKED:
+    if len(code) > MAX_CHECKED_CHARACTERS:
         return True
     try:
         with warnings.catch_warnings():

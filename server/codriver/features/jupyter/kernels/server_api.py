@@ -54,7 +54,7 @@ class TokenRefusedError(ServerAnswerError):
     """The server wants a token, or another one."""
 
 
-class KernelGoneError(ServerAnswerError):
+class KernelNotFoundError(ServerAnswerError):
     """The server has no such kernel, or no longer."""
 
 
@@ -114,7 +114,7 @@ class ServerApi:
         """Return one kernel.
 
         Raises:
-            KernelGoneError: no kernel has this id.
+            KernelNotFoundError: no kernel has this id.
         """
         return _kernel(as_map(await self._call("GET", _path(kernel))))
 
@@ -130,7 +130,7 @@ class ServerApi:
         """Interrupt what a kernel runs.
 
         Raises:
-            KernelGoneError: no kernel has this id.
+            KernelNotFoundError: no kernel has this id.
         """
         await self._call("POST", f"{_path(kernel)}/interrupt", {})
 
@@ -138,7 +138,7 @@ class ServerApi:
         """End the kernel's process and start another under the same id.
 
         Raises:
-            KernelGoneError: no kernel has this id.
+            KernelNotFoundError: no kernel has this id.
         """
         try:
             await self._call("POST", f"{_path(kernel)}/restart", {}, timeout_s=START_S)
@@ -149,7 +149,7 @@ class ServerApi:
 
     async def delete(self, kernel: str) -> None:
         """End a kernel; a missing kernel is no failure."""
-        with suppress(KernelGoneError):
+        with suppress(KernelNotFoundError):
             await self._call("DELETE", _path(kernel))
 
     def headers(self) -> dict[str, str]:
@@ -177,7 +177,7 @@ class ServerApi:
                 hint = self._token.hint
             return TokenRefusedError(self.base, status, cause, hint=hint)
         if status == NOT_FOUND and path != "/api/kernels":
-            return KernelGoneError(
+            return KernelNotFoundError(
                 self.base,
                 status,
                 f"knows no such kernel: HTTP {status}{detail}",

@@ -26,7 +26,7 @@ import anyio.lowlevel
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.kernels.channel import Channel
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
-from codriver.features.jupyter.kernels.server_api import KernelGoneError, ServerApi, TokenRefusedError
+from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi, TokenRefusedError
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
 from codriver.features.jupyter.kernels.server_socket import ServerSocket, SocketLostError, open_socket
 from codriver.net.task_set import cancelled_on_exit
@@ -77,7 +77,7 @@ async def open_server_channel(
         async with cancelled_on_exit() as tasks:
             tasks.start_soon(channel.run, opened)
             tasks.start_soon(channel.poll)
-            await channel.await_first_word(first_s)
+            await channel.wait_for_message(first_s)
             yield channel
     finally:
         channel.end("it was closed by us")
@@ -169,7 +169,7 @@ class ServerChannel(Channel):
         self._cause = self._cause or cause
         self._closed.set()
 
-    async def await_first_word(self, within_s: float) -> None:
+    async def wait_for_message(self, within_s: float) -> None:
         """Wait for any message of the kernel, asking it again and again.
 
         Raises:
@@ -232,7 +232,7 @@ class ServerChannel(Channel):
         while self._cause is None:
             try:
                 opened = await open_socket(self._api, self._kernel, self._session)
-            except (KernelGoneError, TokenRefusedError) as error:
+            except (KernelNotFoundError, TokenRefusedError) as error:
                 self.end(f"{lost.cause}, and there is no way back: {error}")
             except RefusedError as error:
                 away_s = anyio.current_time() - since
@@ -270,7 +270,7 @@ class ServerChannel(Channel):
             try:
                 if (await self._api.kernel(self._kernel)).state == "dead":
                     self.end("the kernel died, and its server has given it up")
-            except KernelGoneError:
+            except KernelNotFoundError:
                 self.end("the kernel was deleted on its server")
             except RefusedError:
                 continue  # the WebSocket shows whether the server can be reached

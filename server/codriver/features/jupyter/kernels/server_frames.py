@@ -20,7 +20,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from codriver.errors import PeerError
-from codriver.features.jupyter.kernels.content_reader import SHORT_BYTES, TooHeavyError, UnreadableError, reading
+from codriver.features.jupyter.kernels.content_reader import (
+    SHORT_BYTES,
+    TooComplexError,
+    UnreadableError,
+    parse_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping, Sequence
@@ -106,7 +111,7 @@ def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
     before = _text(channel), _object(header), _object(parent), _object(metadata)
     try:
         read = yield from _reading(content, token)
-    except TooHeavyError as error:
+    except TooComplexError as error:
         return Frame(*before, read_error=error.cause)
     return Frame(*before, read, tuple(buffers))
 
@@ -177,7 +182,7 @@ def _segments(data: bytes, offsets: Sequence[int], *, after: int) -> list[bytes]
 def _of_json(text: bytes, buffers: tuple[bytes, ...], token: str) -> Generator[None, None, Frame]:
     try:
         whole = yield from _reading(text, token)
-    except TooHeavyError as error:
+    except TooComplexError as error:
         raise FrameError(f"a part of it is no JSON that is read: {error.cause}") from None
     channel = whole.get("channel")
     if not isinstance(channel, str):
@@ -200,8 +205,8 @@ def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]
     if len(text) <= SHORT_BYTES:
         return _object(text)
     try:
-        return (yield from reading(text, token))
-    except TooHeavyError:
+        return (yield from parse_content(text, token))
+    except TooComplexError:
         raise
     except UnreadableError as error:
         raise FrameError(f"a part of it is no JSON object: {error.cause}") from None

@@ -23,14 +23,14 @@ from codriver.errors import CodriverError, refused
 from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX, LOOPBACK, RuntimeDirectory
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.named_kernels import (
-    IN_THE_OPEN,
+    PLAIN_HTTP_REFUSED,
     KernelNameError,
     KernelUrl,
     NamedKernel,
     TokenSource,
     read_url,
 )
-from codriver.features.jupyter.kernels.server_api import KernelGoneError, ServerApi
+from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi
 from codriver.features.jupyter.kernels.server_sessions import is_alive
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
 
-PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
+SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of Jupyter Servers' kernels, in the address of a REPL."""
 FILES: Final = "jupyter"
 """The protocol of kernels reached by their connection file."""
@@ -82,7 +82,10 @@ class ServerKernels:
 
     def connectors(self) -> Mapping[str, Connector]:
         """Return the connectors of such kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
-        return {FILES: self._connect_by_file, **{protocol: partial(self._connect, protocol) for protocol in PROTOCOLS}}
+        return {
+            FILES: self._connect_by_file,
+            **{protocol: partial(self._connect, protocol) for protocol in SERVER_PROTOCOLS},
+        }
 
     async def end(self) -> None:
         """Delete the kernels that were started for us."""
@@ -106,7 +109,7 @@ class ServerKernels:
         async with open_zmq(str(file), on_message, found_by=found_by, catch_up=self._catch_up) as channel:
             kernel = file.stem.removeprefix("kernel-")
             if (api := await self._server_of(file, kernel)) is not None:
-                channel.restarted_by = partial(api.restart, kernel)
+                channel.restart_kernel = partial(api.restart, kernel)
             yield channel
 
     async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
@@ -144,8 +147,8 @@ class ServerKernels:
             raise CodriverError(str(error)) from None
         by_address = {one.location.address: one for one in self._named() if isinstance(one.location, KernelUrl)}
         named = by_address.get(url.address) or NamedKernel(url)
-        if url.is_in_the_open and not named.is_plain_allowed:
-            warning, _, hint = IN_THE_OPEN.format(base=url.base).partition(". ")
+        if url.is_unencrypted and not named.is_plain_allowed:
+            warning, _, hint = PLAIN_HTTP_REFUSED.format(base=url.base).partition(". ")
             raise refused("repl-unreachable", warning, hint=hint, details={"endpoint": url.base})
         api = ServerApi(url.base, await self._token(url, named), self._environ, add_secret=self._add_secret)
         kernel = await self._find(url, named, api)
@@ -177,7 +180,7 @@ class ServerKernels:
         if url.address in self._started:
             try:
                 return (await api.kernel(self._started[url.address][1])).id
-            except KernelGoneError:
+            except KernelNotFoundError:
                 del self._started[url.address]
         started = await api.start(url.spec or "", named.env)
         self._started[url.address] = api, started.id

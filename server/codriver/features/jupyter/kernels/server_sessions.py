@@ -57,7 +57,7 @@ def is_alive(server: NotebookServer) -> bool:
     return is_running(server.process_id, of_this_user=True)  # another user's process did not write this user's file
 
 
-def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
+def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
     """Return the sessions of a server on this machine. Waits for its answer, 2 s at most.
 
     The token goes to loopback addresses alone, in a header, and no redirection is followed.
@@ -85,7 +85,7 @@ def sessions_of(server: NotebookServer) -> tuple[NotebookSession, ...]:
     return read_sessions(server, data)
 
 
-def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
+def describe_server_with_notebook(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
     """The server in which a notebook is open, or may be, in words; None if none of these servers has it open.
 
     Waits for the answers of servers whose folder the notebook is in.
@@ -94,7 +94,7 @@ def where_open(notebook: Path, servers: Iterable[NotebookServer]) -> str | None:
         if not (notebook.is_relative_to(server.root.resolve()) and is_alive(server)):
             continue
         try:
-            is_open = any(session.path.resolve() == notebook for session in sessions_of(server))
+            is_open = any(session.path.resolve() == notebook for session in list_sessions(server))
         except NotebookServerError as error:
             if isinstance(error.__cause__, ConnectionRefusedError):
                 continue  # the server is gone, and its process id is another's

@@ -48,7 +48,7 @@ FIRST_PONG_S: Final = 75.0
 CLOSE_S: Final = 1.0
 TOO_BIG: Final = 1009
 """The code of a close by a receiver of too long a message. Source: RFC 6455, "Defined Status Codes"."""
-MAX_WAITING: Final = 2
+MAX_QUEUED_FRAMES: Final = 2
 """Frames that wait to be read; the rest waits in the system, and then in the server."""
 MAX_PINGS: Final = 100
 """Pings of a server in a second, and in one received piece, before it is given up: servers send one in 30 s."""
@@ -216,7 +216,7 @@ def _client() -> type[connect]:
             super().__init__(
                 uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
                 open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
-                max_queue=MAX_WAITING, proxy=None, **given,
+                max_queue=MAX_QUEUED_FRAMES, proxy=None, **given,
             )  # fmt: skip
 
         def process_redirect(self, exc: Exception) -> Exception | str:

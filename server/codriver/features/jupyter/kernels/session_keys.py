@@ -7,6 +7,9 @@ from pathlib import Path
 
 
 def key_of_notebook(path: str) -> str | None:
-    """The session key for the kernel of a notebook, such as `a-ipynb`; None for a console, which has no file."""
+    """Return the session key for the kernel of a notebook, such as `a-ipynb`, or None for a path without a suffix.
+
+    Consoles have such a path, because they have no file.
+    """
     name = Path(path).name
     return (re.sub(r"[^A-Za-z0-9_]+", "-", name).strip("-") or None) if Path(name).suffix else None

@@ -1,10 +1,10 @@
 """Messages of a kernel, assembled from their parts and verified with the kernel's key.
 
 The identities, header, parent and metadata of a message are small, and its buffers are not stored. A content of up to
-`WHOLE_BYTES` is stored completely, which is enough for nearly all messages. Of longer ones only the head and the tail
-are stored. They remain in chunks, because joining 12 MiB needs new memory and blocks the event loop for milliseconds.
-Messages with a wrong signature are dropped and counted. Source: Jupyter documentation, "Messaging in Jupyter", "The
-wire protocol".
+`MAX_CONTENT_BYTES` is stored completely, which is enough for nearly all messages. Of longer ones only the head and the
+tail are stored. They remain in chunks, because joining 12 MiB needs new memory and blocks the event loop for
+milliseconds. Messages with a wrong signature are dropped and counted. Source: Jupyter documentation, "Messaging in
+Jupyter", "The wire protocol".
 """
 
 from __future__ import annotations
@@ -25,50 +25,53 @@ if TYPE_CHECKING:
 
 
 DELIMITER: Final = b"<IDS|MSG>"
-WHOLE_BYTES: Final = 12 * 2**20
-"""Bytes of one content: far above the values that anybody wants to see, and small enough to hold in memory twice."""
-MAX_HEAD: Final = 2 * 2**20
-MAX_TAIL: Final = 2**20
-"""The most bytes held at the end of a longer content, which nobody reads whole."""
-MAX_HEADER: Final = 64 * 1024
-MAX_METADATA: Final = 2**20
+MAX_CONTENT_BYTES: Final = 12 * 2**20
+"""Maximum size of a content that is stored completely. It is far above any value that somebody reads, and small enough
+to be in memory twice.
+"""
+MAX_HEAD_BYTES: Final = 2 * 2**20
+MAX_TAIL_BYTES: Final = 2**20
+"""Maximum size of the stored tail of a larger content, which nobody reads completely."""
+MAX_HEADER_BYTES: Final = 64 * 1024
+MAX_METADATA_BYTES: Final = 2**20
 MAX_SIGNATURES: Final = 8192
-"""The signatures of the newest messages: a second message with the same signature was recorded and replayed."""
+"""Number of newest signatures to remember. A second message with the same signature is a recorded one that is replayed.
+"""
 
 _SIGNATURE, _HEADER, _PARENT, _METADATA, _CONTENT = range(5)
 
 _LIMITS: Final = {
-    _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER, 0), _PARENT: (MAX_HEADER, 0),
-    _METADATA: (MAX_METADATA, 0), _CONTENT: (WHOLE_BYTES, 0),
+    _SIGNATURE: (256, 0), _HEADER: (MAX_HEADER_BYTES, 0), _PARENT: (MAX_HEADER_BYTES, 0),
+    _METADATA: (MAX_METADATA_BYTES, 0), _CONTENT: (MAX_CONTENT_BYTES, 0),
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
-    """A signed message whose content nobody has read yet."""
+class ReceivedMessage:
+    """A signed message whose content has not been parsed."""
 
     header: Mapping[str, object]
     parent: Mapping[str, object]
     metadata: bytes
     head: tuple[bytes, ...]
-    """The content, or its beginning, in pieces."""
+    """The content, or its start, in chunks."""
     tail: tuple[bytes, ...] = ()
-    """The content's end, where something before it is left out."""
-    left_out: int = 0
-    """Bytes between the two."""
+    """The end of the content in chunks, if bytes before it are omitted."""
+    omitted_bytes: int = 0
+    """Number of bytes between `head` and `tail`."""
     size_bytes: int = field(init=False)
-    """Bytes that the message takes, as far as they may be many."""
+    """Size of the parts that may be large."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size_bytes", sum(map(len, (self.metadata, *self.head, *self.tail))))
 
     @property
     def type(self) -> str:
-        """Return the type in the message's header."""
+        """Return the message type in the header."""
         return text_of(self.header, "msg_type")
 
-    def begins(self, count: int) -> bytes:
-        """Return the first bytes of the content."""
+    def content_start(self, count: int) -> bytes:
+        """Return the first `count` bytes of the content."""
         partial = b""
         for chunk in self.head:
             partial += chunk[: count - len(partial)]
@@ -78,26 +81,29 @@ class Received:
 
 
 class Signer:
-    """The key of one kernel. Without a key nothing is signed, and everything counts as it comes."""
+    """Signs and verifies messages with the key of one kernel.
+
+    Without a key, nothing is signed and every message is accepted.
+    """
 
     def __init__(self, key: bytes, scheme: str) -> None:
-        """A key of a connection file and its `signature_scheme`.
+        """`key` and `scheme` are `key` and `signature_scheme` of a connection file.
 
         Raises:
-            ValueError: this Python knows no such scheme.
+            ValueError: this Python does not support the scheme.
         """
         algorithm = scheme.removeprefix("hmac-")
         self._prepared = hmac.new(key, digestmod=algorithm) if key else None
 
-    def begin(self) -> hmac.HMAC | None:
-        """Return a signature before its first part."""
+    def new_signature(self) -> hmac.HMAC | None:
+        """Return a signature to which parts are added, or None without a key."""
         return self._prepared.copy() if self._prepared else None
 
     def parts(self, *objects: Mapping[str, object]) -> list[bytes]:
-        """Return the parts of a message: header, parent, metadata and content."""
-        # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
-        dumped = [json.dumps(dict(one)).encode("ascii") for one in objects]
-        signature = self.begin()
+        """Return the signed parts of a message: header, parent, metadata and content."""
+        # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
+        dumped = [json.dumps(dict(item)).encode("ascii") for item in objects]
+        signature = self.new_signature()
         for part in dumped:
             if signature is not None:
                 signature.update(part)
@@ -105,28 +111,28 @@ class Signer:
 
 
 class Assembler:
-    """Puts the messages of one socket together, in time linear in their bytes."""
+    """Assembles the messages of one socket, in time linear in their size."""
 
     def __init__(self, signer: Signer) -> None:
         self._signer = signer
         self._seen: Recent[bytes, None] = Recent(MAX_SIGNATURES)
         self.unsigned = 0
-        """The number of messages so far that are not signed with the kernel's key, or invalid."""
-        self._begin()
+        """Number of messages so far that are invalid or not signed with the kernel's key."""
+        self._start_message()
 
-    def _begin(self) -> None:
+    def _start_message(self) -> None:
         self._next = -1
-        """The number of the next part, from the signature on; negative before the delimiter."""
+        """The number of the next part, starting at the signature. Negative before the delimiter."""
         self._part = HeadAndTail(len(DELIMITER) + 1, 0)
         self._parts: list[HeadAndTail] = []
-        self._signature = self._signer.begin()
+        self._signature = self._signer.new_signature()
 
-    def receive_next(self, chunk: Chunk) -> Received | None:
-        """Return the message that the chunk completes, if it is signed."""
+    def add(self, chunk: Chunk) -> ReceivedMessage | None:
+        """Return the message that the chunk completes, if its signature is valid."""
         data, ends_part, ends_message, part_bytes = chunk
         if self._next <= _CONTENT:
-            if part_bytes > WHOLE_BYTES and self._next == _CONTENT and not self._part.size:
-                self._part = HeadAndTail(MAX_HEAD, MAX_TAIL)
+            if part_bytes > MAX_CONTENT_BYTES and self._next == _CONTENT and not self._part.size:
+                self._part = HeadAndTail(MAX_HEAD_BYTES, MAX_TAIL_BYTES)
             self._part.add(data)
             if self._next > _SIGNATURE and self._signature is not None:
                 self._signature.update(data)
@@ -137,7 +143,7 @@ class Assembler:
         try:
             return self._message()
         finally:
-            self._begin()
+            self._start_message()
 
     def _end_part(self) -> None:
         if self._next >= 0:
@@ -147,17 +153,17 @@ class Assembler:
             self._next = _SIGNATURE
         self._part = HeadAndTail(*_LIMITS.get(self._next, (len(DELIMITER) + 1, 0)))
 
-    def _message(self) -> Received | None:
+    def _message(self) -> ReceivedMessage | None:
         if len(self._parts) <= _CONTENT or not self._is_signed(self._parts[_SIGNATURE].head):
             self.unsigned += 1
             return None
         _, header, parent, metadata, content = self._parts
-        read = _object(header)
-        if read is None:
+        header_fields = _object(header)
+        if header_fields is None:
             self.unsigned += 1
             return None
-        return Received(
-            read,
+        return ReceivedMessage(
+            header_fields,
             _object(parent) or NOTHING,
             b"" if metadata.left_out else metadata.head,
             *content.chunks,
@@ -174,11 +180,11 @@ class Assembler:
 
 
 def _object(part: HeadAndTail) -> Mapping[str, object] | None:
-    """Return the object in a part; None for any other value, and for a part longer than is held."""
+    """Return the object in a part, or None if it is another value or too long to be stored."""
     if part.left_out:
         return None
     try:
-        read = json.loads(part.head.decode(errors="replace"))
+        value = json.loads(part.head.decode(errors="replace"))
     except (ValueError, RecursionError):
         return None
-    return read if isinstance(read, dict) else None
+    return value if isinstance(value, dict) else None

@@ -16,7 +16,7 @@ import anyio
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.evaluator import Evaluator
-from codriver.features.jupyter.kernels.kernel import leave_subshell
+from codriver.features.jupyter.kernels.kernel import delete_subshell
 from codriver.features.jupyter.kernels.silent_expressions import expression
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Ending, Interruption
@@ -103,11 +103,11 @@ class _NoPrograms:
     async def prepare_load(self) -> None:
         """Nothing is loaded there."""
 
-    def edited_names_code(self, code: str) -> Mapping[str, str]:
+    def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         del code
         return {}
 
-    def edited_in(self, values: Mapping[str, object]) -> tuple[str, ...]:
+    def edited_modules(self, values: Mapping[str, object]) -> tuple[str, ...]:
         del values
         return ()
 
@@ -145,7 +145,7 @@ class _SubshellEvaluator(Evaluator):
 
     async def _leave(self) -> None:
         if self._subshell is not None:
-            await leave_subshell(self._kernel, self._subshell)
+            await delete_subshell(self._kernel, self._subshell)
 
     async def interrupt(self) -> Interruption:
         work = self._works[0] if self._works else None

@@ -25,13 +25,19 @@ from anyio.abc import SocketAttribute
 from codriver import files
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels.channel import Channel
-from codriver.features.jupyter.kernels.connection_files import is_sheltered
-from codriver.features.jupyter.kernels.content_reader import SHORT_BYTES, UnreadableError, joined, reading, repaired
-from codriver.features.jupyter.kernels.inbox import Dropped
+from codriver.features.jupyter.kernels.connection_files import is_in_private_directory
+from codriver.features.jupyter.kernels.content_reader import (
+    SHORT_BYTES,
+    UnreadableError,
+    join_around_gap,
+    join_chunks,
+    parse_content,
+)
+from codriver.features.jupyter.kernels.inbox import DroppedMessages
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess, find_process
-from codriver.features.jupyter.kernels.lost_messages import Numbers
-from codriver.features.jupyter.kernels.messages import LEFT_OUT, SOCKETS, new_header, read_message
-from codriver.features.jupyter.kernels.signed_messages import Received, Signer
+from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
+from codriver.features.jupyter.kernels.messages import OMITTED, SOCKETS, new_header, read_message
+from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage, Signer
 from codriver.features.jupyter.kernels.zmq_socket import CLOSED, ZmqSocket, open_socket
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
 from codriver.files import Links, Rules
@@ -55,25 +61,27 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.messages import Message, Socket
 
 KERNEL: Final = "Jupyter kernel"
-EXPOSED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE, is_granting=True)
-SHELTERED_RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
-"""Rules for a connection file that no other user can reach, whatever its mode."""
-"""A connection file decides where code is sent, so nobody else may write the file."""
+MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
+SHARED_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
+"""Rules for a file that other users can reach. No other user may write it, because it determines where code is sent."""
+PRIVATE_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES)
+"""Rules for a file that no other user can reach, whatever its mode."""
 
 PROBE_S: Final = 1.0
+"""Maximum time to wait for the first bytes of a kernel."""
 DRAIN_S: Final = 0.2
-"""The time for a kernel's last messages to come, on other sockets than the closed one."""
+"""How long to wait for a kernel's last messages on the other sockets after one was closed."""
 MAX_DRAIN_S: Final = 10.0
-"""The time for telling the messages that came until then."""
+"""Maximum time to deliver the messages received until then."""
 
-BEAT_S: Final = 5.0
-"""The time that a kernel behind a tunnel may go without a heartbeat: busy kernels of some languages have none."""
+HEARTBEAT_S: Final = 5.0
+"""How long a kernel behind a tunnel may be without a heartbeat. Busy kernels of some languages have none."""
 
 STREAM_CHARACTERS: Final = 64 * 1024
-"""The characters of a printed text that are told at once."""
+"""Maximum number of printed characters in one delivered message."""
 
 WRONG_KEY: Final = (
-    "its connection file is not that of the kernel that listens there, or that kernel has been busy all the while"
+    "its connection file belongs to another kernel than the one that listens there, or that kernel is busy"
 )
 
 
@@ -81,32 +89,33 @@ WRONG_KEY: Final = (
 async def open_zmq(
     address: str, on_message: OnMessage, *, found_by: Path | None = None, catch_up: CatchUp = anyio.lowlevel.checkpoint
 ) -> AsyncIterator[ZmqChannel]:
-    """Open a channel to the kernel of the connection file at `address`. See `messages.Carrier`.
+    """Open a channel to the kernel whose connection file is `address`. See `channel.Carrier`.
 
-    `found_by`: the same file, if nobody named it: the listeners at its ports then have to be this user's. `catch_up` is
-    awaited before each message is told; further messages wait meanwhile, within bounds.
+    `found_by` is the same file if it was discovered instead of named by the user. Then the listeners on its ports have
+    to belong to this user. `catch_up` is awaited before each message is delivered. More messages wait in the meantime,
+    within bounds.
 
     Raises:
-        ReplUnreachableError: the file is missing or no connection file, or nobody listens there.
-        StrangeListenerError: the file was found, and somebody else listens there, or nobody can tell.
+        ReplUnreachableError: the file is missing or not a connection file, or nothing listens there.
+        StrangeListenerError: the file was discovered, and the listener may not belong to this user.
         NotAnReplError: the listener does not speak ZeroMQ.
         PackageMissingError: jupyter_client is not installed.
     """
-    information = await anyio.to_thread.run_sync(_read, address)
+    connection_info = await anyio.to_thread.run_sync(_read_connection_file, address)
     if find_spec("jupyter_client") is None:
         raise PackageMissingError(address, "jupyter", "jupyter_client")
-    signer = _signer(address, information)
-    await _probe(address, information, found_by)
-    process = await anyio.to_thread.run_sync(find_process, address) if _is_loopback(information) else None
-    channel = ZmqChannel(address, information, signer, on_message, process, catch_up)
+    signer = _signer(address, connection_info)
+    await _probe(address, connection_info, found_by)
+    process = await anyio.to_thread.run_sync(find_process, address) if _is_loopback(connection_info) else None
+    channel = ZmqChannel(address, connection_info, signer, on_message, process, catch_up)
     try:
         await channel.open()
         async with cancelled_on_exit() as tasks:
             for name in SOCKETS:
                 tasks.start_soon(channel.read, name)
                 tasks.start_soon(channel.deliver, name)
-            if not _is_loopback(information):
-                tasks.start_soon(channel.watch_beat)
+            if not _is_loopback(connection_info):
+                tasks.start_soon(channel.watch_heartbeat)
             yield channel
     finally:
         with anyio.CancelScope(shield=True):
@@ -114,35 +123,37 @@ async def open_zmq(
 
 
 class ZmqChannel(Channel):
-    """A channel over ZeroMQ. Lives as long as the context of `open_zmq`."""
+    """A channel over ZeroMQ, opened by `open_zmq`."""
 
     def __init__(
         self,
         address: str,
-        information: Mapping[str, object],
+        connection_info: Mapping[str, object],
         signer: Signer,
         on_message: OnMessage,
         process: KernelProcess | None,
         catch_up: CatchUp,
     ) -> None:
         self._address = address
-        self._information = information
+        self._connection_info = connection_info
         self._signer = signer
         self._on_message = on_message
         self._process = process
         self._catch_up = catch_up
-        self._numbers = Numbers()
+        self._lost_messages = LostMessageCounter()
         self._session = uuid4().hex
         self._sockets: dict[Socket, ZmqSocket] = {}
         self._cause: str | None = None
         self._closed = anyio.Event()
         self._is_idle = False
-        """Whether the kernel's last state was `idle`."""
-        self.restarted_by: Callable[[], Awaitable[None]] | None = None
-        """The way in which the kernel's starter restarts it for us, if there is one."""
+        """Whether the kernel's last execution state was `idle`."""
+        self.restart_kernel: Callable[[], Awaitable[None]] | None = None
+        """Restarts the kernel through the server that started it, if there is one."""
 
     async def open(self) -> None:
-        """Connect all sockets, each under our session's name: a question for input goes to the sender of the code.
+        """Connect all sockets with the session id as their identity.
+
+        The kernel sends a request for input to the identity that sent the code.
 
         Raises:
             ReplUnreachableError: a socket cannot be connected.
@@ -152,14 +163,14 @@ class ZmqChannel(Channel):
                 kind = "SUB" if name == "iopub" else "DEALER"
                 self._sockets[name] = await self._open_socket(name, kind, self._session)
         except OSError as error:
-            raise ReplUnreachableError(self._address, f"its socket {name} cannot be connected: {error}") from error
+            raise ReplUnreachableError(self._address, f"its {name} socket cannot be connected: {error}") from error
 
     async def _open_socket(self, name: str, kind: str, identity: str) -> ZmqSocket:
-        return await open_socket(self._information, name, kind, identity, self._signer, self._numbers)
+        return await open_socket(self._connection_info, name, kind, identity, self._signer, self._lost_messages)
 
     @property
     def session(self) -> str:
-        """Our session id."""
+        """Return the session id in the headers of Codriver's messages."""
         return self._session
 
     @property
@@ -170,22 +181,22 @@ class ZmqChannel(Channel):
     @property
     def is_local(self) -> bool:
         """Return whether the kernel runs on this machine."""
-        return _is_loopback(self._information)
+        return _is_loopback(self._connection_info)
 
     @property
     def notebook(self) -> str | None:
-        """Return the notebook that the kernel's server wrote into the file."""
-        session = text_of(self._information, "jupyter_session")
+        """Return the notebook that the kernel's server wrote to the connection file."""
+        session = text_of(self._connection_info, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
 
     @property
     def can_restart(self) -> bool:
-        """Return true if a server on this machine started the kernel."""
-        return self.restarted_by is not None
+        """Return whether a server on this machine started the kernel."""
+        return self.restart_kernel is not None
 
     async def restart(self) -> None:
-        """Have the server that started the kernel restart it."""
-        await (self.restarted_by or super().restart)()
+        """Restart the kernel through the server that started it."""
+        await (self.restart_kernel or super().restart)()
 
     @property
     def can_interrupt(self) -> bool:
@@ -194,47 +205,47 @@ class ZmqChannel(Channel):
 
     @property
     def process_id(self) -> int | None:
-        """Return the kernel's process, if its command names the connection file."""
+        """Return the kernel's process, if its command line contains the connection file."""
         return self._process.id if self._process else None
 
     def post(
         self,
         socket: Socket,
-        type: str,  # noqa: A002  # the protocol's word
+        msg_type: str,  # the protocol's word
         content: Mapping[str, object],
         *,
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Put a message in order to be sent, at once; its id. See `Channel.post`."""
+        """Queue a message for sending, and return its id. See `Channel.post`."""
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
-        header = new_header(type, self._session, subshell)
+        header = new_header(msg_type, self._session, subshell)
         self._sockets[socket].send(self._signer.parts(header, NOTHING, metadata or NOTHING, content))
         return str(header["msg_id"])
 
     @property
     def received_bytes(self) -> int:
-        """Return bytes so far, also those of an incomplete message."""
+        """Return the number of bytes received so far, including those of incomplete messages."""
         return sum(socket.received_bytes for socket in self._sockets.values())
 
     @property
     def lost_messages(self) -> int:
-        """Return the number of lost messages of the kernel, as far as it numbers them."""
-        return self._numbers.lost
+        """Return how many messages of the kernel were lost, if it numbers them."""
+        return self._lost_messages.lost
 
     async def read(self, socket: Socket) -> None:
-        """Read one socket until it is closed; the channel ends when all earlier messages are told."""
+        """Read one socket until it is closed. Close the channel when all earlier messages were delivered."""
         cause = await self._sockets[socket].read()
         await anyio.sleep(DRAIN_S)
         with anyio.move_on_after(MAX_DRAIN_S):
-            while not all(one.is_read for one in self._sockets.values()):
+            while not all(other_socket.is_read for other_socket in self._sockets.values()):
                 await anyio.sleep(DRAIN_S)
         is_closed = cause == CLOSED
-        self._end("the kernel's process ended, or was restarted" if is_closed else cause)
+        self._end("the kernel exited or was restarted" if is_closed else cause)
 
     async def deliver(self, socket: Socket) -> None:
-        """Tell the messages of one socket, until cancelled. Long messages are read, and told, in turns."""
+        """Deliver the messages of one socket, until cancelled. Long messages are parsed and delivered in turns."""
         turns = Turns()
         while True:
             await self._deliver_next(socket, turns)
@@ -242,59 +253,59 @@ class ZmqChannel(Channel):
     async def _deliver_next(self, socket: Socket, turns: Turns) -> None:
         await self._catch_up()
         item = await self._sockets[socket].receive_next()
-        if isinstance(item, Dropped):
+        if isinstance(item, DroppedMessages):
             message = _dropped_message(socket, item)
         else:
-            message = await _read_received(socket, item)
+            message = await _parse_message(socket, item)
         del item
         if message.state:
             self._is_idle = message.state == "idle"
-        for part in _parts_of(message):
+        for part in _split(message):
             self._on_message(part)
             if turns.is_over:
                 await turns.leave_off()
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is over and give the cause in words."""
+        """Wait until the channel is closed and return the cause."""
         await self._closed.wait()
-        return self._cause or "the connection ended"
+        return self._cause or "the connection was closed"
 
-    async def silence(self) -> str:
-        """Return the likely reason for a kernel's silence. See `Channel.silence`."""
+    async def silence_reason(self) -> str:
+        """Return the likely reason why the kernel does not answer. See `Channel.silence_reason`."""
         if any(socket.unsigned for socket in self._sockets.values()):
-            return "its connection file is not that of the kernel that listens there, which signs with another key"
+            return "its connection file belongs to another kernel: the one that listens there signs with another key"
         return WRONG_KEY
 
     async def interrupt(self) -> bool:
-        """Send SIGINT to the kernel's process group, if its process is known."""
+        """Send SIGINT to the kernel's process group, if its process is known. Return whether that worked."""
         return self._process is not None and self._process.interrupt()
 
-    async def watch_beat(self) -> None:
-        """End the channel when the heartbeat stops for a while and another sign shows that the kernel is gone.
+    async def watch_heartbeat(self) -> None:
+        """Close the channel if the heartbeat stops and another sign confirms that the kernel is gone.
 
-        Through a tunnel its sockets stay open then.
+        Its sockets remain open then if they are forwarded through a tunnel.
         """
-        beat: ZmqSocket | None = None
+        heartbeat: ZmqSocket | None = None
         with suppress(OSError):
-            beat = await self._open_socket("hb", "REQ", "")
+            heartbeat = await self._open_socket("hb", "REQ", "")
         try:
             async with cancelled_on_exit() as tasks:
-                if beat is not None:
-                    tasks.start_soon(beat.read)
-                await self._await_silence(beat)
+                if heartbeat is not None:
+                    tasks.start_soon(heartbeat.read)
+                await self._wait_for_silence(heartbeat)
                 tasks.cancel_scope.cancel()
         finally:
-            if beat is not None:
+            if heartbeat is not None:
                 with anyio.CancelScope(shield=True):
-                    await beat.close()
+                    await heartbeat.close()
 
-    async def _await_silence(self, beat: ZmqSocket | None) -> None:
+    async def _wait_for_silence(self, heartbeat: ZmqSocket | None) -> None:
         received, missed_s = 0, 0.0
         while True:
-            if beat is not None and beat.received_bytes > received:
-                received, missed_s = beat.received_bytes, 0.0
-                beat.send((b"", b"ping"))
-            if missed_s >= BEAT_S and (self._is_idle or await _greeting(self._information) is None):
+            if heartbeat is not None and heartbeat.received_bytes > received:
+                received, missed_s = heartbeat.received_bytes, 0.0
+                heartbeat.send((b"", b"ping"))
+            if missed_s >= HEARTBEAT_S and (self._is_idle or await _receive_greeting(self._connection_info) is None):
                 self._end(f"the kernel has had no heartbeat for {missed_s:g} s")
                 return
             await anyio.sleep(1)
@@ -305,110 +316,112 @@ class ZmqChannel(Channel):
         self._closed.set()
 
     async def close(self) -> None:
-        """Close the sockets; the kernel lives on. Again is harmless."""
-        self._end("it was closed by us")
+        """Close the sockets. The kernel continues to run. Closing twice has no effect."""
+        self._end("Codriver closed it")
         async with anyio.create_task_group() as tasks:
             for socket in self._sockets.values():
                 tasks.start_soon(socket.close)
 
 
 async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
-    """Return the object in a text of JSON, read in turns.
+    """Parse a JSON object in turns.
 
     Raises:
-        UnreadableError: the text is no object, or too heavy.
+        UnreadableError: the text is not an object, or exceeds a limit.
     """
-    return await in_turns(reading(text, secrets.token_hex(16)))
+    return await in_turns(parse_content(text, secrets.token_hex(16)))
 
 
-async def _content(received: Received) -> Mapping[str, object]:
-    """Return the content of a message as an object, put together and read in turns."""
-    if received.size_bytes <= SHORT_BYTES and not received.left_out:
+async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
+    """Join and parse the content of a message, in turns."""
+    if received.size_bytes <= SHORT_BYTES and not received.omitted_bytes:
         return await _read_object(b"".join(received.head))
-    frames = repaired(received.head, received.tail, received.left_out)
-    return await _read_object(await in_turns(joined(frames)))
+    chunks = join_around_gap(received.head, received.tail, received.omitted_bytes)
+    return await _read_object(await in_turns(join_chunks(chunks)))
 
 
-async def _read_received(socket: Socket, received: Received) -> Message:
-    """Return the received message. A message with an unreadable content has none, and says why."""
-    left_out, cause = received.left_out, ""
+async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
+    """Parse a received message. If its content cannot be read, it is empty and `read_error` explains why."""
+    omitted_bytes, cause = received.omitted_bytes, ""
     metadata = content = NOTHING
     try:
-        content = await _content(received)
+        content = await _parse_content(received)
         metadata = await _read_object(received.metadata) if received.metadata else NOTHING
     except UnreadableError as error:
-        cause, left_out = error.cause, left_out + received.size_bytes
+        cause, omitted_bytes = error.cause, omitted_bytes + received.size_bytes
     parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
-    return replace(read_message(socket, parts), left_out=left_out, read_error=cause)
+    return replace(read_message(socket, parts), omitted_bytes=omitted_bytes, read_error=cause)
 
 
-def _dropped_message(socket: Socket, dropped: Dropped) -> Message:
-    """A message in the place of dropped ones: for a stream a mark in its text, as if the program had printed it."""
+def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
+    """Return a message in place of dropped ones. For a stream, it prints a mark, as if the program had printed it."""
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
-    kind = "stream" if dropped.stream else LEFT_OUT
+    kind = "stream" if dropped.stream else OMITTED
     parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
-    return replace(read_message(socket, parts), left_out=dropped.size)
+    return replace(read_message(socket, parts), omitted_bytes=dropped.size)
 
 
-def _parts_of(message: Message) -> Iterator[Message]:
-    """Yield the message; of a long text that a program printed chunk after chunk."""
+def _split(message: Message) -> Iterator[Message]:
+    """Yield the message. If a program printed a long text, split it into several messages."""
     text = message.text("text") if message.type == "stream" else ""
     if len(text) <= STREAM_CHARACTERS:
         yield message
         return
     for start in range(0, len(text), STREAM_CHARACTERS):
         content = {**message.content, "text": text[start : start + STREAM_CHARACTERS]}
-        yield replace(message, content=content, left_out=0 if start else message.left_out)
+        yield replace(message, content=content, omitted_bytes=0 if start else message.omitted_bytes)
 
 
-def _read(address: str) -> Mapping[str, object]:
+def _read_connection_file(address: str) -> Mapping[str, object]:
     """Return the contents of the connection file."""
     try:
         path = Path(address)
-        found = json.loads(files.read(path, SHELTERED_RULES if is_sheltered(path) else EXPOSED_RULES))
+        fields = json.loads(
+            files.read(path, PRIVATE_DIRECTORY_RULES if is_in_private_directory(path) else SHARED_DIRECTORY_RULES)
+        )
     except FileNotFoundError as error:
-        raise ReplUnreachableError(address, "there is no such connection file: its kernel ended") from error
+        raise ReplUnreachableError(address, "its connection file does not exist: the kernel has exited") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ReplUnreachableError(address, f"its connection file cannot be read: {error}") from error
-    ports = [found.get(f"{name}_port") for name in ("shell", "control", "stdin", "iopub", "hb")] if found else []
-    if not isinstance(found, dict) or not all(isinstance(port, int) for port in ports) or not text_of(found, "ip"):
-        raise ReplUnreachableError(address, "it is no connection file: it lacks `ip` or one of five ports")
-    return found
+    ports = [fields.get(f"{name}_port") for name in ("shell", "control", "stdin", "iopub", "hb")] if fields else []
+    if not isinstance(fields, dict) or not all(isinstance(port, int) for port in ports) or not text_of(fields, "ip"):
+        raise ReplUnreachableError(address, "it is not a connection file: it lacks `ip` or one of the five ports")
+    return fields
 
 
-async def _probe(address: str, information: Mapping[str, object], found_by: Path | None) -> None:
-    """Raise unless ZeroMQ listens at the kernel's port, and, for a file `found_by` us, for this user."""
+async def _probe(address: str, connection_info: Mapping[str, object], found_by: Path | None) -> None:
+    """Raise an error unless ZeroMQ listens on the kernel's port, for a discovered file as this user."""
     try:
-        greeting = await _greeting(information, found_by)
+        greeting = await _receive_greeting(connection_info, found_by)
     except OSError as error:
         raise ReplUnreachableError(address, f"its address cannot be used: {error}") from error
     if greeting is None:
-        raise ReplUnreachableError(address, "nothing listens there: the connection file is left over from a kernel")
+        raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
     if not is_greeting(greeting):
-        cause = "what listens at its port does not speak ZeroMQ: the connection file is left over from a kernel"
+        cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
         raise NotAnReplError(address, cause, protocol=KERNEL)
 
 
-async def _greeting(information: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
-    """The first bytes from the shell's port, which ZeroMQ sends unasked; None if nobody listens there.
+async def _receive_greeting(connection_info: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
+    """Return the first bytes from the shell port, which ZeroMQ sends unasked, or None if nothing listens there.
 
     Raises:
-        StrangeListenerError: the file was `found_by` us, and somebody else listens at a port in it, or nobody can tell.
+        StrangeListenerError: the file was discovered, and a listener on its ports may not belong to this user.
     """
-    host, port = text_of(information, "ip"), cast("int", information["shell_port"])
+    host, port = text_of(connection_info, "ip"), cast("int", connection_info["shell_port"])
     greeting = b""
     with anyio.move_on_after(PROBE_S):
         try:
-            if text_of(information, "transport") == "ipc":
+            if text_of(connection_info, "transport") == "ipc":
                 stream: anyio.abc.ByteStream = await anyio.connect_unix(f"{host}-{port}")
             else:
                 stream = await anyio.connect_tcp(host, port)
         except OSError:
             return None
         async with stream:
-            if found_by is not None and text_of(information, "transport") != "ipc":
+            if found_by is not None and text_of(connection_info, "transport") != "ipc":
                 raw = stream.extra(SocketAttribute.raw_socket)
-                await anyio.to_thread.run_sync(_check_listeners, raw, information, found_by)
+                await anyio.to_thread.run_sync(_check_listeners, raw, connection_info, found_by)
             try:
                 while len(greeting) < SIGNATURE_BYTES:
                     greeting += await stream.receive(SIGNATURE_BYTES)
@@ -417,28 +430,28 @@ async def _greeting(information: Mapping[str, object], found_by: Path | None = N
     return greeting
 
 
-def _check_listeners(shell: socket.socket, information: Mapping[str, object], file: Path) -> None:
-    """Raise if something speaks against the listeners at the ports in the file, the shell's first."""
+def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object], file: Path) -> None:
+    """Raise an error unless the listeners on the file's ports belong to this user. The shell's is already connected."""
     local_address, *_ = plain(shell.getpeername())
-    others = ((local_address, cast("int", information[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb"))
-    objections = chain([objection_to(shell, file)], (objection_at(address, file) for address in others))
-    if why := next(filter(None, objections), None):
-        raise StrangeListenerError("that kernel's ports", file, why, way=f"--kernel {file}")
+    other_addresses = (
+        (local_address, cast("int", connection_info[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb")
+    )
+    objections = chain([objection_to(shell, file)], (objection_at(address, file) for address in other_addresses))
+    if objection := next(filter(None, objections), None):
+        raise StrangeListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
 
 
-def _is_loopback(information: Mapping[str, object]) -> bool:
-    host = text_of(information, "ip")
-    return text_of(information, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
+def _is_loopback(connection_info: Mapping[str, object]) -> bool:
+    host = text_of(connection_info, "ip")
+    return text_of(connection_info, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
 
 
-def _signer(address: str, information: Mapping[str, object]) -> Signer:
-    """Return the key with which the kernel signs."""
-    if text_of(information, "curve_publickey"):
-        raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without that")
-    scheme = text_of(information, "signature_scheme") or "hmac-sha256"
+def _signer(address: str, connection_info: Mapping[str, object]) -> Signer:
+    """Return the signer with the kernel's key."""
+    if text_of(connection_info, "curve_publickey"):
+        raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without encryption")
+    scheme = text_of(connection_info, "signature_scheme") or "hmac-sha256"
     try:
-        return Signer(text_of(information, "key").encode(), scheme)
+        return Signer(text_of(connection_info, "key").encode(), scheme)
     except ValueError as error:
-        raise ReplUnreachableError(
-            address, f"its messages are signed by {scheme!r}, which is not known here"
-        ) from error
+        raise ReplUnreachableError(address, f"its signature scheme {scheme!r} is not supported") from error

@@ -37,7 +37,7 @@ class ZmtpError(PeerError):
     """Raised when received bytes are not unencrypted ZMTP 3. The following bytes cannot be decoded either."""
 
     def __init__(self, error: str) -> None:
-        super().__init__(f"what came is no ZeroMQ that is spoken here: {error}")
+        super().__init__(f"the received bytes are not supported ZeroMQ: {error}")
         self.error = error
 
 
@@ -71,8 +71,8 @@ def ready(socket_type: str, identity: str = "") -> bytes:
 
 def encode(parts: Sequence[bytes]) -> bytes:
     """Encode a message of one or more parts as frames."""
-    *before, last = parts
-    return b"".join([*(_frame(part, _MORE) for part in before), _frame(last, 0)])
+    *parts_with_more, last = parts
+    return b"".join([*(_frame(part, _MORE) for part in parts_with_more), _frame(last, 0)])
 
 
 def _frame(body: bytes, flags: int) -> bytes:
@@ -88,7 +88,7 @@ class Decoder:
     """
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._buffer = b""
         self._is_greeted = False
         self._part_bytes = self._missing = 0
         """Size of the current part in bytes. `_missing` is how much of it has not arrived yet."""
@@ -111,58 +111,58 @@ class Decoder:
             ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
         """
         chunks: list[Chunk] = []
-        if self._rest:
-            data, self._rest = self._rest + data, b""
-        at, size = 0, len(data)
-        while at < size:
+        if self._buffer:
+            data, self._buffer = self._buffer + data, b""
+        offset, size = 0, len(data)
+        while offset < size:
             if self._missing:
-                end = min(size, at + self._missing)
-                self._missing -= end - at
-                ends = not self._missing
-                chunks.append(Chunk(data[at:end], ends, ends and self._is_last, self._part_bytes))
+                end = min(size, offset + self._missing)
+                self._missing -= end - offset
+                ends_part = not self._missing
+                chunks.append(Chunk(data[offset:end], ends_part, ends_part and self._is_last, self._part_bytes))
             elif not self._is_greeted:
-                if not self._read_greeting(data[at : at + GREETING_BYTES]):
+                if not self._read_greeting(data[offset : offset + GREETING_BYTES]):
                     break
-                end = at + GREETING_BYTES
+                end = offset + GREETING_BYTES
             else:
-                end = self._begin_frame(data, at, chunks)
+                end = self._start_frame(data, offset, chunks)
                 if end < 0:
                     break
-            at = end
-        self._rest = data[at:]
+            offset = end
+        self._buffer = data[offset:]
         return chunks
 
     def _read_greeting(self, greeting: bytes) -> bool:
         """Check the part of the peer's greeting that has arrived. Return whether it is complete."""
         if len(greeting) >= SIGNATURE_BYTES and not is_greeting(greeting):
-            raise ZmtpError("it does not begin as ZeroMQ does")
+            raise ZmtpError("they do not start with a greeting")
         if len(greeting) > _MAJOR and greeting[_MAJOR] < GREETING[_MAJOR]:
-            raise ZmtpError(f"its version is {greeting[_MAJOR]}, and at least 3 is needed")
+            raise ZmtpError(f"the version is {greeting[_MAJOR]}, and at least 3 is required")
         if len(greeting) < GREETING_BYTES:
             return False
         mechanism = greeting[_MECHANISM].rstrip(b"\0").decode(errors="replace")
         if mechanism != "NULL":
-            raise ZmtpError(f"it asks for {mechanism!r}, and only connections without encryption are spoken")
+            raise ZmtpError(f"the peer requires {mechanism!r}, and only connections without encryption are supported")
         self._is_greeted = True
         return True
 
-    def _begin_frame(self, data: bytes, at: int, chunks: list[Chunk]) -> int:
+    def _start_frame(self, data: bytes, offset: int, chunks: list[Chunk]) -> int:
         """Decode a frame's header or a complete command, and return the offset after it, or -1 if bytes are missing."""
-        flags = data[at]
-        head = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
-        start = at + head
+        flags = data[offset]
+        header_bytes = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
+        start = offset + header_bytes
         if len(data) < start:
             return -1
-        count = int.from_bytes(data[at + 1 : start], "big")
+        count = int.from_bytes(data[offset + 1 : start], "big")
         if flags & _COMMAND:
             if count > MAX_COMMAND_BYTES:
-                raise ZmtpError(f"a command has {count:,} bytes, and {MAX_COMMAND_BYTES:,} are the most")
+                raise ZmtpError(f"a command has {count:,} bytes, and at most {MAX_COMMAND_BYTES:,} are allowed")
             if len(data) < start + count:
                 return -1
             self._handle_command(data[start : start + count])
             return start + count
         if not self.is_ready:
-            raise ZmtpError("a message came before the handshake had ended")
+            raise ZmtpError("a message was received before the end of the handshake")
         self._part_bytes = self._missing = count
         self._is_last = not flags & _MORE
         if not count:
@@ -175,6 +175,6 @@ class Decoder:
             self.is_ready = True
         elif name == b"ERROR":
             reason = body[7:].decode(errors="replace")
-            raise ZmtpError(f"it refuses: {reason or 'without a reason'}")
+            raise ZmtpError(f"the peer refused the connection: {reason or 'without a reason'}")
         elif name == b"PING":
             self.answers.append(_frame(b"\x04PONG" + body[7:], _COMMAND))
