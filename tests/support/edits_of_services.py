@@ -888,11 +888,11 @@ ALL = [
         "Cats = Page[Dog]",
         ("m.Cats(items=[{'kind': 'dog'}]).items[0].kind",),
     ),
-    att("a limit by a constant", "LIMIT = 10", "LIMIT = 1", ("m.Size(5)", "m.SMALL.w")),
+    att("a limit by a constant", "LIMIT = 10", "LIMIT = 4", ("m.Size(5)", "m.SMALL.w")),
     att("a validator's function", "value > LIMIT", "value >= LIMIT", ("m.Size(10)",)),
     att("a default's method", "self.w * self.h", "self.w + self.h", ("m.SMALL.area", "m.Size().area", "m.BOX.area")),
     att("a converter", "converter=int)", "converter=float)", ("m.SMALL.h", "m.Size(1, '2').h")),
-    att("a validator's method", "value < 0", "value < 5", ("m.Size(1, 2)",)),
+    att("a validator's method", "value < 0", "value < -5", ("m.Size(1, -2)",)),
     att("a factory", "factory=list", "factory=dict", ("m.SMALL.tags", "m.Box().tags")),
     att(
         "a field more",

@@ -17,6 +17,7 @@ from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualn
 from .bound_names import BoundNames
 from .class_renewal import creates_freely, is_plain_class
 from .enum_members import is_enum, move_members
+from .follow_failures import Reporting
 from .holders import holders_of, is_in_use
 from .live_functions import FileCodes, LiveCode, annotations_of, keeping, successors
 from .pure_calls import REGISTERING_CALLS
@@ -55,6 +56,8 @@ FUTURE = 0
 for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
 MAX_WRAPPERS = 20
+MAX_NAMED = 3
+"""The number of edited names that a report about a whole edit contains."""
 TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
                "overload", "final", "cached_property", "cache", "lru_cache", "wraps", "contextmanager",
                "singledispatch",
@@ -259,26 +262,51 @@ class MinimalLoad:
         """Update existing functions with their new code, and return the remaining steps in source order."""
         self._followers = followers
         if followers is not None:
-            followers.prepare()
+            with self._reporting_all():
+                followers.prepare()
         functions = [(one.old, one.new) for one in self.comparison.changes if one.old and one.new]
         functions = [pair for pair in functions if pair[0].kind == pair[1].kind == FUNCTION]
         self._previous = {id(new.node): old for old, new in functions}
-        codes = successors(*self._codes, self.comparison.same, functions)
-        self._live = live = LiveCode(self._file, self._codes[0], self._space)
-        left = {id(one): one for one in live.renew(codes, self._undo.note)}
+        left: dict[int, types.FunctionType] = {}
+        with self._reporting_all():
+            live = LiveCode(self._file, self._codes[0], self._space)
+            codes = successors(*self._codes, self.comparison.same, functions)
+            left = {id(one): one for one in live.renew(codes, self._undo.note)}
+            self._live = live  # without it, the edited functions are defined again
         if followers is not None:
-            followers.begin()
+            with self._reporting_all():
+                followers.begin()
         for change in self.comparison.changes:
-            self._plan(change, left)
-        for name in self._again:
-            self._plan_again(name)
-        self._follow_decorators()
-        self._plan_dispatchers()
-        self.emptied += live.empty_caches(self._touched)
-        self._detached = list(self._remove_attributes())
+            with self._reporting(change.some):
+                self._plan(change, left)
+        with self._reporting_all():
+            for name in self._again:
+                self._plan_again(name)
+            self._follow_decorators()
+            self._plan_dispatchers()
+        with self._reporting_all():
+            self.emptied += self._live.empty_caches(self._touched) if self._live is not None else []
+        with self._reporting_all():
+            self._detached = list(self._remove_attributes())
         if followers is not None:
-            self._plan_chains(followers)
+            with self._reporting_all():
+                self._plan_chains(followers)
         return self._steps()
+
+    def _reporting(self, one: Statement) -> Reporting:
+        """Report an error about a statement, and continue."""
+        line = span_of(one.node)[0]
+        return Reporting(lambda why: self.stays.append((self.name_of(one), f"line {line}: {why}")))
+
+    def _reporting_all(self) -> Reporting:
+        """Report an error about the names that the edit changes, and continue."""
+        return Reporting(lambda why: self.stays.append((self.label, why)))
+
+    @property
+    def label(self) -> str:
+        """The names that the edit changes, at most three of them."""
+        names = sorted({self.name_of(one.some) for one in self.comparison.changes})
+        return ", ".join(names[:MAX_NAMED]) + (" …" if len(names) > MAX_NAMED else "")
 
     def _plan_chains(self, followers: Any) -> None:
         """Plan to fill objects again that edited statements create, or no longer fill."""
@@ -853,7 +881,23 @@ class MinimalLoad:
             add(node, self._of_members(owner, names, node))
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
-        return steps
+        return [self._guarded(step) for step in steps]
+
+    def _guarded(self, step: Step) -> Step:
+        """Return a step that reports errors of the worker, and any error if it only follows a change."""
+        act = step.act
+
+        def guarded_act() -> object:
+            with Reporting(report, only_internal=not step.is_conditional):
+                return act()
+            return ABSENT
+
+        def report(why: str) -> None:
+            name = getattr(step.node, "name", "") or ", ".join(targets(step.node)) or self._new.words(step.node)
+            self.stays.append((name, f"line {step.line}: {why}"))
+
+        step.act = guarded_act
+        return step
 
     def _conditional_steps(self, followers: Any) -> Iterator[Step]:
         """Yield steps for statements that may depend on something that changes."""

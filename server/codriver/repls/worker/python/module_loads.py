@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import os
 import sys
@@ -13,6 +14,7 @@ from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
 from .class_renewal import update_abstract_methods
 from .enum_members import is_enum
+from .follow_failures import Reporting, why_not_followed
 from .follow_up import Followers
 from .holders import holders_of, is_in_use
 from .library_caches import clear_url_caches
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .bound_names import Remembered
+    from .module_text import Text
     from .python_drift import Drift
 
 
@@ -129,6 +132,9 @@ class ModuleLoad:
             minimal = MinimalLoad(module, sources, self._path, self._undo, definitions)
         except UNPARSABLE:
             return None
+        except Exception as error:
+            self.note_failure(why_not_followed(error) + "; the whole file ran")
+            return None
         if not minimal.is_possible:
             return None
         self._minimal = minimal
@@ -136,7 +142,12 @@ class ModuleLoad:
         left = {*standing} - definitions - minimal.names
         self._standing = {one: standing[one] for one in left}
         self._followers = Followers(minimal, self._drift, name, self._undo)
-        steps = minimal.renew(self._followers)
+        try:
+            steps = minimal.renew(self._followers)
+        except Exception as error:
+            self.note_failure(why_not_followed(error) + "; the whole file ran")
+            self._minimal = self._followers = None
+            return None
         last = ast.parse("pass").body[0]
         return [*steps, Step(last, self._follow, is_conditional=True)]
 
@@ -146,22 +157,38 @@ class ModuleLoad:
         if module is None or name is None or followers is None or self._snapshot is None:
             return ABSENT
         self._is_followed = True
-        followers.forget_lazy_names()
-        others = followers.other_sources()
-        self._renew(module, name, self._snapshot)
+        others: list[Text] = []
+        with Reporting(self.note_failure):
+            followers.forget_lazy_names()
+        with Reporting(self.note_failure):
+            others = followers.other_sources()
+        with Reporting(self.note_failure):
+            self._renew(module, name, self._snapshot)
         for text in others:
             before, standing = dict(text.space), self._drift.standing(text.name)
-            for top in followers.tops_of(text):
-                followers.follow(text, top)
-            self.renewed += renew(text.module, before, self._undo, self._drift.closures)
-            self.renewed += self._renew_importers(text.module, text.name, before)
-            self._sources.renamed(text.name, standing)
-        followers.follow_late(others)
-        followers.report_grown()
-        clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
-        kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
-        update_abstract_methods(kinds, self._undo.note)
+            with Reporting(functools.partial(self.note_failure, text=text)):
+                for top in followers.tops_of(text):
+                    with Reporting(functools.partial(followers.report_in, text, text.body[top])):
+                        followers.follow(text, top)
+            with Reporting(functools.partial(self.note_failure, text=text)):
+                self.renewed += renew(text.module, before, self._undo, self._drift.closures)
+                self.renewed += self._renew_importers(text.module, text.name, before)
+                self._sources.renamed(text.name, standing)
+        with Reporting(self.note_failure):
+            followers.follow_late(others)
+        with Reporting(self.note_failure):
+            followers.report_grown()
+        with Reporting(self.note_failure):
+            clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
+            kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
+            update_abstract_methods(kinds, self._undo.note)
         return ABSENT
+
+    def note_failure(self, why: str, text: Text | None = None) -> None:
+        """Report that what depends on the edit was not updated, in this module or in that of `text`."""
+        name = text.name if text is not None else self._name or self._home.__name__
+        label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
+        self.renewed.append(_stays(name, label, why))
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
         names = snapshot.names
@@ -187,7 +214,8 @@ class ModuleLoad:
                 self._snapshot.note_changes(self._undo)
             return
         loads, before = self._sources.loads, self._sources.loads.get(name)
-        self._change(module, name, has_failed=has_failed)
+        with Reporting(self.note_failure):
+            self._change(module, name, has_failed=has_failed)
         if not has_failed:
             self._sources.loaded(name, module, self._path, self._text, self._standing)
         elif before is not None:

@@ -23,6 +23,7 @@ from ..basics.error_report import add_position, begin_parts, in_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.printing import QUOTA, Printer, limits, part_at, requested_limits, text_of
+from .follow_failures import Reporting
 from .images import Figures, image_of, with_image
 from .loaded_sources import MAX_AT_ONCE, LoadedSources
 from .module_loads import ModuleLoad, is_loaded, module_name
@@ -265,7 +266,8 @@ class Python(Dialect):
         try:
             steps = None if message.get("codriver/how") == "whole" else load.steps()
             if load_check is not None and (steps is None or steps):
-                load_check.before()
+                with Reporting(load.note_failure):
+                    load_check.before()
             if steps is None:
                 space = space if load.module is None else load.module.__dict__
                 exec(body, space)
@@ -282,7 +284,8 @@ class Python(Dialect):
             with job.shield:  # the changes must be recorded even after an interrupt
                 load.end(has_failed=has_failed)
         if load_check is not None:
-            load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
+            with Reporting(load.note_failure):
+                load_check.after({f"{row['module']}.{row['name']}" for row in load.renewed if row["kind"] == "stays"})
         self._renewed = load.renewed[:MAX_RENEWED]
         sensitive_texts.note_load()
         value = None if value is ABSENT else value

@@ -1,0 +1,73 @@
+"""Report errors that occur while a load follows a change, instead of letting them fail the load."""
+
+from __future__ import annotations
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import types
+    from collections.abc import Callable
+
+WORKER_CODE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""The directory of the worker's code, where errors are faults of the worker and not of the project."""
+STANDARD = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+"""The directory of the standard library."""
+INSTALLED = os.sep + "site-packages" + os.sep
+"""A part of the paths of installed libraries, which may be below that of the standard library."""
+MAX_TEXT = 80
+"""The number of characters of an error's message that are reported."""
+WAY_OUT = "load the file with `whole: true` and `dependents: true`, or start the REPL again"
+
+
+def is_internal_error(error: BaseException) -> bool:
+    """Return whether the worker raised an error, itself or by a call of the standard library.
+
+    An error of the project, or of a library that the project uses, passes through a frame of theirs.
+    """
+    codes = [code for code, _ in _frames(error)]
+    while codes and not codes[-1].co_filename.startswith(WORKER_CODE):
+        file = codes.pop().co_filename
+        if not file.startswith(STANDARD) or INSTALLED in file:
+            return False
+    return True
+
+
+def why_not_followed(error: BaseException) -> str:
+    """Return why a change was not followed, where, and what to do."""
+    text = " ".join(str(error).split())
+    text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+    what = type(error).__name__ + (f": {text}" if text else "")
+    if not is_internal_error(error):
+        return f"it was evaluated again because of the change, and fails now: {what}"
+    internal = [one for one in _frames(error) if one[0].co_filename.startswith(WORKER_CODE)]
+    where = ", ".join(f"{os.path.basename(code.co_filename)}:{line}" for code, line in internal[-1:])
+    return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT}"
+
+
+class Reporting:
+    """A context that passes the reason for an error to `report`, after which the load continues.
+
+    With `only_internal`, errors of the project are raised.
+    """
+
+    def __init__(self, report: Callable[[str], object], *, only_internal: bool = False) -> None:
+        self._report, self._only_internal = report, only_internal
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        if not isinstance(error, Exception) or (self._only_internal and not is_internal_error(error)):
+            return False
+        self._report(why_not_followed(error))
+        return True
+
+
+def _frames(error: BaseException) -> list[tuple[types.CodeType, int]]:
+    """Return the code and line of each frame of an error, with the innermost last."""
+    found, traceback = [], error.__traceback__
+    while traceback is not None:
+        found.append((traceback.tb_frame.f_code, traceback.tb_lineno))
+        traceback = traceback.tb_next
+    return found

@@ -1,0 +1,122 @@
+"""An error in the worker while it follows a change becomes a note of the load, which itself succeeds."""
+
+import importlib
+import sys
+from unittest import mock
+
+import pytest
+from project_texts import ProjectTexts
+
+from codriver.repls.worker.basics.held_definitions import UndoRecords
+from codriver.repls.worker.python import minimal_load, module_loads
+from codriver.repls.worker.python.dependent_modules import DependentModules
+from codriver.repls.worker.python.follow_up import Followers
+from codriver.repls.worker.python.live_functions import LiveCode
+from codriver.repls.worker.python.minimal_load import MinimalLoad
+from codriver.repls.worker.python.module_loads import ModuleLoad
+from codriver.repls.worker.python.python_drift import Drift
+from codriver.repls.worker.python.rebuilds import Rebuilds
+
+SHOP = """\
+RATE = 2
+def price(x):
+    return x * RATE
+class Cart:
+    limit = 3
+DOUBLE = RATE * 2
+TABLE = {}
+TABLE['rate'] = RATE
+"""
+BASKET = """\
+from shop_of_faults import RATE
+TOTAL = RATE + 1
+"""
+FAULTS = {
+    "seeds": (Followers, "prepare"),
+    "changed code": (Followers, "begin"),
+    "statement": (Followers, "follow"),
+    "other modules": (Followers, "other_sources"),
+    "order of modules": (DependentModules, "importers"),
+    "late statements": (Followers, "follow_late"),
+    "registrations": (Followers, "report_grown"),
+    "chain": (Rebuilds, "chain"),
+    "plan": (MinimalLoad, "_plan"),
+    "chains": (MinimalLoad, "_plan_chains"),
+    "steps": (MinimalLoad, "_steps"),
+    "functions": (LiveCode, "renew"),
+    "comparison": (minimal_load, "compare"),
+    "references": (module_loads, "renew"),
+    "rows": (ModuleLoad, "_report_rows"),
+}
+
+
+@pytest.fixture
+def load_edit(tmp_path, monkeypatch):
+    """Return a function that imports two modules, edits the first one, and returns the rows of its load."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    texts = ProjectTexts(tmp_path)
+    texts.begin()
+
+    def load(*changes):
+        file = tmp_path / "shop_of_faults.py"
+        file.write_text(SHOP)
+        (tmp_path / "basket_of_faults.py").write_text(BASKET)
+        importlib.invalidate_caches()
+        for name in ("shop_of_faults", "basket_of_faults"):
+            importlib.import_module(name)
+        texts.note()
+        texts.settle()
+        text = SHOP
+        for old, new in changes:
+            text = text.replace(old, new)
+        file.write_text(text)
+        load = ModuleLoad("shop_of_faults", str(file), text, UndoRecords([]).of(""), Drift(texts), home=sys)
+        load.begin()
+        has_failed = True
+        try:
+            steps = load.steps()
+            if steps is None:
+                exec(compile(text, str(file), "exec"), load.module.__dict__)
+            for step in steps or ():
+                step.act()
+            has_failed = False
+        finally:
+            load.end(has_failed=has_failed)
+        return load.module, load.renewed
+
+    yield load
+    texts.end()
+    for name in ("shop_of_faults", "basket_of_faults"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_an_error_while_following_a_change_is_a_note_of_the_load(load_edit, fault):
+    with mock.patch.object(*FAULTS[fault], side_effect=KeyError("injected")) as broken:
+        shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
+    assert broken.called
+    reported = [row for row in rows if row["kind"] == "stays" and "could not be followed" in row["of"]]
+    assert reported, rows
+    assert all("KeyError: 'injected'" in row["of"] and "`whole: true`" in row["of"] for row in reported)
+    if fault != "plan":  # there, the failed step is the change itself
+        assert (shop.RATE, shop.price(1)) == (5, 6)
+
+
+def test_without_an_error_nothing_is_noted(load_edit):
+    shop, rows = load_edit(("RATE = 2", "RATE = 5"), ("x * RATE", "x * RATE + 1"))
+    assert (shop.DOUBLE, shop.TABLE, sys.modules["basket_of_faults"].TOTAL) == (10, {"rate": 5}, 6)
+    assert [row for row in rows if row["kind"] == "stays"] == []
+
+
+def test_an_edited_statement_that_fails_still_fails_the_load(load_edit):
+    with pytest.raises(ZeroDivisionError):
+        load_edit(("RATE = 2", "RATE = 1 / 0"))
+
+
+def test_a_statement_that_fails_after_the_change_is_named(load_edit):
+    shop, rows = load_edit(("RATE = 2", "RATE = None"))
+    assert shop.RATE is None
+    assert [(row["name"], row["of"]) for row in rows if row["kind"] == "stays"] == [
+        ("DOUBLE", "line 6: it was evaluated with RATE, which changed, and fails now: TypeError"),
+        ("TOTAL", "line 2: it was evaluated with RATE, which changed, and fails now: TypeError"),
+    ]
