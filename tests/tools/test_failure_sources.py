@@ -137,6 +137,20 @@ def test_the_first_failures_are_not_cut_for_the_sake_of_others(live, client):
     assert "notes" not in answer
 
 
+def test_tests_that_failed_with_the_same_error_are_named_with_the_first(live, client):
+    (live.workspace / "test_alike.py").write_text(
+        "import pytest, shop\n\n\n@pytest.mark.parametrize('count', range(9))\n"
+        "def test_alike(count):\n    assert shop.price({}, count) == 1\n\n\n"
+        "def test_other():\n    assert shop.total([{'price': 1}]) == 1\n"
+    )
+    answer = client.call("run_tests", paths=["test_alike.py"], timeoutMs=60_000, detail=False)
+    first, other = answer["results"]
+    names = [f"::test_alike[{count}]" for count in range(1, 6)]
+    assert (first["test"], first["alike"]) == ("test_alike.py::test_alike[0]", [*names, "3 more"])
+    assert other["test"] == "test_alike.py::test_other"
+    assert (answer["failed"], "omitted" in answer) == (10, False)
+
+
 def test_only_the_first_three_failures_include_source(client):
     answer = client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000, detail=False)
     assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]
@@ -144,8 +158,8 @@ def test_only_the_first_three_failures_include_source(client):
 
 def test_a_function_shared_by_several_failures_is_included_once(live, client):
     (live.workspace / "test_twice.py").write_text(
-        "import shop\n\n\ndef test_one():\n    assert shop.discounted(1) == 2\n\n\n"
-        "def test_two():\n    assert shop.discounted(2) == 3\n\n\n"
+        "import shop\n\n\ndef test_one():\n    assert shop.discounted(1, 1) == 2\n\n\n"
+        "def test_two():\n    assert shop.discounted(2, 1) == 3\n\n\n"
         "def test_three():\n    assert shop.price({'price': 2}, 1) == 3\n"
     )
     answer = client.call("run_tests", paths=["test_twice.py"], timeoutMs=60_000, detail=False)

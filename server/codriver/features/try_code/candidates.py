@@ -17,6 +17,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
 from codriver.tools.acts.affected_tests import AFFECTED, TestsRun, choose, chosen_tests, paths_of
 from codriver.tools.acts.edit_verdict import failed_in, unfinished_in
+from codriver.tools.acts.failure_groups import FailureGroup
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
@@ -138,7 +139,7 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
     failed, unfinished = failed_in(report), unfinished_in(report)
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
-        row = failure_row(first, call.services.workspace)
+        row = failure_row(FailureGroup(first), call.services.workspace)
         words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
         return Tried(label, "failed", ended, {"error": f"{first.nodeid}{line}: {words}"})

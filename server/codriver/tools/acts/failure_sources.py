@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
+from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.answers.source_lines import LINE_CHARACTERS, SOURCE, excerpt_of, function_of
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_WHOLE: Final = 3
-"""Number of failures with all details. The others, which usually have the same cause, get one line each."""
+"""Number of different errors with all details. The others get one line each."""
 SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function."""
 CERTAIN_CHARACTERS: Final = 3000
@@ -73,8 +74,9 @@ class _Sources:
         self._suspects = job_report.suspects
         self._displayed: set[str] = set()
         self._left = RANKED_CHARACTERS
-        self.found = {test.nodeid: self._of(test, is_first=not index)
-                      for index, test in enumerate(failed_tests(job_report)[:MAX_WHOLE])}  # fmt: skip
+        groups = failure_groups(job_report.report.failures, self._workspace)
+        self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
+                      for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
 
     def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
         found = FailureSource(self._statement(test))
@@ -171,11 +173,6 @@ def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
             is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
             return last if is_same else [first, *last]
     return last or [one for one in failure.called if is_of_product(one)][:MAX_CALLED] or outside[:1]
-
-
-def failed_tests(job_report: JobReport) -> list[TestFinished]:
-    """Return the failed tests in order, without duplicates."""
-    return list({one.nodeid: one for one in reversed(job_report.report.failures)}.values())[::-1]
 
 
 def failed_line(test: TestFinished) -> int | None:

@@ -20,7 +20,8 @@ from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
 from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
-from codriver.tools.acts.failure_sources import MAX_WHOLE, failed_line, failed_tests, failure_frames, failure_sources
+from codriver.tools.acts.failure_groups import failure_groups
+from codriver.tools.acts.failure_sources import MAX_WHOLE, failed_line, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
 from codriver.tools.acts.test_arguments import command_of, run_directory, selected_paths, unittest_arguments
 from codriver.tools.acts.test_frames import QUERY, why_no_frames
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         TestFinished,
     )
     from codriver.testing.test_jobs import JobReport
+    from codriver.tools.acts.failure_groups import FailureGroup
     from codriver.tools.acts.failure_sources import FailureSource
     from codriver.tools.acts.test_arguments import TestArguments
     from codriver.tools.acts.test_environments import TestEnvironment
@@ -356,22 +358,31 @@ def report_fields(
     if whole:
         fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
         return fields
-    failures = failed_tests(job_report)
-    first: list[object] = [failure_row(one, workspace, (sources or {}).get(one.nodeid)) for one in failures[:MAX_WHOLE]]
-    others: list[object] = [_short_row(one, workspace) for one in failures[MAX_WHOLE:MAX_FAILURES]]
-    if failures:
+    groups = failure_groups(report.failures, workspace)
+    first: list[object] = [failure_row(one, workspace, sources) for one in groups[:MAX_WHOLE]]
+    others: list[object] = [_short_row(one, workspace) for one in groups[MAX_WHOLE:MAX_FAILURES]]
+    if groups:
         rows, note, _ = fit(first, budget(call))
         rows += leading(others, budget(call) - json_size(rows))
         fields["results"] = rows
-        fields |= {"omitted": len(failures) - len(rows)} if len(rows) < len(failures) else {}
+        omitted = sum(1 + len(group.others) for group in groups[len(rows) :])
+        fields |= {"omitted": omitted} if omitted else {}
         fields |= {"notes": [note.partition(":")[0]]} if note else {}
     return fields
 
 
-def failure_row(test: TestFinished, workspace: Path, source: FailureSource | None = None) -> dict[str, object]:
-    """Return a failed test with its first failure, its source code, and the project's frames, innermost first."""
+def failure_row(
+    group: FailureGroup, workspace: Path, sources: Mapping[str, FailureSource] | None = None
+) -> dict[str, object]:
+    """Return a failed test with its first failure, its source code, and the project's frames, innermost first.
+
+    Other tests with the same error are named. `sources` has the code to add, by test.
+    """
+    test = group.test
+    source = (sources or {}).get(test.nodeid)
     failure = test.failure
     row: dict[str, object] = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
+    row |= group.fields
     if failure is None:
         return row
     if failure.phase not in ("call", "collect"):
@@ -406,8 +417,9 @@ def _cause(error: LinkedError, workspace: Path) -> str:
     return line if frame is None else f"{line} ({frame_words(frame, workspace)})"
 
 
-def _short_row(test: TestFinished, workspace: Path) -> dict[str, object]:
-    row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace)}
+def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
+    test = group.test
+    row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace), **group.fields}
     if test.failure is not None:
         row["message"] = cut(_message(test.failure).partition("\n")[0], SHORT_CHARACTERS)
     return row

@@ -1,0 +1,80 @@
+"""Group failed tests that failed with the same error, which an answer describes once."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver.testing.suspects import is_test_file
+from codriver.tools.acts.failure_frames import is_in_project
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Iterator
+    from pathlib import Path
+
+    from codriver.testing.runs import TestFinished
+
+ASSERTIONS: Final = frozenset({"", "AssertionError", "Failed"})
+"""Classes of errors whose message only describes values, so that equal messages may be different errors."""
+ADDRESS: Final = re.compile(r"\b0x[0-9a-fA-F]+")
+"""Matches the address of an object, which differs from run to run."""
+MAX_NAMES: Final = 5
+"""Maximum number of tests that are named in addition to the one that is described."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """A failed test, and other tests that failed with the same error."""
+
+    test: TestFinished
+    others: tuple[TestFinished, ...] = ()
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return the answer field that names the other tests. Those in the same file are named without it."""
+        file = self.test.nodeid.partition("::")[0]
+        names = [one.nodeid.removeprefix(file) for one in self.others[:MAX_NAMES]]
+        left = len(self.others) - len(names)
+        return {"alike": [*names, *([f"{left} more"] if left else [])]} if names else {}
+
+
+def failure_groups(tests: Iterable[TestFinished], workspace: Path) -> list[FailureGroup]:
+    """Return groups of failed tests with the same error, in the order of their first tests. Each test counts once.
+
+    Two errors are the same if the project's code raised them at the same lines, or if their messages are equal. Equal
+    messages of failed assertions must also be at the same line, because different values may have the same text.
+    """
+    distinct = {one.nodeid: one for one in reversed([*tests])}
+    groups: list[list[TestFinished]] = []
+    known: dict[Hashable, list[TestFinished]] = {}
+    for test in reversed(distinct.values()):
+        keys = [*_keys(test, workspace)]
+        group = next((known[key] for key in keys if key in known), None)
+        if group is None:
+            group = []
+            groups.append(group)
+        group.append(test)
+        for key in keys:
+            known.setdefault(key, group)
+    return [FailureGroup(first, tuple(others)) for first, *others in groups]
+
+
+def _keys(test: TestFinished, workspace: Path) -> Iterator[Hashable]:
+    """Yield what identifies the error of a test. Equality of one key is enough."""
+    failure = test.failure
+    if failure is None:
+        return
+    kind = (test.outcome, failure.phase, failure.type)
+    frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
+    raised = []
+    for frame in frames:
+        if frame.file == test.file or is_test_file(frame.file, workspace):
+            break
+        raised.append((frame.file, frame.line))
+    if raised:
+        yield (*kind, *raised)
+    is_ambiguous = failure.phase == "call" and (failure.type in ASSERTIONS or not failure.message)
+    location = [(frame.file, frame.line) for frame in frames[:1]] if is_ambiguous else []
+    if failure.message and (location or not is_ambiguous):
+        yield (*kind, ADDRESS.sub("", failure.message), *location)

@@ -1,0 +1,70 @@
+"""Failed tests with the same error are described once."""
+
+from pathlib import Path
+
+from codriver.testing.runs import FailureFrame, TestFailure, TestFinished
+from codriver.tools.acts.failure_groups import MAX_NAMES, failure_groups
+
+WORKSPACE = Path("/project")
+TESTS = "/project/test_shop.py"
+
+
+def failed(name, *frames, message="KeyError: 'price'", kind="KeyError", phase="call", file=TESTS):
+    """Return a test that failed in frames given as pairs of a file and a line, innermost first."""
+    found = tuple(FailureFrame(where, line, "f") for where, line in frames)
+    failure = TestFailure(phase=phase, type=kind, message=message, frames=found)
+    nodeid = f"{Path(file).name}::{name}"
+    return TestFinished(nodeid=nodeid, outcome="failed", seconds=0.0, file=file, failures=(failure,))
+
+
+def groups_of(*tests):
+    found = failure_groups(tests, WORKSPACE)
+    return [[one.nodeid.rpartition("::")[2] for one in (group.test, *group.others)] for group in found]
+
+
+def test_errors_raised_at_the_same_lines_of_the_project_are_the_same():
+    one = failed("one", ("/project/shop.py", 5), (TESTS, 2))
+    two = failed("two", ("/project/shop.py", 5), (TESTS, 9), message="KeyError: 'count'")
+    other = failed("other", ("/project/shop.py", 6), (TESTS, 12), message="KeyError: 'x'")
+    elsewhere = failed("elsewhere", ("/project/shop.py", 5), ("/project/shop.py", 8), (TESTS, 15), message="y")
+    assert groups_of(one, two, other, elsewhere) == [["one", "two"], ["other"], ["elsewhere"]]
+
+
+def test_equal_messages_of_exceptions_are_the_same_error():
+    message = "TypeError: f() takes 1 positional argument"
+    one = failed("one", (TESTS, 2), message=message, kind="TypeError")
+    two = failed("two", (TESTS, 9), message=message, kind="TypeError")
+    assert groups_of(one, two) == [["one", "two"]]
+
+
+def test_equal_assertions_are_the_same_error_only_at_the_same_line():
+    asserted = {"message": "assert 1 == 2", "kind": "AssertionError"}
+    one, same = failed("one[1]", (TESTS, 2), **asserted), failed("one[2]", (TESTS, 2), **asserted)
+    other = failed("other", (TESTS, 9), **asserted)
+    assert groups_of(one, other, same) == [["one[1]", "one[2]"], ["other"]]
+
+
+def test_addresses_do_not_distinguish_messages():
+    messages = [f"TypeError: <object at 0x{address}> is not iterable" for address in ("7f01", "7f02")]
+    tests = [failed(message[-20:], (TESTS, 2), message=message, kind="TypeError") for message in messages]
+    assert len(groups_of(*tests)) == 1
+
+
+def test_collection_errors_of_several_files_are_the_same_if_their_messages_are():
+    files = [f"/project/test_{name}.py" for name in "ab"]
+    tests = [failed("", (file, 1), message="ImportError: no name", kind="ImportError", phase="collect", file=file)
+             for file in files]  # fmt: skip
+    assert len(failure_groups(tests, WORKSPACE)) == 1
+
+
+def test_tests_without_a_failure_are_not_combined():
+    tests = [TestFinished(nodeid=name, outcome="failed", seconds=0.0) for name in "ab"]
+    assert len(failure_groups(tests, WORKSPACE)) == 2
+
+
+def test_other_tests_are_named_without_their_file_and_counted():
+    tests = [failed(f"test_{number}", (TESTS, number)) for number in range(MAX_NAMES + 3)]
+    (group,) = failure_groups(tests, WORKSPACE)
+    names = [f"::test_{number}" for number in range(1, MAX_NAMES + 1)]
+    assert group.fields == {"alike": [*names, "2 more"]}
+    assert failure_groups(tests[:1], WORKSPACE)[0].fields == {}
