@@ -31,6 +31,9 @@ from codriver.tools.acts.affected_tests import (
 )
 from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
 from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
+from codriver.tools.acts.edited_lines import Edit, edited_files
+from codriver.tools.acts.failure_groups import ADDRESS, failure_groups
+from codriver.tools.acts.failure_sources import failure_sources
 from codriver.tools.acts.python_tests import failure_row, is_usage, make_job, start_job, usage_error
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
@@ -47,6 +50,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.editing import Outcome, PutBack
+    from codriver.testing.runs import TestFinished
     from codriver.testing.test_jobs import JobReport, TestJob
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
@@ -111,6 +115,8 @@ class LiveSteps:
         """Ids of the test runs of these edits."""
         self._known_before: dict[str, str] = {}
         """Outcomes of tests with the files as they were before the edit."""
+        self._known_messages: dict[str, str] = {}
+        """Messages of tests that failed with these files."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -190,6 +196,7 @@ class LiveSteps:
             run = self._call.state.evaluations.get(name)
             if run is not None and (run.started_at or 0) > newest and not job_report.changed_files:
                 found |= outcomes_in(job_report.report, [test.nodeid for test in job_report.report.results])
+                self._known_messages |= _messages(job_report.report.failures)
         return found
 
     async def load(self, outcome: Outcome) -> bool:
@@ -282,10 +289,26 @@ class LiveSteps:
                 return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED}", "hint": hint}
             reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
             return {"reason": reason, "message": f"{report.error.message}: {NOT_TESTED}"}
-        unexplained = {*(verdict.broken or failed)} - {*verdict.failed_before, *verdict.flaky}
-        tests = {one.nodeid: one for one in reversed(report.failures) if one.nodeid in unexplained}
-        rows = [failure_row(tests[one], self._call.services.workspace) for one in failed if one in tests]
-        return {"evaluationId": name, "results": rows[:MAX_FAILURES]} if rows else {}
+        rows = await self._rows(job_report, outcome)
+        return {"evaluationId": name, "results": rows} if rows else {}
+
+    async def _rows(self, job_report: JobReport, outcome: Outcome) -> list[dict[str, object]]:
+        """Return a row for each new error: of a broken test, or of one that failed before with another message."""
+        verdict, services = self._verdict, self._call.services
+        failures = job_report.report.failures
+        messages = _messages(failures)
+        is_new = {one for one, known in self._known_messages.items() if messages.get(one) not in (None, known)}
+        described = {*(verdict.broken or verdict.failed)} - {*verdict.failed_before, *verdict.flaky}
+        described = described or is_new.intersection(verdict.failed_before)
+        groups = failure_groups((one for one in failures if one.nodeid in described), services.workspace)[:MAX_FAILURES]
+        if not groups:
+            return []
+        edit = Edit(edited_files(outcome.files), is_put_back=self._restores and bool(verdict.broken))
+        # The edit is the cause of a test that it broke, so other functions are not suspicious.
+        ranked = replace(job_report, suspects={}) if verdict.broken else job_report
+        find = partial(failure_sources, self._call, ranked, groups, edit)
+        sources = await services.work.files.run(self._call.client, find)
+        return [failure_row(one, services.workspace, sources) for one in groups]
 
     async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
         """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
@@ -463,6 +486,10 @@ def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Seq
         if not path.exists() and os.path.normpath(path) not in created:
             found.append(name)
     return found
+
+
+def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
+    return {one.nodeid: ADDRESS.sub("", one.failure.message) for one in failures if one.failure is not None}
 
 
 def _full(row: Mapping[str, object]) -> str:

@@ -7,22 +7,22 @@ as there is room, and more are named.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver import files
 from codriver.testing.suspects import is_test_file
+from codriver.tools.acts.edited_lines import Edit
 from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
-from codriver.tools.acts.failure_groups import failure_groups
-from codriver.tools.answers.source_lines import LINE_CHARACTERS, SOURCE, excerpt_of, function_of
+from codriver.tools.answers.source_lines import LINE_CHARACTERS, excerpt, function_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from codriver.testing.runs import FailureFrame, TestFinished
     from codriver.testing.suspects import Suspect
     from codriver.testing.test_jobs import JobReport
+    from codriver.tools.acts.failure_groups import FailureGroup
     from codriver.tools.calls.call import Call
 
 MAX_WHOLE: Final = 3
@@ -58,23 +58,26 @@ class FailureSource:
     """Suspicious functions that are not displayed, most suspicious first."""
 
 
-def failure_sources(call: Call, job_report: JobReport) -> dict[str, FailureSource]:
+def failure_sources(
+    call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit | None = None
+) -> dict[str, FailureSource]:
     """Return the code to display for the first failures of a run, by test. Blocks.
 
-    Files that changed since the run are left out. Each function is displayed once.
+    Files that changed since the run are left out. Each function is displayed once. If the run tested an `edit`, the
+    functions that it changed are left out.
     """
-    return _Sources(call, job_report).found
+    return _Sources(call, job_report, groups, edit or Edit()).found
 
 
 class _Sources:
-    def __init__(self, call: Call, job_report: JobReport) -> None:
+    def __init__(self, call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit) -> None:
         self._workspace = call.services.workspace
         self._without_secrets = call.services.log.without_secrets
         self._changed = set(job_report.changed_files)
         self._suspects = job_report.suspects
+        self._edit = edit
         self._displayed: set[str] = set()
         self._left = RANKED_CHARACTERS
-        groups = failure_groups(job_report.report.failures, self._workspace)
         self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
 
@@ -85,6 +88,7 @@ class _Sources:
             one
             for one in self._suspects.get(test.nodeid, ())
             if display_path(one.function.file, self._workspace) not in self._changed
+            and not self._edit.has_changed(one.function.file, one.function.line)
         ]
         raised = [one for one in frames if test.failure is not None and one not in test.failure.called]
         likely = _suspect_of(frames[0], ranked) if frames else None
@@ -111,8 +115,9 @@ class _Sources:
             if len(found.suspects) == MAX_SUSPECTS:
                 break
             function = one.function
-            words = f"{display_path(function.file, self._workspace)}:{function.line} in {function.name}"
-            text = function_of(Path(function.file), function.line)
+            line = self._edit.line_now(function.file, function.line)
+            words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
+            text = function_of(self._edit.lines_now(function.file), line)
             if text in self._displayed:
                 continue
             most = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
@@ -129,23 +134,24 @@ class _Sources:
 
         A function is never cut: of two functions the second is left out if both are too long.
         """
-        if display_path(frame.file, self._workspace) in self._changed:
+        edit = self._edit
+        is_changed = display_path(frame.file, self._workspace) in self._changed
+        if is_changed or edit.has_changed(frame.file, frame.line):
             return ""
-        text = excerpt_of(Path(frame.file), frame.line, is_marked=is_marked, whole_characters=whole_characters)
+        now = replace(frame, line=edit.line_now(frame.file, frame.line))
+        lines = edit.lines_now(frame.file)
+        text = excerpt(lines, now.line, is_marked=is_marked, whole_characters=whole_characters)
         if not text or text in self._displayed or not (is_only or len(text) <= left):
             return ""
         self._displayed.add(text)
-        return f"{frame_words(frame, self._workspace)}\n{self._without_secrets(text)}"
+        return f"{frame_words(now, self._workspace)}\n{self._without_secrets(text)}"
 
     def _statement(self, test: TestFinished) -> str:
         """Return the failed line of the test, or an empty string."""
         line = failed_line(test)
         if test.file is None or line is None or display_path(test.file, self._workspace) in self._changed:
             return ""
-        try:
-            lines = files.read_text(Path(test.file), SOURCE).splitlines()
-        except (OSError, ValueError):
-            return ""
+        lines = self._edit.lines_of_run(test.file)
         text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
         return self._without_secrets(text if len(text) <= LINE_CHARACTERS else f"{text[: LINE_CHARACTERS - 1]}…")
 

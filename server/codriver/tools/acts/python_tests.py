@@ -215,9 +215,11 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         if job.over and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
         return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
-    sources = (
-        {} if whole else await call.services.work.files.run(call.client, partial(failure_sources, call, job_report))
-    )
+    sources: Mapping[str, FailureSource] = {}
+    if not whole:
+        groups = failure_groups(job_report.report.failures, call.services.workspace)
+        find = partial(failure_sources, call, job_report, groups)
+        sources = await call.services.work.files.run(call.client, find)
     fields = report_fields(call, job_report, whole=whole, sources=sources)
     is_detailed = whole or wants_detail(call, arguments)
     if is_detailed:

@@ -35,6 +35,14 @@ DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 
 
+def source_lines(file: Path) -> list[str]:
+    """Return the lines of a source file, or an empty list if it cannot be read. Blocks."""
+    try:
+        return files.read_text(file, SOURCE).splitlines()
+    except (OSError, ValueError):
+        return []
+
+
 def excerpt_of(
     file: Path,
     line: int,
@@ -45,10 +53,7 @@ def excerpt_of(
     whole_characters: int = 0,
 ) -> str:
     """Return an excerpt of a file like `excerpt`, or an empty string if the file cannot be read. Blocks."""
-    try:
-        lines = files.read_text(file, SOURCE).splitlines()
-    except (OSError, ValueError):
-        return ""
+    lines = source_lines(file)
     return excerpt(lines, line, is_marked=is_marked, most=most, around=around, whole_characters=whole_characters)
 
 
@@ -93,15 +98,8 @@ def excerpt(
     return whole
 
 
-def function_of(file: Path, line: int) -> str:
-    """Return the numbered lines of the function at a line of a file without its docstring, or an empty string. Blocks.
-
-    The string is empty as well if the file cannot be read, or has no function there.
-    """
-    try:
-        lines = files.read_text(file, SOURCE).splitlines()
-    except (OSError, ValueError):
-        return ""
+def function_of(lines: Sequence[str], line: int) -> str:
+    """Return the numbered lines of the function at a line without its docstring, or an empty string."""
     bounds = function_around(lines, line) if 0 < line <= len(lines) else None
     if bounds is None:
         return ""
