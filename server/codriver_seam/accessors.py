@@ -159,9 +159,9 @@ def state(request: Json) -> Json:
             "elided": egress.elided}  # fmt: skip
 
 
-def _row(one: Epoch) -> Json:
-    return {"epochId": one.id, "time": one.time, "eventId": one.event_id, "ms": one.ms, "origin": who_of(one.origin),
-            "dispatchId": one.dispatch_id, "outcome": one.outcome}  # fmt: skip
+def _row(epoch: Epoch) -> Json:
+    return {"epochId": epoch.id, "time": epoch.time, "eventId": epoch.event_id, "ms": epoch.ms,
+            "origin": who_of(epoch.origin), "dispatchId": epoch.dispatch_id, "outcome": epoch.outcome}  # fmt: skip
 
 
 def epochs(request: Json) -> Json:
@@ -173,7 +173,11 @@ def epochs(request: Json) -> Json:
     rows = [(_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
     rows = [row for row in rows if all(str(row[0].get(name)) == str(value) for name, value in filters.items())]
     if path := _path_of(request.get("path")):
-        rows = [({**row, "changes": changed}, one) for row, one in rows if (changed := _changed(found, one, path))]
+        rows = [
+            ({**row, "changes": changed}, recorded)
+            for row, recorded in rows
+            if (changed := _changed(found, recorded, path))
+        ]
         if not rows:
             part_at(found.get(), path)
     selected = [row for row, _ in rows[-_limit(request, 20) :]]
@@ -181,10 +185,10 @@ def epochs(request: Json) -> Json:
     return {"frame": found.name, "epochs": selected, "count": len(selected), "total": len(rows), **none}
 
 
-def _changed(found: Frame, one: Epoch, path: Path) -> list[Json]:
+def _changed(found: Frame, epoch: Epoch, path: Path) -> list[Json]:
     """Return the changes that an epoch made at a path, or [] if one of its states could not be read."""
-    is_unread = isinstance(one.before, Unread) or isinstance(one.after, Unread)
-    return [] if is_unread else changes(found, one, one, path)[0]
+    is_unread = isinstance(epoch.before, Unread) or isinstance(epoch.after, Unread)
+    return [] if is_unread else changes(found, epoch, epoch, path)[0]
 
 
 def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
@@ -194,9 +198,9 @@ def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
         Refusal: the epoch is not stored, with `reason`, or there is none.
     """
     stored = tuple(found.epochs)
-    for one in reversed(stored):
-        if number in (None, one.id):
-            return one
+    for epoch in reversed(stored):
+        if number in (None, epoch.id):
+            return epoch
     if not stored:
         words = "none is kept: the application has handled no event since, or not in epoch()"
         raise Refusal("band-missing" if number is None else reason, words)
@@ -356,7 +360,7 @@ def handlers(request: Json) -> Json:
     """Return the handlers with their positions, including routes."""
     expected = {name: request[name] for name in ("kind", "id") if request.get(name)}
     known = [*tuple(seam.handlers.values()), *(row for list_routes in tuple(seam.routes) for row in list_routes())]
-    rows = [one for one in known if all(one[name] == expected[name] for name in expected)]
+    rows = [entry for entry in known if all(entry[name] == expected[name] for name in expected)]
     return {"handlers": rows, "count": len(rows), **({} if known else _way("lists the routes"))}
 
 

@@ -85,7 +85,9 @@ class Target:
     def _named(self, module: str, name: str) -> types.FunctionType:
         value: Any = sys.modules.get(module)
         if value is None:
-            like = [one for one in sorted(sys.modules) if one.rpartition(".")[2] == module.rpartition(".")[2]][:5]
+            like = [loaded for loaded in sorted(sys.modules) if loaded.rpartition(".")[2] == module.rpartition(".")[2]][
+                :5
+            ]
             hint = f"; loaded are {', '.join(like)}" if like else "; what is not loaded is not captured"
             raise Refusal("path-not-found", f"no module {module} is loaded{hint}")
         for step in name.split("."):
@@ -111,11 +113,13 @@ class Target:
             raise Refusal("path-not-found", f"line {line} of {file} is in no function that is loaded")
         first = max(code.co_firstlineno for code in around)
         found = [code for code in around if code.co_firstlineno == first and code.co_flags & 0x2]
-        lines = sorted({one for code in found for _, one in dis.findlinestarts(code) if one and one > first})
+        lines = sorted(
+            {number for code in found for _, number in dis.findlinestarts(code) if number and number > first}
+        )
         if line == first or (lines and line < lines[0]):
             return found
         if line not in lines:
-            near = [one for one in lines if abs(one - line) <= 5]
+            near = [number for number in lines if abs(number - line) <= 5]
             raise Refusal("path-not-found", f"no code starts on line {line} of {file}; it does on {near or lines[:10]}")
         self.line = line
         return found
@@ -152,7 +156,7 @@ def _function_in(value: Any, name: str) -> types.FunctionType:
 
 
 def _last_line(code: types.CodeType) -> int:
-    return max([line for one in codes_in(code) for _, line in dis.findlinestarts(one) if line] or [0])
+    return max([line for inner in codes_in(code) for _, line in dis.findlinestarts(inner) if line] or [0])
 
 
 class Capture:
@@ -318,10 +322,10 @@ def _running(codes: list[types.CodeType]) -> int:
     """Return the number of running calls of these code objects in all threads."""
     count = 0
     for frame in [*sys._current_frames().values()]:  # noqa: SLF001  # there is no public API
-        one: Any = frame
-        while one is not None:
-            count += one.f_code in codes
-            one = one.f_back
+        current: Any = frame
+        while current is not None:
+            count += current.f_code in codes
+            current = current.f_back
     return count
 
 
@@ -343,7 +347,7 @@ SHAPE = "a comparison of a variable with a literal, such as total > 100, or seve
 OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
-    ast.In: lambda one, many: one in many, ast.NotIn: lambda one, many: one not in many,
+    ast.In: lambda value, many: value in many, ast.NotIn: lambda value, many: value not in many,
 }  # fmt: skip
 """The comparisons in conditions."""
 

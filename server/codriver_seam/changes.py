@@ -76,7 +76,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
     recorded = within.recorded
     if recorded is None:
         return {}
-    errors = [one for one in tuple(seam.events) if one[CAUSE] == recorded.dispatch_id and one[OP] == "error"]
+    errors = [entry for entry in tuple(seam.events) if entry[CAUSE] == recorded.dispatch_id and entry[OP] == "error"]
     if failure or errors:
         about = (errors[-1][TAGS] or {}) if errors else {}
         # A swallowed exception is recorded too.
@@ -114,26 +114,26 @@ def restore(request: Json) -> Json:
     found, number = _changeable(request), request.get("epochId")
     if number is None:
         raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
-    one = epoch_of(found, abs(number), "unknown-epoch")
+    recorded = epoch_of(found, abs(number), "unknown-epoch")
     if number < 0:
-        return {"frame": found.name, **_replace(found, _before(found, one), "restored")}
-    if not is_restorable(one):
-        halfway = f"that event failed halfway: {-one.id} is the state before it"
-        raise Refusal("non-ok-record", UNKEPT if one.outcome == "ok" else halfway)
-    result = _replace(found, found.thaw(one.after), "restored")
-    found.restored = one.id
-    return {"frame": found.name, "epochId": one.id, **result}
+        return {"frame": found.name, **_replace(found, _before(found, recorded), "restored")}
+    if not is_restorable(recorded):
+        halfway = f"that event failed halfway: {-recorded.id} is the state before it"
+        raise Refusal("non-ok-record", UNKEPT if recorded.outcome == "ok" else halfway)
+    result = _replace(found, found.thaw(recorded.after), "restored")
+    found.restored = recorded.id
+    return {"frame": found.name, "epochId": recorded.id, **result}
 
 
-def _before(found: Frame, one: Epoch) -> Any:
-    if not one.is_comparable or isinstance(one.before, Unread):
+def _before(found: Frame, recorded: Epoch) -> Any:
+    if not recorded.is_comparable or isinstance(recorded.before, Unread):
         raise Refusal("non-ok-record", UNKEPT)
-    return found.thaw(one.before)
+    return found.thaw(recorded.before)
 
 
-def is_restorable(one: Epoch) -> bool:
+def is_restorable(recorded: Epoch) -> bool:
     """Return whether the state after an epoch was stored and is complete."""
-    return one.outcome == "ok" and one.is_comparable and not isinstance(one.after, Unread)
+    return recorded.outcome == "ok" and recorded.is_comparable and not isinstance(recorded.after, Unread)
 
 
 def reset(request: Json) -> Json:
@@ -179,9 +179,9 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
 def _keeping(found: Frame, now: Any, operation: str) -> int:
     """Return the epoch that led to the current state, creating one if it was changed outside epochs."""
     stored = tuple(found.epochs)
-    for one in [*stored[-1:], *(one for one in stored if one.id == found.restored)]:
-        if is_restorable(one) and next(differences(found.thaw(one.after), found.thaw(now)), None) is None:
-            return one.id
+    for recorded in [*stored[-1:], *(recorded for recorded in stored if recorded.id == found.restored)]:
+        if is_restorable(recorded) and next(differences(found.thaw(recorded.after), found.thaw(now)), None) is None:
+            return recorded.id
     left = Epoch(found, f"before-{operation}", stored[-1].after if stored else Unread("nothing was kept before"), now)
     found.epochs.append(left)
     return left.id

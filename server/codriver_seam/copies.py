@@ -156,7 +156,7 @@ def _node_of(tree: ast.Module, code: types.CodeType) -> Any:
 
 
 def _first_line(node: Any) -> int:
-    lines: list[int] = [node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]
+    lines: list[int] = [node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))]
     return min(lines)
 
 
@@ -178,12 +178,12 @@ def _instrument(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> 
 
 def _position(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
     """Return the list of statements that contains the innermost statement on a line, and its index."""
-    for index, one in enumerate(statements):
-        if not _first_line(one) <= line <= one.end_lineno:
+    for index, statement in enumerate(statements):
+        if not _first_line(statement) <= line <= statement.end_lineno:
             continue
-        parts = [one.body] if isinstance(one, SCOPES) else list(_blocks(one))
+        parts = [statement.body] if isinstance(statement, SCOPES) else list(_blocks(statement))
         for part in parts:
-            found = None if isinstance(one, SCOPES) else _position(part, line)
+            found = None if isinstance(statement, SCOPES) else _position(part, line)
             if found is not None:
                 return found
         if any(_first_line(part[0]) <= line for part in parts):
@@ -197,8 +197,8 @@ def _blocks(statement: Any) -> Iterator[list[Any]]:
         if getattr(statement, name, None):
             yield getattr(statement, name)
     for name in ("handlers", "cases"):
-        for one in getattr(statement, name, ()):
-            yield one.body
+        for block in getattr(statement, name, ()):
+            yield block.body
 
 
 def _mark(calls: dict[str, Callable[..., Any]], call: Callable[..., Any]) -> str:
@@ -220,15 +220,15 @@ def _instrument_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]
     return_mark = _mark(calls, returned)
     raised = _mark(calls, lambda: site.note_end(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
     start = 1 if ast.get_docstring(node, clean=False) is not None else 0
-    body = [_Returns(return_mark).visit(one) for one in node.body[start:]]
+    body = [_Returns(return_mark).visit(statement) for statement in node.body[start:]]
     handler = ast.ExceptHandler(None, None, [ast.Expr(_call(raised)), ast.Raise(None, None)])
     guarded = ast.Try(_flat(body) or [ast.Pass()], [handler], [ast.Expr(_call(return_mark))], [])
     anchor = node.body[-1]
-    node.body[start:] = [ast.copy_location(one, anchor) for one in (ast.Expr(_call(start_mark)), guarded)]
+    node.body[start:] = [ast.copy_location(added, anchor) for added in (ast.Expr(_call(start_mark)), guarded)]
 
 
 def _flat(statements: list[Any]) -> list[Any]:
-    return [one for part in statements for one in (part if isinstance(part, list) else [part])]
+    return [statement for part in statements for statement in (part if isinstance(part, list) else [part])]
 
 
 class _Returns(ast.NodeTransformer):
@@ -284,8 +284,8 @@ class Relay:
         ]
 
     def _end(self, active: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
-        for one, state in active:
-            one.end(state, word, value, lambda: dict(zip(self.names, values)))
+        for listener, state in active:
+            listener.end(state, word, value, lambda: dict(zip(self.names, values)))
 
     def _go(self, values: tuple[Any, ...]) -> Any:
         """Call the original function with the values of its parameters."""
@@ -385,7 +385,7 @@ class Copied:
         before, site.listeners = site.listeners, (*site.listeners, listener)
 
         def undo() -> None:
-            site.listeners = tuple([one for one in site.listeners if one is not listener])
+            site.listeners = tuple([other for other in site.listeners if other is not listener])
             if not site.listeners:
                 source.sites.pop(known, None)
             source.apply()
@@ -406,7 +406,7 @@ class Copied:
         relay.listeners = (*relay.listeners, listener)
 
         def undo() -> None:
-            relay.listeners = tuple([one for one in relay.listeners if one is not listener])
+            relay.listeners = tuple([other for other in relay.listeners if other is not listener])
             if not relay.listeners:
                 relay.end()
                 self._relays.pop(function, None)
@@ -469,8 +469,8 @@ class Site:
 
     def note_end(self, frame: Any, word: str, value: Any) -> None:
         """Report the end of a call."""
-        for one, state in self._active.pop(id(frame), ()):
-            one.end(state, word, value, lambda: frame.f_locals)
+        for listener, state in self._active.pop(id(frame), ()):
+            listener.end(state, word, value, lambda: frame.f_locals)
 
     def reached(self, frame: Any, line: int) -> bool:
         """Report a line that is about to run, and return whether it has a listener."""
@@ -510,7 +510,7 @@ class Monitored:
         self._apply(site)
 
         def undo() -> None:
-            site.listeners = tuple([one for one in site.listeners if one is not listener])
+            site.listeners = tuple([other for other in site.listeners if other is not listener])
             self._apply(site)
 
         return undo
@@ -539,7 +539,7 @@ class Monitored:
         if not site.listeners:
             self._sites.pop(id(site.code), None)
         # Unwinding cannot be monitored for single functions, so each call that raises takes 0.1 µs longer.
-        is_any = any(one.has_calls for one in self._sites.values())
+        is_any = any(watched.has_calls for watched in self._sites.values())
         self._monitoring.set_events(TOOL, events.PY_UNWIND * is_any)
         if not self._sites:
             self._monitoring.free_tool_id(TOOL)
@@ -568,9 +568,9 @@ class Monitored:
 
 def functions_of(predicate: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
     """Yield the functions of this process whose code satisfies `predicate`."""
-    for one in gc.get_objects():
-        if type(one) is types.FunctionType and predicate(one.__code__):
-            yield one
+    for candidate in gc.get_objects():
+        if type(candidate) is types.FunctionType and predicate(candidate.__code__):
+            yield candidate
 
 
 def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:

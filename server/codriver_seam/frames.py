@@ -214,10 +214,10 @@ def look() -> None:
         return  # a getter that prints would cause another check
     token = is_reading.set(True)
     try:
-        for one in _frames():
+        for registered in _frames():
             # The error of a getter is reported when its frame is queried.
             with contextlib.suppress(Exception):
-                one.read_state()
+                registered.read_state()
     finally:
         is_reading.reset(token)
 
@@ -225,10 +225,10 @@ def look() -> None:
 def secrets() -> list[str]:
     """Return the values that are or were at sensitive paths, longest first."""
     found: dict[str, None] = {}
-    for one in _frames():
+    for registered in _frames():
         with contextlib.suppress(Exception):
-            one.read_state()
-        found.update(dict.fromkeys(tuple(one.secrets)))
+            registered.read_state()
+        found.update(dict.fromkeys(tuple(registered.secrets)))
     return sorted(found, key=len, reverse=True)
 
 
@@ -240,7 +240,11 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
     version = seam.sensitive_version
     if version == known:
         return version, []
-    return version, [(f"{one.name} {path}", text) for one in _frames() for text, path in one.secrets.copy().items()]
+    return version, [
+        (f"{registered.name} {path}", text)
+        for registered in _frames()
+        for text, path in registered.secrets.copy().items()
+    ]
 
 
 def sensitive(_request: Json) -> Json:
@@ -250,4 +254,4 @@ def sensitive(_request: Json) -> Json:
 
 
 def _frames() -> list[Frame]:
-    return [one for one in tuple(seam.frames.values()) if one.sensitive]
+    return [registered for registered in tuple(seam.frames.values()) if registered.sensitive]

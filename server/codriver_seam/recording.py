@@ -313,7 +313,7 @@ class Plain:
         return HIDDEN if SECRET.search(name.replace("-", "_")) else self.text(part, level + 1)
 
     def _collection(self, value: Any, kind: type, level: int) -> str:
-        base: Any = next(one for one in (dict, *BRACKETS) if isinstance(value, one))
+        base: Any = next(base_type for base_type in (dict, *BRACKETS) if isinstance(value, base_type))
         size = base.__len__(value)
         if size and level >= LEVELS:
             return f"<{kind.__name__} of {size}>"
@@ -341,7 +341,9 @@ class Plain:
     def raised(self, error: BaseException) -> str:
         """Format an exception with its class and arguments."""
         arguments = BaseException.__dict__["args"].__get__(error)
-        return f"{type(error).__name__}({', '.join([self.text(one, 1) for one in self._some(iter(arguments))])})"
+        return (
+            f"{type(error).__name__}({', '.join([self.text(argument, 1) for argument in self._some(iter(arguments))])})"
+        )
 
     def _some(self, parts: Iterator[Any]) -> Iterator[Any]:
         return (part for part in itertools.islice(parts, ITEMS) if self._left > 0)
@@ -420,8 +422,8 @@ class Mark:
 
 def event_of(error: BaseException) -> list[Any] | None:
     """Return the event of an exception, or of one of its causes, or None."""
-    marks = (_attributes(one).get(ATTRIBUTE) for one in _of_one_failure(error))
-    return next((one.event for one in marks if type(one) is Mark), None)
+    marks = (_attributes(linked).get(ATTRIBUTE) for linked in _of_one_failure(error))
+    return next((mark.event for mark in marks if type(mark) is Mark), None)
 
 
 def mark(error: BaseException, event: list[Any]) -> None:
@@ -431,8 +433,8 @@ def mark(error: BaseException, event: list[Any]) -> None:
 
 def unmark(error: BaseException) -> None:
     """Detach the event, so that the next sighting is recorded separately, as after a thread has ended."""
-    for one in _of_one_failure(error):
-        _attributes(one).pop(ATTRIBUTE, None)
+    for linked in _of_one_failure(error):
+        _attributes(linked).pop(ATTRIBUTE, None)
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
@@ -442,13 +444,13 @@ def _attributes(error: BaseException) -> dict[str, Any]:
 
 def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes. A group with one member counts as caused by that member."""
-    one: BaseException | None = error
+    current: BaseException | None = error
     for _ in range(CAUSES):
-        if one is None:
+        if current is None:
             return
-        yield one
-        inner = getattr(one, "exceptions", None) if type(one).__name__ in GROUPS else None
-        one = inner[0] if isinstance(inner, tuple) and len(inner) == 1 else one.__cause__
+        yield current
+        inner = getattr(current, "exceptions", None) if type(current).__name__ in GROUPS else None
+        current = inner[0] if isinstance(inner, tuple) and len(inner) == 1 else current.__cause__
 
 
 GROUPS = ("ExceptionGroup", "BaseExceptionGroup")

@@ -234,7 +234,7 @@ def trace_calls(*functions: Callable[..., Any]) -> str:
     """
     if seam.session_id is None:
         return "the seam is off"
-    codes = [one.__code__ for one in functions if hasattr(one, "__code__")]
+    codes = [traced.__code__ for traced in functions if hasattr(traced, "__code__")]
     if hasattr(sys, "monitoring"):
         _monitor(codes)
         return "monitored"

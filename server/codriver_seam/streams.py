@@ -251,23 +251,23 @@ class Streams:
                 raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
-            one = Subscription(identity, request, write, self._wake)
-            if one.capture is not None:
-                one.capture.start()
-            self._all[identity] = one
+            subscription = Subscription(identity, request, write, self._wake)
+            if subscription.capture is not None:
+                subscription.capture.start()
+            self._all[identity] = subscription
             self._set_offers()
             if self._writer is None:
                 self._writer = threading.Thread(target=self._run, name="codriver seam", daemon=True)
                 self._writer.start()
-            return one
+            return subscription
 
     def end(self, identity: str) -> bool:
         """End a subscription, and return whether it existed."""
         with self._lock:
-            one = self._all.get(identity)
-            self._leave([one] if one else [])
+            subscription = self._all.get(identity)
+            self._leave([subscription] if subscription else [])
         self._wakeups.put(None)
-        return one is not None
+        return subscription is not None
 
     def clear(self) -> None:
         """End all subscriptions."""
@@ -277,22 +277,22 @@ class Streams:
     def renew(self, identities: list[str]) -> None:
         """Restart the leases of these subscriptions."""
         for identity in identities:
-            one = self._all.get(identity)
-            if one is not None:
-                one.renew()
+            subscription = self._all.get(identity)
+            if subscription is not None:
+                subscription.renew()
 
     def rows(self) -> list[Json]:
         """Return the descriptions of all subscriptions."""
-        return [one.row() for one in tuple(self._all.values())]
+        return [subscription.row() for subscription in tuple(self._all.values())]
 
     def leave_captures(self) -> None:
         """Stop all captures from reporting events."""
-        for one in tuple(self._all.values()):
-            if one.capture is not None:
-                one.capture.is_over = True
+        for subscription in tuple(self._all.values()):
+            if subscription.capture is not None:
+                subscription.capture.is_over = True
 
     def _set_offers(self) -> None:
-        seam.offers = tuple([one.offer for one in self._all.values()])
+        seam.offers = tuple([subscription.offer for subscription in self._all.values()])
 
     def _wake(self) -> None:
         self._wakeups.put(None)
@@ -305,36 +305,47 @@ class Streams:
         while self._has_any():
             note_overdue()
             now = time.monotonic()
-            for one in tuple(self._all.values()):
-                self._flush(one, now)
+            for subscription in tuple(self._all.values()):
+                self._flush(subscription, now)
             self._sleep()
 
-    def _flush(self, one: Subscription, now: float) -> None:
+    def _flush(self, subscription: Subscription, now: float) -> None:
         try:
-            one.flush(now)
+            subscription.flush(now)
         except Exception:  # noqa: BLE001  # the reader is gone
-            self.end(one.id)
+            self.end(subscription.id)
 
     def _has_any(self) -> bool:
         """End expired subscriptions, and return whether any are left."""
         now = time.monotonic()
         with self._lock:
-            self._leave([one for one in self._all.values() if one.ends <= now or one.is_complete])
+            self._leave(
+                [
+                    subscription
+                    for subscription in self._all.values()
+                    if subscription.ends <= now or subscription.is_complete
+                ]
+            )
             if not self._all:
                 self._writer = None
             return bool(self._all)
 
     def _leave(self, subscriptions: list[Subscription]) -> None:
         """End subscriptions and their captures."""
-        for one in subscriptions:
-            if one.capture is not None:
-                one.capture.stop()
-        self._all = {name: one for name, one in self._all.items() if one not in subscriptions}
+        for subscription in subscriptions:
+            if subscription.capture is not None:
+                subscription.capture.stop()
+        self._all = {
+            name: subscription for name, subscription in self._all.items() if subscription not in subscriptions
+        }
         self._set_offers()
 
     def _sleep(self) -> None:
         """Sleep until an event is queued, a frame is due, or a lease expires."""
-        times = [one.due if one.is_awake or one.is_complete else one.ends for one in tuple(self._all.values())]
+        times = [
+            subscription.due if subscription.is_awake or subscription.is_complete else subscription.ends
+            for subscription in tuple(self._all.values())
+        ]
         left = min(times, default=0.0) - time.monotonic()
         with contextlib.suppress(Empty):
             self._wakeups.get(timeout=max(0.001, min(TICK_S, left)))
@@ -371,9 +382,9 @@ def _streams() -> Streams:
 
 def subscribe(request: Json, write: Write | None = None) -> Json:
     """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
-    one = _streams().add(request, write or printing())
-    extra = {"capture": one.capture.description} if one.capture else {}
-    return {"subId": one.id, "topic": one.topic, "lastId": seam.last_id(), **extra}
+    subscription = _streams().add(request, write or printing())
+    extra = {"capture": subscription.capture.description} if subscription.capture else {}
+    return {"subId": subscription.id, "topic": subscription.topic, "lastId": seam.last_id(), **extra}
 
 
 def unsubscribe(request: Json) -> Json:

@@ -65,7 +65,7 @@ class Egress:
 
     def show(self, value: Any, path: Path = ()) -> str:
         """Format a value at a path of the state."""
-        if self._hidden and any(_covers(one, path) for one in self._hidden):
+        if self._hidden and any(_covers(hidden, path) for hidden in self._hidden):
             self.redacted += 1
             return REDACTED
         parts = None if isinstance(value, PLAIN[:-2]) else parts_of(value)

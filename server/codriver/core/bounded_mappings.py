@@ -16,5 +16,5 @@ MAX_ENTRIES: Final = 64
 
 def with_newest(mapping: Mapping[str, V], key: str, value: V) -> Mapping[str, V]:
     """Return the mapping with this entry added as its newest, without the oldest entries beyond `MAX_ENTRIES`."""
-    others = [(name, one) for name, one in mapping.items() if name != key][-(MAX_ENTRIES - 1) :]
+    others = [entry for entry in mapping.items() if entry[0] != key][-(MAX_ENTRIES - 1) :]
     return MappingProxyType(dict([*others, (key, value)]))

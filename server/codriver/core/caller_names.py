@@ -56,13 +56,13 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
             for session in repl.sessions.values()
             if session.lane is not None and session.client == action.client
         ]
-        mine = [one for one in lanes if one.lane and one.lane.conversation == action.conversation]
-        if any(one.lane and one.lane.who == action.who for one in mine):
+        mine = [renamed for renamed in lanes if renamed.lane and renamed.lane.conversation == action.conversation]
+        if any(renamed.lane and renamed.lane.who == action.who for renamed in mine):
             continue
-        for one in mine:
-            if one.lane and one.lane.who == action.formerly:
-                lane = replace(one.lane, who=action.who)
-                state = with_session(state, repl.id, replace(one, who=action.who, lane=lane))
+        for renamed in mine:
+            if renamed.lane and renamed.lane.who == action.formerly:
+                lane = replace(renamed.lane, who=action.who)
+                state = with_session(state, repl.id, replace(renamed, who=action.who, lane=lane))
     return state
 
 

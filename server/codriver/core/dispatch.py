@@ -265,7 +265,7 @@ class Core:
         try:
             yield
         finally:
-            self._observers = tuple(one for one in self._observers if one is not observer)
+            self._observers = tuple(other for other in self._observers if other is not observer)
 
     def report(self, *actions: Action) -> None:
         """Dispatch events that no caller caused."""

@@ -350,8 +350,8 @@ def want_input(state: State, evaluation: Evaluation, _action: InputRequested) ->
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
     finished = orphans.end_unwanted(waiting.state)
     queue = queue_of(state, evaluation)
-    behind = [one for one in state.unfinished() if one.status == "queued" and queue_of(state, one) == queue]
-    end_effects = tuple(WakeWaiters(evaluation=one.id) for one in behind)
+    behind = [other for other in state.unfinished() if other.status == "queued" and queue_of(state, other) == queue]
+    end_effects = tuple(WakeWaiters(evaluation=other.id) for other in behind)
     return replace(finished, effects=(*waiting.effects, *end_effects, *finished.effects))
 
 
@@ -443,17 +443,17 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
 
 def next_in(state: State, repl: str) -> list[Evaluation]:
     """Return the evaluations of a REPL that should start now: for each free queue, the one with the lowest turn."""
-    unfinished = [one for one in state.unfinished() if one.repl == repl]
-    busy = {queue_of(state, one) for one in unfinished if one.status in OCCUPYING}
+    unfinished = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
+    busy = {queue_of(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
-    for one in unfinished:
-        queue = queue_of(state, one)
-        if one.status == "queued" and one.request is not None and queue not in busy:
-            first.setdefault((queue, one.client), one)
+    for evaluation in unfinished:
+        queue = queue_of(state, evaluation)
+        if evaluation.status == "queued" and evaluation.request is not None and queue not in busy:
+            first.setdefault((queue, evaluation.client), evaluation)
     chosen: dict[tuple[str, str], Evaluation] = {}
-    for (queue, _), one in first.items():
+    for (queue, _), evaluation in first.items():
         known = chosen.get(queue)
-        chosen[queue] = one if known is None or one.turn < known.turn else known
+        chosen[queue] = evaluation if known is None or evaluation.turn < known.turn else known
     return list(chosen.values())
 
 
@@ -466,8 +466,8 @@ def pass_on(state: State, evaluation: Evaluation) -> State:
     if not state.live:
         return state
     queue = queue_of(state, evaluation)
-    for one in state.unfinished():
-        if one.client == evaluation.client and one.status == "queued" and queue_of(state, one) == queue:
-            turn = state.turns + 1 if evaluation.status in OCCUPYING else max(one.turn, evaluation.turn)
-            return replace(with_evaluation(state, replace(one, turn=turn)), turns=max(state.turns, turn))
+    for other in state.unfinished():
+        if other.client == evaluation.client and other.status == "queued" and queue_of(state, other) == queue:
+            turn = state.turns + 1 if evaluation.status in OCCUPYING else max(other.turn, evaluation.turn)
+            return replace(with_evaluation(state, replace(other, turn=turn)), turns=max(state.turns, turn))
     return state

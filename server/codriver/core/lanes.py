@@ -56,13 +56,18 @@ def move_waiting_to_lanes(state: State, repl_id: str) -> State:
     """Move evaluations that were queued before the REPL connected to the lanes of their callers."""
     if not state.repls[repl_id].gives_lanes:
         return state
-    for one in state.unfinished():
-        if one.repl != repl_id or one.lane is None or one.request is None or one.client not in state.clients:
+    for evaluation in state.unfinished():
+        if (
+            evaluation.repl != repl_id
+            or evaluation.lane is None
+            or evaluation.request is None
+            or evaluation.client not in state.clients
+        ):
             continue
-        state, session = _with_lane(state, state.repls[repl_id], one.lane, one.client)
+        state, session = _with_lane(state, state.repls[repl_id], evaluation.lane, evaluation.client)
         if session is not None:
-            request = replace(one.request, session=session.name)
-            placed = replace(one, session=session.name, request=request, lane=None)
+            request = replace(evaluation.request, session=session.name)
+            placed = replace(evaluation, session=session.name, request=request, lane=None)
             state = with_evaluation(state, placed)
     return state
 
@@ -83,9 +88,9 @@ def _with_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> tupl
 
 def _with_lane_transferred(state: State, repl: Repl, session: Session, client: str | None) -> State:
     """Transfer the evaluations in an abandoned lane to the client that reclaims it."""
-    for one in state.unfinished_in(repl.id, session.name):
-        if one.client == session.client:
-            evaluation = replace(one, client=client, is_orphan=False)
+    for unfinished in state.unfinished_in(repl.id, session.name):
+        if unfinished.client == session.client:
+            evaluation = replace(unfinished, client=client, is_orphan=False)
             state = with_evaluation(state, evaluation)
     return state
 

@@ -50,16 +50,16 @@ class _Unwanted:
 
 def await_grace(state: State, client: str) -> tuple[Effect, ...]:
     """Return the effect that starts a disconnected client's grace period, if it has unfinished evaluations or lanes."""
-    if not any(one.client == client for one in state.unfinished()) and not _lanes(state, client):
+    if not any(evaluation.client == client for evaluation in state.unfinished()) and not _lanes(state, client):
         return ()
     return (AwaitGrace(then=(GraceOver(client),)),)
 
 
 def end_grace(state: State, client: str) -> Outcome:
     """Turn a disconnected client's evaluations into orphans, close its idle lanes, and stop orphans that must end."""
-    for one in state.unfinished():
-        if one.client == client:
-            orphan = replace(one, is_orphan=True)
+    for evaluation in state.unfinished():
+        if evaluation.client == client:
+            orphan = replace(evaluation, is_orphan=True)
             state = with_evaluation(state, orphan)
     closed: list[Effect] = []
     for repl, session in _lanes(state, client):
@@ -74,26 +74,26 @@ def end_unwanted(state: State) -> Outcome:
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted(state):
-        one, why = unwanted.evaluation, unwanted.why
-        if one.status not in OCCUPYING:
-            follow_ups.append(CancelQueued(one.id, f"never sent: {why}"))
-        elif one.stop_requested != why:
-            stopping = replace(one, stop_requested=why)
+        evaluation, why = unwanted.evaluation, unwanted.why
+        if evaluation.status not in OCCUPYING:
+            follow_ups.append(CancelQueued(evaluation.id, f"never sent: {why}"))
+        elif evaluation.stop_requested != why:
+            stopping = replace(evaluation, stop_requested=why)
             state = with_evaluation(state, stopping)
-            effects.append(StopEvaluation(evaluation=one.id, why=why))
-            follow_ups.append(AddServerLine(f"stopping evaluation {one.id} of {one.who}: {why}"))
+            effects.append(StopEvaluation(evaluation=evaluation.id, why=why))
+            follow_ups.append(AddServerLine(f"stopping evaluation {evaluation.id} of {evaluation.who}: {why}"))
     return Outcome(state, tuple(effects), tuple(follow_ups))
 
 
 def _unwanted(state: State) -> list[_Unwanted]:
     unfinished = state.unfinished()
-    orphans = [one for one in unfinished if one.is_orphan]
+    orphans = [evaluation for evaluation in unfinished if evaluation.is_orphan]
     if not orphans:
         return []
     waiting = {
-        queue_of(state, one): one
-        for one in reversed(unfinished)
-        if one.status == "queued" and (not one.client or one.client in state.clients)
+        queue_of(state, evaluation): evaluation
+        for evaluation in reversed(unfinished)
+        if evaluation.status == "queued" and (not evaluation.client or evaluation.client in state.clients)
     }
     found = []
     for orphan in orphans:
@@ -122,10 +122,14 @@ def end_client_sessions(state: State, client: str) -> Outcome:
             state = with_session(state, repl.id, leaving)
             left = state.unfinished_in(repl.id, session.name)
             follow_ups += [
-                CancelQueued(one.id, f"never sent: {SESSION_OF_CLIENT}") for one in left if one.status == "queued"
+                CancelQueued(evaluation.id, f"never sent: {SESSION_OF_CLIENT}")
+                for evaluation in left
+                if evaluation.status == "queued"
             ]
             effects += [
-                StopEvaluation(evaluation=one.id, why=SESSION_OF_CLIENT) for one in left if one.status != "queued"
+                StopEvaluation(evaluation=evaluation.id, why=SESSION_OF_CLIENT)
+                for evaluation in left
+                if evaluation.status != "queued"
             ]
             if not left:
                 effects.append(CloseSession(id=repl.id, name=session.name))

@@ -83,7 +83,7 @@ def decoded(data: str) -> bytes:
         return b""
 
 
-def without_data(text: str, describe: Callable[[ImageFacts], str] = lambda one: one.mark) -> str:
+def without_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
     """Replace the data of every image in a text by its mark, or by the text that `describe` returns."""
     if "data:image/" not in text:
         return text

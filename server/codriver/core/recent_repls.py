@@ -16,7 +16,7 @@ def with_recent_repl(state: State, client: str | None, who: str, repl: str) -> S
     before = known.used.get(who, ()) if known is not None else ()
     if known is None or before[-1:] == (repl,):
         return state
-    used = with_newest(known.used, who, (*[one for one in before if one != repl], repl))
+    used = with_newest(known.used, who, (*[earlier for earlier in before if earlier != repl], repl))
     return replace(state, clients=with_item(state.clients, known.id, replace(known, used=used)))
 
 

@@ -76,7 +76,7 @@ def with_session_reported(client: Client, who: str, session: str, current: Seen)
     reported = client.knowledge.get(who, NOTHING)
     if reported.seen.get(session) == current:
         return client
-    others = [(key, one) for key, one in reported.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
+    others = [(key, evaluation) for key, evaluation in reported.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
     known = replace(reported, seen=MappingProxyType(dict([*others, (session, current)])))
     return replace(client, knowledge=with_item(client.knowledge, who, known))
 
@@ -94,7 +94,7 @@ def _unknown(state: State, reported: Knowledge, client: str, who: str) -> list[E
         if of != (client, who) and not is_by_caller(state, client, who, of):
             found.append(evaluation)
     theirs = (
-        [one for one in found if not is_by_caller(state, client, who, (one.client, one.who))]
+        [other for other in found if not is_by_caller(state, client, who, (other.client, other.who))]
         if reported.live
         else found
     )

@@ -341,7 +341,9 @@ class State:
 
     def unfinished_in(self, repl: str, session: str) -> list[Evaluation]:
         """Return the unfinished evaluations in one session of a REPL."""
-        return [one for one in self.unfinished() if (one.repl, one.session) == (repl, session)]
+        return [
+            evaluation for evaluation in self.unfinished() if (evaluation.repl, evaluation.session) == (repl, session)
+        ]
 
     def languages(self) -> frozenset[str]:
         """Return the languages of the workspace's files and REPLs. Tools for other languages are not offered."""
@@ -469,7 +471,7 @@ def _programs_nearby(state: State, repl: Repl) -> str:
     others = [program for program in state.programs if program.pid not in known and not program.can_connect]
     if not others:
         return ""
-    where = " and ".join(f"{one.address} (pid {one.pid})" for one in others[:MAX_NEARBY_PROGRAMS])
+    where = " and ".join(f"{listening.address} (pid {listening.pid})" for listening in others[:MAX_NEARBY_PROGRAMS])
     return (
         f"this REPL is not part of the application that listens on {where}. To get a REPL in that application, start "
         "it with `codriver run --` before its command, or call codriver_seam.start_repl(True) in it"

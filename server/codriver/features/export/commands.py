@@ -232,7 +232,7 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
 def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
     """Return a hint that names the earlier evaluations in which unknown names were defined; empty if there are none."""
     last = len(chosen.recording.evaluations)
-    names = names_unknown(one.note for one in checked)
+    names = names_unknown(check.note for check in checked)
     most = last_that_define(chosen.known, last, names)
     if most == last:
         return ""
@@ -273,10 +273,10 @@ def _chosen(
     with reading("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
         homes = {name: _home(key, known) for name, key in keys.items()}
-        evaluations = [one for one in recorded(rows) if session in (None, keys[one.id], homes[one.id])]
+        evaluations = [check for check in recorded(rows) if session in (None, keys[check.id], homes[check.id])]
     picked = since_checkpoint(evaluations, since) if since else of_ids(evaluations, ids) if ids else tuple(evaluations)
     picked = picked[-last:] if last else picked
-    sessions = sorted({homes[one.id] for one in picked})
+    sessions = sorted({homes[check.id] for check in picked})
     if len(sessions) != 1:
         raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
     of_session = [evaluation for evaluation in evaluations if homes[evaluation.id] == sessions[0]] if last else ()
@@ -336,13 +336,13 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
     with reading("repl_output_log"):
         waiting: list[object] = [answer["result"]]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, list):
-            waiting += one
-        elif isinstance(one, dict):
-            waiting += one.values()
+        check = waiting.pop()
+        if isinstance(check, str):
+            yield check
+        elif isinstance(check, list):
+            waiting += check
+        elif isinstance(check, dict):
+            waiting += check.values()
 
 
 @click.command(
@@ -408,9 +408,9 @@ def replay_command(
         if case.outcome == "fail":
             echo(one_line(case.name))
             echo("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
-    for one in () if is_quiet else checked:
-        if one.is_alike and one.reproduces:
-            echo(one_line(f"{one.of.id} {one.note}"), hang=2)
+    for check in () if is_quiet else checked:
+        if check.is_alike and check.reproduces:
+            echo(one_line(f"{check.of.id} {check.note}"), hang=2)
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
         echo(f"{_summary(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
@@ -433,13 +433,13 @@ def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[
     """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
     cases = []
     for evaluation in recording.evaluations:
-        steps = [one for one in checked if one.of is evaluation]
+        steps = [check for check in checked if check.of is evaluation]
         wrong = [step for step in steps if not step.reproduces]
         outcome: Outcome = "fail" if wrong else "pass"
-        if wrong and all(one.is_hidden for one in wrong):
+        if wrong and all(check.is_hidden for check in wrong):
             outcome = "skip"
         head = evaluation.code.strip().partition("\n")[0][:60]
-        details = "\n".join(f"{one.step.text.strip()}\n  {one.note}" for one in wrong)
+        details = "\n".join(f"{check.step.text.strip()}\n  {check.note}" for check in wrong)
         message = wrong[0].note if wrong else ""
         cases.append(Case(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
     return cases

@@ -209,7 +209,7 @@ class FreshRuns:
                 await repl.run("0")  # the application declares its sensitive values before the run and at its end
             printed.end()
         checked_strictly = map(strictly, checked) if self.is_strict else checked
-        return tuple(without_secrets(one, self.clean) for one in checked_strictly)
+        return tuple(without_secrets(check, self.clean) for check in checked_strictly)
 
     async def write_document(
         self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
@@ -309,7 +309,7 @@ class FreshRuns:
             file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
             failed = await _run_lisp(repl, page, form, origin, str(file))
         clean = self.clean
-        return tuple(replace(one, error=clean(one.error)) for one in failed)
+        return tuple(replace(failure, error=clean(failure.error)) for failure in failed)
 
 
 @cache
@@ -387,20 +387,20 @@ async def verified(
         return checked
 
 
-def without_secrets(one: Checked, clean: Callable[[str], str]) -> Checked:
+def without_secrets(check: Checked, clean: Callable[[str], str]) -> Checked:
     """Return the step without secrets that became known after it ran. Values that contained one are not asserted."""
-    text, value = clean(one.step.text), one.value if one.value is None else clean(one.value)
-    raised = one.raised and replace(one.raised, message=clean(one.raised.message))
-    note, out = clean(one.note), clean(one.out)
-    if text != one.step.text:
+    text, value = clean(check.step.text), check.value if check.value is None else clean(check.value)
+    raised = check.raised and replace(check.raised, message=clean(check.raised.message))
+    note, out = clean(check.note), clean(check.out)
+    if text != check.step.text:
         why = note or "its code contains a secret, which is omitted, so it cannot run again"
-        step = replace(one.step, text=text)
-        return replace(one.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
-    if one.cell is not None and (cell := _cleaned(one.cell, clean)) != one.cell:
-        one = replace(one, cell=cell)
-    if (value, raised, out, clean(one.pattern)) != (one.value, one.raised, one.out, one.pattern):
-        return replace(one.demoted(note or "its result contains a secret, which is omitted"), value=value)
-    return one if note == one.note else replace(one, note=note)
+        step = replace(check.step, text=text)
+        return replace(check.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
+    if check.cell is not None and (cell := _cleaned(check.cell, clean)) != check.cell:
+        check = replace(check, cell=cell)
+    if (value, raised, out, clean(check.pattern)) != (check.value, check.raised, check.out, check.pattern):
+        return replace(check.demoted(note or "its result contains a secret, which is omitted"), value=value)
+    return check if note == check.note else replace(check, note=note)
 
 
 async def _answer(
@@ -431,8 +431,8 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
     if isinstance(data, str):
         return clean(data)  # type: ignore[return-value]  # a text, as was given
     if isinstance(data, Mapping):
-        return {name: _cleaned(one, clean) for name, one in data.items()}  # type: ignore[return-value]  # as above
-    return type(data)(_cleaned(one, clean) for one in data) if isinstance(data, list | tuple) else data
+        return {name: _cleaned(value, clean) for name, value in data.items()}  # type: ignore[return-value]  # as above
+    return type(data)(_cleaned(value, clean) for value in data) if isinstance(data, list | tuple) else data
 
 
 async def drive_check(
@@ -508,8 +508,8 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
     run = await repl.run_tests(origin.name)
     wrong = [result for result in run.results if result.outcome != "pass"]
     return tuple(
-        Failed(one.test, (one.line,) if one.line else (), f"expected {one.expected}, actual {one.actual}")
-        for one in wrong
+        Failed(check.test, (check.line,) if check.line else (), f"expected {check.expected}, actual {check.actual}")
+        for check in wrong
     )
 
 
@@ -520,7 +520,7 @@ def words_of(dialect: str) -> str:
 
 def report_differences(checked: Sequence[Checked]) -> None:
     """Print to standard error which steps do not reproduce, and why."""
-    for one in checked:
-        if one.note and not one.is_typo:
-            head = one.step.text.strip().partition("\n")[0]
-            echo(one_line(f"{one.of.id} {head[:60]}: {one.note}"), err=True)
+    for check in checked:
+        if check.note and not check.is_typo:
+            head = check.step.text.strip().partition("\n")[0]
+            echo(one_line(f"{check.of.id} {head[:60]}: {check.note}"), err=True)

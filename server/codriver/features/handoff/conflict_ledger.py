@@ -127,11 +127,11 @@ class ReplHistory:
             oldest = self.submissions.popleft()
             self.characters -= len(oldest.code)
             for name in oldest.names() if oldest.number <= self.glanced else ():
-                self.by_name[name] = [one for one in self.by_name.get(name, ()) if one is not oldest]
+                self.by_name[name] = [other for other in self.by_name.get(name, ()) if other is not oldest]
 
     def glance(self) -> None:
         """Extract the names from all code sent since the last call."""
-        unread = [*takewhile(lambda one: one.number > self.glanced, reversed(self.submissions))]
+        unread = [*takewhile(lambda other: other.number > self.glanced, reversed(self.submissions))]
         for submission in reversed(unread):
             self.glanced = submission.number
             for name in submission.names():
@@ -201,20 +201,20 @@ def found(state: State, history: ReplHistory, submission: Submission) -> list[Co
     met: list[Conflict] = []
     for name in code_names.words(submission.code, submission.language) & history.by_name.keys():
         earlier = [
-            one
-            for one in history.by_name[name]
-            if one.number < submission.number and one.language == submission.language
+            other
+            for other in history.by_name[name]
+            if other.number < submission.number and other.language == submission.language
         ]
-        if all(is_same_caller(state, submission, one) for one in earlier):
+        if all(is_same_caller(state, submission, other) for other in earlier):
             continue
         chains: dict[str, list[tuple[Submission, Making]]] = {}
-        for one in earlier:
-            for making in one.makings() if _counts(state, one) else ():
+        for other in earlier:
+            for making in other.makings() if _counts(state, other) else ():
                 if making.name == name:
-                    chains.setdefault(making.space, []).append((one, making))
+                    chains.setdefault(making.space, []).append((other, making))
         for chain in chains.values():
             met += _of_chain(state, history, submission, chain)
-    return sorted(met, key=lambda one: (one.at_ms, one.name), reverse=True)
+    return sorted(met, key=lambda conflict: (conflict.at_ms, conflict.name), reverse=True)
 
 
 def _of_chain(
@@ -222,7 +222,7 @@ def _of_chain(
 ) -> Iterator[Conflict]:
     """Yield the conflicts about one name, given its definitions in order."""
     last, made = chain[-1]
-    theirs = [*takewhile(lambda one: not is_same_caller(state, submission, one[0]), reversed(chain))]
+    theirs = [*takewhile(lambda other: not is_same_caller(state, submission, other[0]), reversed(chain))]
     if not theirs:
         return
     position = len(chain) - len(theirs)
@@ -256,9 +256,9 @@ def _of_chain(
 
 def _knew(state: State, history: ReplHistory, submission: Submission, last: Submission, made: Making) -> bool:
     """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
-    earlier = (one for one in history.submissions if one.number < last.number and made.name in one.code)
-    same_caller = (one for one in earlier if is_same_caller(state, submission, one) and _counts(state, one))
-    return any(_uses(history, one, made) for one in islice(same_caller, MAX_OF_NAME))
+    earlier = (other for other in history.submissions if other.number < last.number and made.name in other.code)
+    same_caller = (other for other in earlier if is_same_caller(state, submission, other) and _counts(state, other))
+    return any(_uses(history, other, made) for other in islice(same_caller, MAX_OF_NAME))
 
 
 def _uses(history: ReplHistory, submission: Submission, made: Making) -> bool:
@@ -266,10 +266,10 @@ def _uses(history: ReplHistory, submission: Submission, made: Making) -> bool:
     return code_names.uses(submission.code, submission.language, submission.space, name, known=known)
 
 
-def is_same_caller(state: State, submission: Submission, one: Submission) -> bool:
+def is_same_caller(state: State, submission: Submission, other: Submission) -> bool:
     """Return whether two submissions come from the same caller, even if it has reconnected in between."""
-    is_back = one.who == submission.who and one.client not in state.clients
-    return is_back or caller_names.is_by_caller(state, submission.client, submission.who, (one.client, one.who))
+    is_back = other.who == submission.who and other.client not in state.clients
+    return is_back or caller_names.is_by_caller(state, submission.client, submission.who, (other.client, other.who))
 
 
 def _counts(state: State, submission: Submission) -> bool:

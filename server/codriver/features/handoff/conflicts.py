@@ -83,7 +83,7 @@ async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
     history = call.services.part(Conflicts).histories.get(evaluation.repl)
     if history is None or len(history.callers) < 2 or history.generation != evaluation.generation:
         return []
-    submission = next((one for one in reversed(history.submissions) if one.evaluation == evaluation.id), None)
+    submission = next((item for item in reversed(history.submissions) if item.evaluation == evaluation.id), None)
     if submission is None or submission.is_compared:
         return []
     submission.is_compared = True
@@ -93,7 +93,8 @@ async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
 
 async def _notes(call: Call, history: ReplHistory, submission: Submission) -> list[str]:
     unread = sum(
-        len(one.code) for one in takewhile(lambda one: one.number > history.glanced, reversed(history.submissions))
+        len(conflict.code)
+        for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))
     )
     find = partial(found, call.state, history, submission)
     if len(submission.code) + unread <= AT_ONCE_CHARACTERS:
@@ -105,8 +106,10 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
 
 def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str]:
     """Return notes on the conflicts that the caller has not been notified of yet."""
-    reported = [one for one in met if call.services.part(Conflicts).reported.claim((call.client, who), one.key)]
-    notes = [one.description(call.services.now()) for one in reported[:MAX_NOTES]]
+    reported = [
+        conflict for conflict in met if call.services.part(Conflicts).reported.claim((call.client, who), conflict.key)
+    ]
+    notes = [conflict.description(call.services.now()) for conflict in reported[:MAX_NOTES]]
     more = len(reported) - len(notes)
     return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
 
@@ -122,7 +125,7 @@ async def notes_of_edit(call: Call, edited: EditedFile) -> list[str]:
 async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
     path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
-    is_shared = any(not is_by_editor(state, one, edit.who, edit.client) for one in earlier)
+    is_shared = any(not is_by_editor(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
     history = (
         services.part(Conflicts).histories.get(repl.id) if repl is not None and not isinstance(repl, str) else None
@@ -173,11 +176,13 @@ def _found_in_edit(state: State, of: EditsOf, history: ReplHistory | None) -> li
         file_history.add(submission)
     # An earlier definition that has since been reverted or overwritten is not a conflict.
     now = _letters(of.edits[-1].before or "")
-    met = [one for one in found(state, file_history, submission) if _letters(one.made) in now]
+    met = [conflict for conflict in found(state, file_history, submission) if _letters(conflict.made) in now]
     if history is not None:
         met = [*found(state, history, replace(submission, number=state.evaluated + 1)), *met]
     # A definition that was both written and evaluated is reported once.
-    return list({(one.who, one.name, _letters(one.made)): one for one in reversed(met)}.values())[::-1]
+    return list(
+        {(conflict.who, conflict.name, _letters(conflict.made)): conflict for conflict in reversed(met)}.values()
+    )[::-1]
 
 
 def _letters(text: str) -> str:
@@ -189,10 +194,17 @@ def _changed(of: EditsOf, edit: Edit, number: int) -> Submission:
     """Return an edit as a submission: the definitions it changed, added or removed."""
     before = code_names.makings(edit.before or "", of.language, of.space)
     after = code_names.makings(edit.after or "", of.language, of.space)
-    old, names = {(one.space, one.name, one.form) for one in before}, {(one.space, one.name) for one in after}
-    new = [one for one in after if (one.space, one.name, one.form) not in old]
-    gone = [replace(one, text="", form=None) for one in before if (one.space, one.name) not in names]
-    code = "\n".join(dict.fromkeys([*(one.text for one in new), *(f"(def {one.name})" for one in gone)]))
+    old, names = (
+        {(conflict.space, conflict.name, conflict.form) for conflict in before},
+        {(conflict.space, conflict.name) for conflict in after},
+    )
+    new = [conflict for conflict in after if (conflict.space, conflict.name, conflict.form) not in old]
+    gone = [
+        replace(conflict, text="", form=None) for conflict in before if (conflict.space, conflict.name) not in names
+    ]
+    code = "\n".join(
+        dict.fromkeys([*(conflict.text for conflict in new), *(f"(def {conflict.name})" for conflict in gone)])
+    )
     space = after[0].space if after else of.space
     head = code_names.header(edit.after or "", of.language)
     return Submission(

@@ -48,7 +48,7 @@ async def handoff(
     present = Present(
         now=services.now(),
         repls=tuple(map(_repl, state.repls.values())),
-        running=tuple([_running(one, services.now()) for one in state.unfinished()]),
+        running=tuple([_running(evaluation, services.now()) for evaluation in state.unfinished()]),
         others=_others(services, reader, client, is_for_another=is_for_another),
         on_disk=on_disk,
         drift=tuple(drift),
@@ -63,7 +63,7 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
         evaluation for evaluation in services.core.state.evaluations.values() if evaluation.status in ("done", "failed")
     ]
     entries = (*services.remembered(), *services.log.entries())[-MAX_ENTITIES:]
-    story = read_story(entries, {one.id: _failed(one) for one in over})
+    story = read_story(entries, {finished.id: _failed(finished) for finished in over})
     defined = {name for step in story.steps for name in step.names}
     left_s = ends_at - time.monotonic()
     return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)

@@ -177,7 +177,7 @@ def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
     The earliest usually states the goal of the whole work, and later ones describe steps towards it.
     """
     goals = [(step.goal, step.who) for step in steps if step.goal]
-    first = [one for one in goals if one[1] == reader][:1] or goals[:1]
+    first = [candidate for candidate in goals if candidate[1] == reader][:1] or goals[:1]
     found = dict.fromkeys([*first, *reversed(goals)])
     return tuple([_short(f"{goal} ({who})") for goal, who in found])
 
@@ -221,7 +221,7 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_FAILURES:]:
         step = steps[index]
-        later = next((one for one in steps[index + 1 :] if not one.error and _is_same(step, one)), None)
+        later = next((other for other in steps[index + 1 :] if not other.error and _is_same(step, other)), None)
         end = "not resolved" if later is None else f"succeeded later ({later.id})"
         found.pop((step.key, step.code), None)
         found[step.key, step.code] = step, later is None, end

@@ -160,14 +160,14 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
         elif entry.evaluation:
             steps.setdefault(entry.evaluation, []).append(entry)
             started.setdefault(entry.evaluation, connections.get(_repl_of(entry), _Connection()))
-    found = (_step(one, of, known, started[one]) for one, of in steps.items())
+    found = (_step(evaluation, of, known, started[evaluation]) for evaluation, of in steps.items())
     lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
     return Story(
         tuple([step for step in found if step is not None]),
         tuple(runs.values()),
-        tuple(sorted(checkpoints, key=lambda one: one.timestamp)),
+        tuple(sorted(checkpoints, key=lambda evaluation: evaluation.timestamp)),
         tuple(edits),
-        MappingProxyType({key: one.line for key, one in connections.items() if one.run is None}),
+        MappingProxyType({key: evaluation.line for key, evaluation in connections.items() if evaluation.run is None}),
         min(lines, default=0),
         max(lines, default=0),
     )

@@ -62,7 +62,11 @@ class Connections:
             self._open.pop(connection, None)
 
     def _close_oldest_idle(self) -> None:
-        idle = [(one.has_been_used, scope, one) for one in self._open if (scope := one.waiting) is not None]
+        idle = [
+            (open_connection.has_been_used, scope, open_connection)
+            for open_connection in self._open
+            if (scope := open_connection.waiting) is not None
+        ]
         if not idle:
             raise TooManyConnectionsError
         _, scope, connection = min(idle, key=lambda found: found[0])

@@ -60,7 +60,9 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tup
             if error.errno in IN_USE:
                 continue
             raise
-        listeners: list[SocketListener] = [PatientListener(await SocketListener.from_socket(one)) for one in sockets]
+        listeners: list[SocketListener] = [
+            PatientListener(await SocketListener.from_socket(opened)) for opened in sockets
+        ]
         return listeners, int(sockets[0].getsockname()[1])
     raise NoPortError
 

@@ -106,7 +106,7 @@ class PageCalls:
             case "diffs":
                 line = given.number("line")
                 entries = services.log.entries(since=line - 1, until=line)
-                return {"files": [one for entry in entries for one in facts_of(entry).get("files", ())]}
+                return {"files": [file for entry in entries for file in facts_of(entry).get("files", ())]}
             case "shown":
                 return await self._displays(given.text("evaluation"), client)
             case "handoff":
@@ -196,7 +196,7 @@ class PageCalls:
         )
         first, *lines = text.splitlines() or [""]
         titled = [TITLE.fullmatch(line) or ("", "", line) for line in lines]
-        return {"text": text, "first": first, "sections": [(one[1], one[2].split("; ")) for one in titled]}
+        return {"text": text, "first": first, "sections": [(section[1], section[2].split("; ")) for section in titled]}
 
 
 HUMAN: Final = "human"
@@ -410,11 +410,11 @@ async def run(services: Services, client: ClientSession, name: str) -> dict[str,
 
 def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
     """Return the evaluation that a row of a query's answer refers to by an id, a line or a text, or None."""
-    values = [one for value in row for one in (value.values() if isinstance(value, dict) else [value])]
+    values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()
-    for one in values:
-        if isinstance(one, str) and EVALUATION.fullmatch(one):
-            return one
+    for candidate in values:
+        if isinstance(candidate, str) and EVALUATION.fullmatch(candidate):
+            return candidate
     lines = {value for value in values if type(value) is int}
     strings = {value for value in values if isinstance(value, str) and value}
     by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]

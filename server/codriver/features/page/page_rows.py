@@ -89,15 +89,15 @@ class RowReader:
         coming = sorted(coming, key=_line_of)[-MAX_ROWS:]
         self.before = _line_of(coming[0]) if len(coming) == MAX_ROWS else 0
         rows: dict[str, Row] = {}
-        for one in coming:
-            self._add(rows, one, state)
+        for item in coming:
+            self._add(rows, item, state)
         return [*rows.values()]
 
-    def _add(self, rows: dict[str, Row], one: Entry | Mapping[str, Any], state: State) -> None:
-        if isinstance(one, Entry):
-            self._add_entry(rows, one, state)
+    def _add(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
+        if isinstance(item, Entry):
+            self._add_entry(rows, item, state)
         else:
-            rows[f"a{_line_of(one)}"] = _of_event(one)
+            rows[f"a{_line_of(item)}"] = _of_event(item)
 
     def changes(self, tests: Mapping[str, Row]) -> list[Row]:
         """Return the rows that changed, in the order of their changes.
@@ -114,12 +114,12 @@ class RowReader:
         if entries and self.since and log.evicted and log.last_evicted_line > self.since:
             self.gap += 1
         coming: list[Entry | Mapping[str, Any]] = [*entries, *self._events(since=self.since)]
-        for one in sorted(coming, key=_line_of):
+        for item in sorted(coming, key=_line_of):
             if len(rows) >= MAX_ROWS:
                 self._seen = None  # checked again in any case
                 break
-            self.since = _line_of(one)
-            self._add(rows, one, state)
+            self.since = _line_of(item)
+            self._add(rows, item, state)
         self._standing(rows, state)
         for name, row in tests.items():
             if self._tests.get(name) != row:
@@ -160,8 +160,8 @@ class RowReader:
         found = [entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOMES]
         if not found or found[-1].category != "evaluationErrorOutput":
             return ""
-        text = "".join(one.text for one in found if one.category == "evaluationErrorOutput")
-        has_value = any(one.category == "evaluationResults" for one in found)
+        text = "".join(line.text for line in found if line.category == "evaluationErrorOutput")
+        has_value = any(line.category == "evaluationResults" for line in found)
         return "" if has_value and TRACEBACK not in text else _head(error_line(text), ERROR_BYTES)
 
     def _server_row(self, entry: Entry) -> Row:
@@ -177,14 +177,14 @@ class RowReader:
 
     def _standing(self, rows: dict[str, Row], state: State) -> None:
         """Update the status of evaluations that are running, or that were at the last update."""
-        live = {one.id: one.status for one in state.unfinished()}
+        live = {evaluation.id: evaluation.status for evaluation in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
                 rows.setdefault(name, {"id": name}).update(_standing_of(state.evaluations.get(name)))
-        for row, one in ((rows[name], state.evaluations[name]) for name in live if name in rows):
-            row.setdefault("where", state.key_of(one))
+        for row, evaluation in ((rows[name], state.evaluations[name]) for name in live if name in rows):
+            row.setdefault("where", state.key_of(evaluation))
             if "who" not in row:
-                row |= {"who": one.who, "text": row.get("text", self._words_of(one))}
+                row |= {"who": evaluation.who, "text": row.get("text", self._words_of(evaluation))}
                 row.setdefault("at", self._services.now())
         self._live = live
 
@@ -199,24 +199,24 @@ async def tests_under_way(services: Services) -> Mapping[str, Row]:
     `of` is None if the REPL does not report how many tests it runs.
     """
     found: dict[str, Row] = {}
-    for one in services.core.state.unfinished():
-        if one.is_test_job and one.status == "running":
-            job = services.tests.report(one.id)
+    for evaluation in services.core.state.unfinished():
+        if evaluation.is_test_job and evaluation.status == "running":
+            job = services.tests.report(evaluation.id)
             if job is not None:
                 counts = job.report.counts
                 of = counts.collected - counts.deselected
                 done = {"done": len(job.report.results), "of": of or None, "red": counts.failed + counts.errors}
-                found[one.id] = done
-        elif one.kind == "run-tests" and one.status == "running":
+                found[evaluation.id] = done
+        elif evaluation.kind == "run-tests" and evaluation.status == "running":
             with suppress(CodriverError):
-                run = await services.repls.adapter(one.repl).tests_so_far(one.id)
+                run = await services.repls.adapter(evaluation.repl).tests_so_far(evaluation.id)
                 if run is not None:
-                    found[one.id] = {"done": run.tests, "of": run.of, "red": run.failed + run.errors}
+                    found[evaluation.id] = {"done": run.tests, "of": run.of, "red": run.failed + run.errors}
     return found
 
 
-def _line_of(one: Entry | Mapping[str, Any]) -> int:
-    return one.line if isinstance(one, Entry) else int(one["line"])
+def _line_of(item: Entry | Mapping[str, Any]) -> int:
+    return item.line if isinstance(item, Entry) else int(item["line"])
 
 
 def _head(text: str, most: int) -> str:
@@ -321,8 +321,8 @@ def header(services: Services) -> dict[str, object]:
 
 def _repl(state: State, repl: Repl) -> Row:
     """Return a REPL's `state` as a word and as text, since when, and the evaluation it is about, if any."""
-    live = [one for one in state.unfinished() if one.repl == repl.id]
-    busy = [one for one in live if one.status != "queued"]
+    live = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl.id]
+    busy = [evaluation for evaluation in live if evaluation.status != "queued"]
     about: Row = {"state": "idle", "words": "idle"}
     if busy:
         first, more = busy[0], f" and {len(busy) - 1} more" if len(busy) > 1 else ""

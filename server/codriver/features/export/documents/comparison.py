@@ -87,11 +87,11 @@ def compare_images(recorded: Sequence[ImageFacts], fresh: Sequence[ImageFacts]) 
     if len(recorded) != len(fresh):
         return None
     notes = []
-    for one, other in zip(recorded, fresh, strict=True):
-        if not one.digest or one.digest != other.digest:
-            if (one.kind, one.size) != (other.kind, other.size):
+    for shape, other in zip(recorded, fresh, strict=True):
+        if not shape.digest or shape.digest != other.digest:
+            if (shape.kind, shape.size) != (other.kind, other.size):
                 return None
-            notes.append(f"the picture differs ({one.description}; in a fresh REPL: {other.description})")
+            notes.append(f"the picture differs ({shape.description}; in a fresh REPL: {other.description})")
     return "; ".join(notes)
 
 
@@ -112,10 +112,10 @@ def match_images(
                 for at in reversed(range(len(displayed)))
                 if at not in used and (note := compare_images([recorded[place]], displayed[at])) is not None
             )
-            like = None if place in found else next((one for one in notes if not (is_same and one[1])), None)
+            like = None if place in found else next((shape for shape in notes if not (is_same and shape[1])), None)
             found |= {place: like} if like else {}
     missing = "recorded: {}; in a fresh REPL: no such picture"
-    return [found.get(place, (None, missing.format(one.description))) for place, one in enumerate(recorded)]
+    return [found.get(place, (None, missing.format(shape.description))) for place, shape in enumerate(recorded)]
 
 
 def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
@@ -183,12 +183,12 @@ def _days(year: int, month: int, day: int) -> int:
     return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
 
 
-def are_equal(one: str, other: str, dialect: str) -> bool:
+def are_equal(first: str, second: str, dialect: str) -> bool:
     """Return whether two printed values are equal, regardless of the order of sets and maps."""
     if dialect in {"python", "hy"}:
-        values = python_literal(one), python_literal(other)
+        values = python_literal(first), python_literal(second)
         return None not in values and repr(_ordered(values[0])) == repr(_ordered(values[1]))
-    return _canonical(one) == _canonical(other)
+    return _canonical(first) == _canonical(second)
 
 
 def python_literal(text: str) -> tuple[object] | None:

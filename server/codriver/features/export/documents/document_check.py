@@ -94,7 +94,7 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
     current, in_one = tuple(checked), False
     if form == "notebook":
         return SoundDocument(notebook(current, origin), current)
-    current = tuple(_without_magic(one) for one in current)
+    current = tuple(_without_magic(check) for check in current)
     failed: tuple[Failed, ...] = ()
     for _ in range(MAX_ROUNDS):
         page = _page(current, dialect, form, origin, in_one=in_one)
@@ -111,10 +111,10 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
     raise DocumentFailsError(failed[0].error if failed else "it still failed after all attempts")
 
 
-def _without_magic(one: Checked) -> Checked:
+def _without_magic(check: Checked) -> Checked:
     """Return the step without IPython magic; a step that is not Python code is marked as absent."""
-    is_magic = one.step.role == "magic" and one.verdict != "absent"
-    return replace(one.demoted(NO_PYTHON), verdict="absent") if is_magic else one
+    is_magic = check.step.role == "magic" and check.verdict != "absent"
+    return replace(check.demoted(NO_PYTHON), verdict="absent") if is_magic else check
 
 
 def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:
@@ -132,16 +132,16 @@ def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
-            if (one := page.steps.get(line)) is not None:
-                whys.setdefault(id(one), failure.error)
-    return tuple(_less(one, whys[id(one)]) if id(one) in whys else one for one in checked)
+            if (check := page.steps.get(line)) is not None:
+                whys.setdefault(id(check), failure.error)
+    return tuple(_less(check, whys[id(check)]) if id(check) in whys else check for check in checked)
 
 
-def _less(one: Checked, error: str) -> Checked:
+def _less(check: Checked, error: str) -> Checked:
     """Weaken the assertion of a step: first drop the error's class, then the value, and finally the step itself."""
-    if one.verdict == "raises" and one.raised is not None and one.raised != Raised(""):
-        return replace(one, raised=Raised(""))
+    if check.verdict == "raises" and check.raised is not None and check.raised != Raised(""):
+        return replace(check, raised=Raised(""))
     why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"
-    if one.verdict in {"same", "varies"} or one.out:
-        return one.demoted(why)
-    return replace(one.demoted(why), verdict="absent")
+    if check.verdict in {"same", "varies"} or check.out:
+        return check.demoted(why)
+    return replace(check.demoted(why), verdict="absent")

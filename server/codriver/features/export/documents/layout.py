@@ -37,7 +37,7 @@ class Layout:
     @property
     def names(self) -> frozenset[str]:
         """Return all names that the session defined."""
-        return frozenset(name for one in (*self.above, *chain(*self.tests)) for name in one.step.gives)
+        return frozenset(name for check in (*self.above, *chain(*self.tests)) for name in check.step.gives)
 
 
 def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -> Layout:
@@ -45,72 +45,72 @@ def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -
 
     With `in_one`, all steps except imports and similar ones go into one test, in their original order.
     """
-    present = [one for one in checked if one.verdict != "absent" and not one.is_patch]
+    present = [check for check in checked if check.verdict != "absent" and not check.is_patch]
     if in_one:
-        above = tuple(one for one in present if _must_be_above(one, dialect))
-        rest = tuple(one for one in present if one not in above)
+        above = tuple(check for check in present if _must_be_above(check, dialect))
+        rest = tuple(check for check in present if check not in above)
         return Layout(above, (rest,) if rest else ())
     rebound, changing = _names(present, dialect)
-    above = tuple(one for one in present if _is_above(one, rebound, dialect))
-    links = {name: _reach(name, above, changing) for one in present for name in one.step.uses | one.step.gives}
+    above = tuple(check for check in present if _is_above(check, rebound, dialect))
+    links = {name: _reach(name, above, changing) for check in present for name in check.step.uses | check.step.gives}
     groups = _Groups()
-    for one in present:
-        if one not in above:
-            names = {link for name in one.step.uses | one.step.gives for link in links[name]}
-            groups.add(one, names or {f"evaluation {one.of.id}"})
+    for check in present:
+        if check not in above:
+            names = {link for name in check.step.uses | check.step.gives for link in links[name]}
+            groups.add(check, names or {f"evaluation {check.of.id}"})
     return Layout(above, groups.in_order())
 
 
-def _is_import(one: Checked) -> bool:
-    return one.step.role == "import"
+def _is_import(check: Checked) -> bool:
+    return check.step.role == "import"
 
 
-def _must_be_above(one: Checked, dialect: str) -> bool:
+def _must_be_above(check: Checked, dialect: str) -> bool:
     """Return whether the step must be outside of a test, such as `import *` or a macro definition."""
     if dialect == "python":
-        return _is_import(one) and ("import *" in one.step.text or "__future__" in one.step.text)
-    return _is_import(one) or _is_macro(one, dialect)
+        return _is_import(check) and ("import *" in check.step.text or "__future__" in check.step.text)
+    return _is_import(check) or _is_macro(check, dialect)
 
 
-def _is_macro(one: Checked, dialect: str) -> bool:
+def _is_macro(check: Checked, dialect: str) -> bool:
     """Return whether later code cannot be read without the step. A test is compiled before any of its code runs."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
-    return dialect != "python" and one.step.text.startswith(heads)
+    return dialect != "python" and check.step.text.startswith(heads)
 
 
-def _is_above(one: Checked, rebound: frozenset[str], dialect: str) -> bool:
-    if _is_import(one) or _is_macro(one, dialect):
+def _is_above(check: Checked, rebound: frozenset[str], dialect: str) -> bool:
+    if _is_import(check) or _is_macro(check, dialect):
         return True
-    is_fixed = one.step.role == "definition" or (one.step.role == "assignment" and _is_constant(one, dialect))
-    return is_fixed and one.verdict != "differs" and not (one.step.gives & rebound)
+    is_fixed = check.step.role == "definition" or (check.step.role == "assignment" and _is_constant(check, dialect))
+    return is_fixed and check.verdict != "differs" and not (check.step.gives & rebound)
 
 
-def _is_constant(one: Checked, dialect: str) -> bool:
+def _is_constant(check: Checked, dialect: str) -> bool:
     from codriver.features.export.documents.steps import is_constant  # noqa: PLC0415  # needed only to analyze code, not for the page
 
-    return dialect == "python" and is_constant(one.step)
+    return dialect == "python" and is_constant(check.step)
 
 
 def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that are rebound, and all names whose values change. The first set is a subset of the second."""
-    times = Counter(name for one in present for name in one.step.gives)
+    times = Counter(name for check in present for name in check.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}
     changed: set[str] = set()
-    for one in present:
-        step = one.step
-        if step.role == "statement" or (step.role == "assignment" and not _is_constant(one, dialect)):
+    for check in present:
+        step = check.step
+        if step.role == "statement" or (step.role == "assignment" and not _is_constant(check, dialect)):
             rebound |= step.gives
-        is_for_effect = step.role == "expression" and (one.value in NOTHING or one.verdict == "differs")
+        is_for_effect = step.role == "expression" and (check.value in NOTHING or check.verdict == "differs")
         if step.role == "statement" or is_for_effect:
             changed |= step.needs & known
-    imported = {name for one in present if _is_import(one) for name in one.step.gives}
+    imported = {name for check in present if _is_import(check) for name in check.step.gives}
     rebound -= {name for name in imported if times[name] == 1}
     while more := {
         name
-        for one in present
-        if one.step.role == "definition" and one.step.needs & rebound
-        for name in one.step.gives - rebound
+        for check in present
+        if check.step.role == "definition" and check.step.needs & rebound
+        for name in check.step.gives - rebound
     }:
         rebound |= more
     return frozenset(rebound), frozenset(rebound | changed)
@@ -119,10 +119,10 @@ def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], fr
 def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> frozenset[str]:
     """Return the changing names that `name` can reach, directly or through functions above the tests."""
     uses: dict[str, frozenset[str]] = {}
-    for one in above:
-        if not _is_import(one):
-            for given in one.step.gives:
-                uses[given] = uses.get(given, frozenset()) | one.step.uses
+    for check in above:
+        if not _is_import(check):
+            for given in check.step.gives:
+                uses[given] = uses.get(given, frozenset()) | check.step.uses
     seen, left = {name}, [name]
     while left:
         for used in uses.get(left.pop(), frozenset()) - seen:
@@ -138,9 +138,9 @@ class _Groups:
         self._groups: list[tuple[set[str], list[tuple[int, Checked]]]] = []
         self._count = 0
 
-    def add(self, one: Checked, names: set[str]) -> None:
+    def add(self, check: Checked, names: set[str]) -> None:
         """Add a step to the groups that use any of `names`, merging them into one."""
-        links, steps = set(names), [(self._count, one)]
+        links, steps = set(names), [(self._count, check)]
         others = []
         for group in self._groups:
             if group[0] & links:
@@ -154,7 +154,7 @@ class _Groups:
     def in_order(self) -> tuple[tuple[Checked, ...], ...]:
         """Return the groups, ordered by their first step."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
-        return tuple(tuple(one for _, one in steps) for _, steps in ordered)
+        return tuple(tuple(check for _, check in steps) for _, steps in ordered)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +202,8 @@ def commented(text: str, mark: str) -> str:
 
 def summary(checked: Sequence[Checked]) -> str:
     """Describe how many of the steps reproduce."""
-    counts = Counter(one.verdict for one in checked if not one.is_typo)
-    typos = sum(one.is_typo for one in checked)
+    counts = Counter(check.verdict for check in checked if not check.is_typo)
+    typos = sum(check.is_typo for check in checked)
     words = [f"{counts['same'] + counts['ran']} of {len(checked) - typos} steps reproduce exactly"]
     words += [f"{counts['varies']} by a pattern"] * bool(counts["varies"])
     words += [f"{counts['raises']} by the error"] * bool(counts["raises"])
@@ -215,7 +215,7 @@ def summary(checked: Sequence[Checked]) -> str:
 
 def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
     """Return the lines of the header that every document has."""
-    ids = list(dict.fromkeys(one.of.id for one in checked))
+    ids = list(dict.fromkeys(check.of.id for check in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
         f"Exported by Codriver on {origin.day}: session {origin.session}, evaluations {which}.",
@@ -223,19 +223,19 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
     ]
 
 
-def left_out(one: Checked) -> str:
+def left_out(check: Checked) -> str:
     """Return the reason why a step that ran is missing from a test file."""
-    if one.is_patch:
-        return f"it redefines what {one.of.namespace} has, which is another file's"
+    if check.is_patch:
+        return f"it redefines what {check.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
 
 
 def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
     """Write the omitted steps as comments, with `mark` at the start of each line."""
     page.write(f"{mark} Left out:")
-    for one in absent:
-        page.write(f"{mark}\n" + commented(f"{one.of.id}: {one.note or left_out(one)}", mark))
-        page.write(commented(one.step.text, f"{mark}    "))
+    for check in absent:
+        page.write(f"{mark}\n" + commented(f"{check.of.id}: {check.note or left_out(check)}", mark))
+        page.write(commented(check.step.text, f"{mark}    "))
 
 
 def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:
@@ -244,11 +244,11 @@ def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozen
 
 
 def _about(test: Sequence[Checked], known: frozenset[str]) -> str:
-    described = next((one.of.description for one in test if one.of.description), "")
+    described = next((check.of.description for check in test if check.of.description), "")
     if words := _WORD.findall(described.removeprefix("checkpoint:"))[:5]:
         return "_".join(words)
-    for one in test:
-        for name in sorted((one.step.needs | one.step.gives) & known):
+    for check in test:
+        for name in sorted((check.step.needs | check.step.gives) & known):
             if re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]{0,30}", name):
                 return name
     return "session"

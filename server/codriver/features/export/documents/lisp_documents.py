@@ -56,49 +56,51 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
     for line in header(origin, checked):
         page.write(f";; {line}")
     _write_ns(page, layout, checked, origin, framework)
-    for one in layout.above:
-        if not _is_ns(one) and not one.of.file:
+    for check in layout.above:
+        if not _is_ns(check) and not check.of.file:
             page.write()
-            _write_note(page, one, "")
-            page.write(one.step.text, one)
-    tests = [[one for one in test if not uses_last(one)] for test in layout.tests]
+            _write_note(page, check, "")
+            page.write(check.step.text, check)
+    tests = [[check for check in test if not uses_last(check)] for test in layout.tests]
     for name, test in zip(test_names(tests, "-", layout.names), tests, strict=True):
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
     above_ids = set(map(id, layout.above))
-    if absent := [one for one in checked if _is_left_out(one) and id(one) not in above_ids]:
+    if absent := [check for check in checked if _is_left_out(check) and id(check) not in above_ids]:
         page.write()
         write_left_out(page, absent, ";;")
     return page
 
 
-def uses_last(one: Checked) -> bool:
+def uses_last(check: Checked) -> bool:
     """Return whether the form uses a variable that only a REPL has, such as `*1`."""
-    return bool(one.step.uses & LAST_VALUES)
+    return bool(check.step.uses & LAST_VALUES)
 
 
-def _is_left_out(one: Checked) -> bool:
-    return one.verdict == "absent" or one.is_patch or uses_last(one)
+def _is_left_out(check: Checked) -> bool:
+    return check.verdict == "absent" or check.is_patch or uses_last(check)
 
 
-def _is_ns(one: Checked) -> bool:
-    return one.step.text.startswith(("(ns ", "(ns\n", "(in-ns "))
+def _is_ns(check: Checked) -> bool:
+    return check.step.text.startswith(("(ns ", "(ns\n", "(in-ns "))
 
 
 def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Origin, framework: Framework) -> None:
     """Write the `ns` form of the file: required namespaces, and names from the namespaces of the session."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
-    for one in layout.above:
-        if not one.of.file and one.step.text.startswith(("(ns ", "(ns\n")):
-            made.add(namespace_of(one.step.text))
-            for head, parts, text in _clauses(one.step.text):
+    for check in layout.above:
+        if not check.of.file and check.step.text.startswith(("(ns ", "(ns\n")):
+            made.add(namespace_of(check.step.text))
+            for head, parts, text in _clauses(check.step.text):
                 if head == ":require":
                     required += parts
                 else:
                     clauses.append(text)
-    loaded = [name for one in checked if one.of.file and one.verdict == "ran" and (name := namespace_of(one.of.code))]
-    used = [one.of.namespace for one in checked if one.verdict != "absent"]
-    given = sorted({name for one in checked if not one.of.file and not one.is_patch for name in one.step.gives})
+    loaded = [
+        name for check in checked if check.of.file and check.verdict == "ran" and (name := namespace_of(check.of.code))
+    ]
+    used = [check.of.namespace for check in checked if check.verdict != "absent"]
+    given = sorted({name for check in checked if not check.of.file and not check.is_patch for name in check.step.gives})
     exclude = f" :exclude [{' '.join(given)}]" if given and framework.library == "clojure.test" else ""
     for name in dict.fromkeys([*loaded, *used]):
         if name not in DEFAULT_NAMESPACES | made:
@@ -119,45 +121,45 @@ def _clauses(text: str) -> list[tuple[str, list[str], str]]:
     return found
 
 
-def _write_note(page: Page, one: Checked, indent: str) -> None:
-    if one.note:
-        page.write(commented(one.note, f"{indent};;"))
+def _write_note(page: Page, check: Checked, indent: str) -> None:
+    if check.note:
+        page.write(commented(check.note, f"{indent};;"))
 
 
 def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
     page.write(f"\n(deftest {name}")
     last_description = ""
-    for place, one in enumerate(test):
-        if one.of.description and one.of.description != last_description:
-            last_description = one.of.description
+    for place, check in enumerate(test):
+        if check.of.description and check.of.description != last_description:
+            last_description = check.of.description
             page.write(commented(last_description, "  ;;"))
-        _write_note(page, one, "  ")
+        _write_note(page, check, "  ")
         closing = ")" if place == len(test) - 1 else ""
-        page.write(_indented(_tested(one, framework)) + closing, one)
+        page.write(_indented(_tested(check, framework)) + closing, check)
 
 
-def _tested(one: Checked, framework: Framework) -> str:
-    form = _asserted(one, framework)
-    if not one.out:
+def _tested(check: Checked, framework: Framework) -> str:
+    form = _asserted(check, framework)
+    if not check.out:
         return form
-    return f"(let [printed (with-out-str {form})]\n  (is (= {_string(one.out)} printed)))"
+    return f"(let [printed (with-out-str {form})]\n  (is (= {_string(check.out)} printed)))"
 
 
-def _asserted(one: Checked, framework: Framework) -> str:
-    code, value = one.step.text, one.value
-    if one.verdict == "raises" and one.raised is not None:
-        message = opened(one.raised.message)
+def _asserted(check: Checked, framework: Framework) -> str:
+    code, value = check.step.text, check.value
+    if check.verdict == "raises" and check.raised is not None:
+        message = opened(check.raised.message)
         if not message:
-            return f"(is (thrown? {_class(one.raised.type, framework)} {code}))"
-        return f"(is (thrown-with-msg? {_class(one.raised.type, framework)} {_regex(message)} {code}))"
-    if value is None or one.step.role != "expression" or one.verdict not in {"same", "varies"}:
+            return f"(is (thrown? {_class(check.raised.type, framework)} {code}))"
+        return f"(is (thrown-with-msg? {_class(check.raised.type, framework)} {_regex(message)} {code}))"
+    if value is None or check.step.role != "expression" or check.verdict not in {"same", "varies"}:
         return code
-    if one.verdict == "varies":
-        return f"(is (re-matches {_regex(one.pattern)} (pr-str {code})))"
+    if check.verdict == "varies":
+        return f"(is (re-matches {_regex(check.pattern)} (pr-str {code})))"
     if len(value) > LONG:
         return f"(is (= {len(value)} (count (pr-str {code}))))"
     if value == "nil":
-        return code if one.out else f"(is (nil? {code}))"
+        return code if check.out else f"(is (nil? {code}))"
     if _RECORD.search(value) or _READABLE.search(value):
         return f"(is (= {_string(value)} (pr-str {code})))"
     quoted = value if _PLAIN.fullmatch(value) else f"'{value}"
@@ -203,11 +205,11 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
     for line in header(origin, checked):
         page.write(f";; {line}")
     page.write()
-    made = {namespace_of(one.step.text) for one in checked if _is_ns(one)}
+    made = {namespace_of(check.step.text) for check in checked if _is_ns(check)}
     current = ""
-    for one in checked:
-        namespace = one.of.namespace
-        if namespace not in DEFAULT_NAMESPACES | {current} and not _is_ns(one):
+    for check in checked:
+        namespace = check.of.namespace
+        if namespace not in DEFAULT_NAMESPACES | {current} and not _is_ns(check):
             page.write(
                 f"(in-ns '{namespace})" if namespace in made else f"(require '{namespace})\n(in-ns '{namespace})"
             )
@@ -215,9 +217,9 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
         elif namespace == USER and current not in {"", USER}:
             page.write(f"(in-ns '{USER})")
             current = USER
-        for line in _scripted(one):
-            page.write(line, one)
-        current = namespace_of(one.step.text) or current
+        for line in _scripted(check):
+            page.write(line, check)
+        current = namespace_of(check.step.text) or current
     return page
 
 
@@ -227,19 +229,19 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
     page.write("(comment")
     for line in header(origin, checked):
         page.write(f"  ;; {line}")
-    for one in checked:
-        if not one.is_typo:
-            for line in _scripted(one):
+    for check in checked:
+        if not check.is_typo:
+            for line in _scripted(check):
                 page.write(_indented(line))
     page.write("  )")
     return page
 
 
-def _scripted(one: Checked) -> list[str]:
-    comments = [commented(one.note, ";;")] if one.note else []
-    if one.verdict in {"absent", "raises"} or uses_last(one):
-        raised = [commented(f"raises {one.raised}", ";;")] if one.verdict == "raises" else []
-        return [*comments, commented(one.step.text, ";;"), *raised]
-    has_value = one.value not in (None, "nil") and one.step.role == "expression"
-    result = [commented(f"=> {one.value}", ";;")] if has_value else []
-    return [*comments, one.step.text, *result]
+def _scripted(check: Checked) -> list[str]:
+    comments = [commented(check.note, ";;")] if check.note else []
+    if check.verdict in {"absent", "raises"} or uses_last(check):
+        raised = [commented(f"raises {check.raised}", ";;")] if check.verdict == "raises" else []
+        return [*comments, commented(check.step.text, ";;"), *raised]
+    has_value = check.value not in (None, "nil") and check.step.role == "expression"
+    result = [commented(f"=> {check.value}", ";;")] if has_value else []
+    return [*comments, check.step.text, *result]

@@ -47,23 +47,23 @@ LONG: Final = 2000
 def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
     """Return a pytest file. Steps that cannot run become comments at its end, with the reason."""
     page = Page()
-    tests = [[one for one in test if not _uses_last(one)] for test in layout.tests]
-    body, given = Page(), frozenset(name for one in checked for name in one.step.gives)
+    tests = [[check for check in test if not _uses_last(check)] for test in layout.tests]
+    body, given = Page(), frozenset(name for check in checked for name in check.step.gives)
     for name, test in zip(test_names(tests, "_", layout.names), tests, strict=True):
         if test:
-            _write_test(body, f"test_{name}", [_named(one, given) for one in test], _global_names(layout, test))
+            _write_test(body, f"test_{name}", [_named(check, given) for check in test], _global_names(layout, test))
     _write_header(page, checked, origin)
     _write_above(page, layout, _imports(body.text, layout, checked))
     page.gap(2)
     body.lines, skipped = body.lines[2:], 2
     offset = len(page.lines) - skipped
     page.lines += body.lines
-    page.steps |= {line + offset: one for line, one in body.steps.items()}
+    page.steps |= {line + offset: step for line, step in body.steps.items()}
     above_ids = set(map(id, layout.above))
     absent = [
-        one
-        for one in checked
-        if one.verdict == "absent" or one.is_patch or (_uses_last(one) and id(one) not in above_ids)
+        check
+        for check in checked
+        if check.verdict == "absent" or check.is_patch or (_uses_last(check) and id(check) not in above_ids)
     ]
     if absent:
         page.gap(2)
@@ -79,22 +79,26 @@ def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> Non
 
 def _write_above(page: Page, layout: Layout, required: Sequence[str]) -> None:
     """Write the part above the tests: imports, then functions, classes and constants."""
-    imports = [one for one in layout.above if one.step.role == "import"]
+    imports = [check for check in layout.above if check.step.role == "import"]
     of_lines = {**dict.fromkeys(required), **{import_.step.text: import_ for import_ in imports}}
     page.gap(1)
     for line in sorted(of_lines, key=lambda line: ("__future__" not in line, line.startswith("from"), line)):
         page.write(line, of_lines[line])
     before = "import"
-    for one in layout.above:
-        if one.step.role != "import":
-            page.gap(2 if "definition" in (before, one.step.role) else 1 if before == "import" else 0)
-            _write_note(page, one, "")
-            page.write(one.step.text, one)
-            before = one.step.role
+    for check in layout.above:
+        if check.step.role != "import":
+            page.gap(2 if "definition" in (before, check.step.role) else 1 if before == "import" else 0)
+            _write_note(page, check, "")
+            page.write(check.step.text, check)
+            before = check.step.role
 
 
-def _uses_last(one: Checked) -> bool:
-    return bool(one.step.uses & _LAST_VALUES - one.step.gives) and one.verdict != "absent" and one.step.role != "import"
+def _uses_last(check: Checked) -> bool:
+    return (
+        bool(check.step.uses & _LAST_VALUES - check.step.gives)
+        and check.verdict != "absent"
+        and check.step.role != "import"
+    )
 
 
 def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
@@ -103,9 +107,9 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
     uses = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
               "hashlib": "hashlib.sha256("}  # fmt: skip
     lines += [f"import {name}" for name, use in uses.items() if use in body]
-    given = frozenset(name for one in checked if not one.is_patch for name in one.step.gives)
-    raising = [_named(one, given) for one in checked if one.verdict == "raises"]
-    lines += [f"import {module}" for one in raising if (module := _module(one))]
+    given = frozenset(name for check in checked if not check.is_patch for name in check.step.gives)
+    raising = [_named(check, given) for check in checked if check.verdict == "raises"]
+    lines += [f"import {module}" for check in raising if (module := _module(check))]
     if "pytest.raises(" in body:
         lines.append("import pytest")
     lines += _borrowed(checked, given)
@@ -117,46 +121,48 @@ def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
     """Return imports for names that code used while it ran in another module."""
     lines = list[str]()
     displayed = {
-        name for one in checked if one.verdict != "absent" for name in one.step.uses & OF_IPYTHON.keys() - given
+        name for check in checked if check.verdict != "absent" for name in check.step.uses & OF_IPYTHON.keys() - given
     }
     lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(displayed)]
-    for namespace in dict.fromkeys(one.of.namespace for one in checked):
+    for namespace in dict.fromkeys(check.of.namespace for check in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
-                one for one in checked if one.of.namespace == namespace and one.verdict != "absent" and not one.of.file
+                check
+                for check in checked
+                if check.of.namespace == namespace and check.verdict != "absent" and not check.of.file
             ]
-            used = frozenset(name for one in of for name in one.step.uses) - given - frozenset(dir(builtins))
+            used = frozenset(name for check in of for name in check.step.uses) - given - frozenset(dir(builtins))
             lines += [f"from {namespace} import {', '.join(sorted(used))}"] * bool(used)
     return lines
 
 
-def _named(one: Checked, given: frozenset[str]) -> Checked:
+def _named(check: Checked, given: frozenset[str]) -> Checked:
     """Return the step without the session's module prefix in its value. The file has a different module name."""
-    if one.raised is not None and one.raised.name in given:
-        return replace(one, raised=replace(one.raised, type=one.raised.name))
-    value = one.value or ""
-    if one.verdict not in {"same", "varies"} or python_literal(value) is not None:
-        return one
-    pattern = one.pattern.replace(HOME, r"(?:[\w.<>]+\.)?") or re.escape(value)
+    if check.raised is not None and check.raised.name in given:
+        return replace(check, raised=replace(check.raised, type=check.raised.name))
+    value = check.value or ""
+    if check.verdict not in {"same", "varies"} or python_literal(value) is not None:
+        return check
+    pattern = check.pattern.replace(HOME, r"(?:[\w.<>]+\.)?") or re.escape(value)
     for name in given:
         pattern = re.sub(rf"(?:\w+\\\.)+(?={re.escape(name)}\b)", lambda _found: r"(?:[\w.<>]+\.)?", pattern)
-    is_changed = pattern not in (one.pattern, re.escape(value))
-    return replace(one, verdict="varies", pattern=pattern) if is_changed else one
+    is_changed = pattern not in (check.pattern, re.escape(value))
+    return replace(check, verdict="varies", pattern=pattern) if is_changed else check
 
 
-def _module(one: Checked) -> str:
+def _module(check: Checked) -> str:
     """Return the module to import for the error's class; empty if no import is needed."""
-    module = one.raised.type.rpartition(".")[0] if one.raised else ""
-    return "" if module in DEFAULT_NAMESPACES | {one.of.namespace} else module
+    module = check.raised.type.rpartition(".")[0] if check.raised else ""
+    return "" if module in DEFAULT_NAMESPACES | {check.of.namespace} else module
 
 
 def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
     """Return the names that a test must declare `global`, because other code reads them from the module."""
-    given = {name for one in test for name in one.step.gives}
-    steps = [one.step for one in (*layout.above, *test)]
+    given = {name for check in test for name in check.step.gives}
+    steps = [check.step for check in (*layout.above, *test)]
     if any(_DYNAMIC.search(step.text) for step in steps):
         return sorted(given)
-    read = {name for one in layout.above for name in one.step.uses | one.step.gives} | set(dir(builtins))
+    read = {name for check in layout.above for name in check.step.uses | check.step.gives} | set(dir(builtins))
     return sorted(given & read)
 
 
@@ -164,70 +170,70 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Se
     page.gap(2)
     page.write(f"def {name}():")
     indent = _INDENT
-    awaits = any(one.step.awaits for one in test)
+    awaits = any(check.step.awaits for check in test)
     if awaits:
         page.write(f"{indent}async def steps():")
         indent += _INDENT
     if global_names:
         page.write(f"{indent}global {', '.join(global_names)}")
     last_description = ""
-    for one in test:
-        if one.of.description and one.of.description != last_description:
-            last_description = one.of.description
+    for check in test:
+        if check.of.description and check.of.description != last_description:
+            last_description = check.of.description
             page.write(commented(last_description, f"{indent}#"))
-        _write_note(page, one, indent)
-        _write_step(page, one, indent)
+        _write_note(page, check, indent)
+        _write_step(page, check, indent)
     if awaits:
         page.write(f"\n{_INDENT}asyncio.run(steps())")
 
 
-def _write_note(page: Page, one: Checked, indent: str) -> None:
-    if one.note:
-        page.write(commented(one.note, f"{indent}#"))
+def _write_note(page: Page, check: Checked, indent: str) -> None:
+    if check.note:
+        page.write(commented(check.note, f"{indent}#"))
 
 
-def _write_step(page: Page, one: Checked, indent: str) -> None:
+def _write_step(page: Page, check: Checked, indent: str) -> None:
     """Write one step of a test with its assertion."""
-    if one.out:
-        page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", one)
-        page.write(_indented(_asserted(one), indent + _INDENT), one)
-        page.write(f"{indent}assert printed.getvalue() == {one.out!r}", one)
+    if check.out:
+        page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", check)
+        page.write(_indented(_asserted(check), indent + _INDENT), check)
+        page.write(f"{indent}assert printed.getvalue() == {check.out!r}", check)
     else:
-        page.write(_indented(_asserted(one), indent), one)
+        page.write(_indented(_asserted(check), indent), check)
 
 
-def _asserted(one: Checked) -> str:
+def _asserted(check: Checked) -> str:
     """Return the code of a step with its assertion.
 
     Images are only mentioned in a comment, because other versions of a library draw them differently.
     """
-    images = images_in(without_data("\n".join((*one.images, one.drawn))))
+    images = images_in(without_data("\n".join((*check.images, check.drawn))))
     comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
-    return "\n".join([one.step.text if one.drawn else _asserted_value(one), *comments])
+    return "\n".join([check.step.text if check.drawn else _asserted_value(check), *comments])
 
 
-def _asserted_value(one: Checked) -> str:
-    code = one.step.text
-    if one.verdict == "raises" and one.raised is not None:
-        name = one.raised.type if _module(one) else one.raised.name or "Exception"
-        match = f", match={_regex(opened(one.raised.message))}" if one.raised.message else ""
+def _asserted_value(check: Checked) -> str:
+    code = check.step.text
+    if check.verdict == "raises" and check.raised is not None:
+        name = check.raised.type if _module(check) else check.raised.name or "Exception"
+        match = f", match={_regex(opened(check.raised.message))}" if check.raised.message else ""
         return f"with pytest.raises({name}{match}):\n" + _indented(code, _INDENT)
-    if one.value is None or one.verdict not in {"same", "varies"}:
+    if check.value is None or check.verdict not in {"same", "varies"}:
         return code
     *comments, expression = _split_comments(code)
     before = "".join(f"{comment}\n" for comment in comments)
-    if one.verdict == "varies":
-        return f"{before}assert re.fullmatch({_regex(one.pattern)}, repr({_argument(expression)}))"
-    if one.value == "None" and _FOR_EFFECT.match(expression):
+    if check.verdict == "varies":
+        return f"{before}assert re.fullmatch({_regex(check.pattern)}, repr({_argument(expression)}))"
+    if check.value == "None" and _FOR_EFFECT.match(expression):
         return code
-    literal = python_literal(one.value)
-    if len(one.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
-        digest = hashlib.sha256(one.value.encode()).hexdigest()
+    literal = python_literal(check.value)
+    if len(check.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
+        digest = hashlib.sha256(check.value.encode()).hexdigest()
         return f'{before}assert hashlib.sha256(repr({_argument(expression)}).encode()).hexdigest() == "{digest}"'
     if literal is None:
-        return f"{before}assert repr({_argument(expression)}) == {one.value!r}"
+        return f"{before}assert repr({_argument(expression)}) == {check.value!r}"
     operator = "is" if literal[0] is None or isinstance(literal[0], bool) else "=="
-    return f"{before}assert {_operand(expression)} {operator} {one.value}"
+    return f"{before}assert {_operand(expression)} {operator} {check.value}"
 
 
 def _split_comments(code: str) -> list[str]:
@@ -283,35 +289,37 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
     page = Page()
     _write_header(page, checked, origin)
     page.gap(1)
-    given = frozenset(name for one in checked for name in one.step.gives)
+    given = frozenset(name for check in checked for name in check.step.gives)
     for line in _borrowed(checked, given):
         page.write(line)
-    if not any(one.step.awaits for one in checked if one.verdict not in {"absent", "raises"}):
-        for one in checked:
-            page.write(_scripted(one), one)
+    if not any(check.step.awaits for check in checked if check.verdict not in {"absent", "raises"}):
+        for check in checked:
+            page.write(_scripted(check), check)
         return page
-    above = [one for one in checked if one.step.role == "import" and "import *" in one.step.text]
-    for one in above:  # `import *` is only allowed at module level
-        page.write(_scripted(one), one)
+    above = [check for check in checked if check.step.role == "import" and "import *" in check.step.text]
+    for check in above:  # `import *` is only allowed at module level
+        page.write(_scripted(check), check)
     page.write("import asyncio\n\n\nasync def main():")
-    names = sorted({name for one in checked if one.verdict not in {"absent", "raises"} for name in one.step.gives})
+    names = sorted(
+        {name for check in checked if check.verdict not in {"absent", "raises"} for name in check.step.gives}
+    )
     if names:
         page.write(f"{_INDENT}global {', '.join(names)}")
-    for one in checked:
-        if one not in above:
-            page.write(_indented(_scripted(one), _INDENT), one)
+    for check in checked:
+        if check not in above:
+            page.write(_indented(_scripted(check), _INDENT), check)
     page.write("\n\nasyncio.run(main())")
     return page
 
 
-def _scripted(one: Checked) -> str:
-    code, note = one.step.text, f"{commented(one.note, '#')}\n" if one.note else ""
-    if one.verdict in {"absent", "raises"} or _uses_last(one):
-        raised = "\n" + commented(f"raises {one.raised}", "#") if one.verdict == "raises" else ""
+def _scripted(check: Checked) -> str:
+    code, note = check.step.text, f"{commented(check.note, '#')}\n" if check.note else ""
+    if check.verdict in {"absent", "raises"} or _uses_last(check):
+        raised = "\n" + commented(f"raises {check.raised}", "#") if check.verdict == "raises" else ""
         return note + commented(code, "#") + raised
-    if one.value is None or one.value == "None":
+    if check.value is None or check.value == "None":
         return note + code
-    return f"{note}{code}\n" + commented(f"=> {one.value}", "#")
+    return f"{note}{code}\n" + commented(f"=> {check.value}", "#")
 
 
 def comment(checked: Sequence[Checked], origin: Origin) -> Page:
@@ -320,15 +328,15 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
     for line in header(origin, checked):
         page.write(f"# {line}")
     page.write("#")
-    for one in checked:
-        if one.is_typo:
+    for check in checked:
+        if check.is_typo:
             continue
-        if one.note:
-            page.write(commented(f"({one.note})", "#"))
-        first, *more = one.step.text.splitlines() or [""]
+        if check.note:
+            page.write(commented(f"({check.note})", "#"))
+        first, *more = check.step.text.splitlines() or [""]
         page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
-        result = str(one.raised) if one.verdict == "raises" else one.value if one.value != "None" else None
-        for text in (one.out, result):
+        result = str(check.raised) if check.verdict == "raises" else check.value if check.value != "None" else None
+        for text in (check.out, result):
             if text:
                 page.write(commented(text, "#"))
     return page
@@ -342,8 +350,8 @@ def notebook(checked: Sequence[Checked], origin: Origin) -> str:
     cells = [_markdown("\n\n".join(header(origin, checked)), "header")]
     count = 0
     by_evaluation: dict[str, list[Checked]] = {}
-    for one in checked:
-        by_evaluation.setdefault(one.of.id, []).append(one)
+    for check in checked:
+        by_evaluation.setdefault(check.of.id, []).append(check)
     for name, steps in by_evaluation.items():
         notes = [f"- {step.note}" for step in steps if step.note]
         if words := "\n\n".join(part for part in (steps[0].of.description, "\n".join(notes)) if part):
@@ -363,7 +371,7 @@ def _markdown(text: str, name: str) -> dict[str, Any]:
 
 def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
     cell = next((step.cell for step in steps if step.cell is not None), None)
-    outputs = _outputs(steps, count) if cell is None else [_numbered(one, count) for one in cell]
+    outputs = _outputs(steps, count) if cell is None else [_numbered(output, count) for output in cell]
     # Keep a kernel's cell unchanged: a semicolon at its end suppresses its value.
     source = "\n".join(step.step.text for step in steps) if cell is None else steps[0].of.code
     return {
@@ -374,7 +382,7 @@ def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
 
 def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
     """Return a kernel's output as the output of the cell with this execution count."""
-    return {name: count if name == "execution_count" else one for name, one in output.items()}
+    return {name: count if name == "execution_count" else value for name, value in output.items()}
 
 
 def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:

@@ -186,9 +186,9 @@ def as_lines(recording: Recording) -> str:
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _row(one: Recorded) -> dict[str, Any]:
+def _row(record: Recorded) -> dict[str, Any]:
     """Return the fields of an evaluation that are not empty. The id and the code are always included."""
-    return {name: value for name, value in asdict(one).items() if value or name in {"id", "code"}}
+    return {name: value for name, value in asdict(record).items() if value or name in {"id", "code"}}
 
 
 def from_lines(text: str) -> Recording:

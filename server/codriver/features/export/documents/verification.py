@@ -250,7 +250,7 @@ def _verify_cell(
     observed = yield StepRequest(evaluation.code, namespace, is_short=bool(evaluation.ending))
     last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
     displayed = [display for display in (*observed.displays, observed.value) if display is not None]
-    results = [one["output_type"] == "execute_result" for one in observed.cell if "data" in one]
+    results = [output["output_type"] == "execute_result" for output in observed.cell if "data" in output]
     at = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
     value = displayed[at] if at < len(displayed) else None
     note, patterns, is_alike = _compare_displays(evaluation, displayed, dialect)
@@ -263,7 +263,7 @@ def _verify_cell(
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
         text = value if value is None else without_data(value)
         ended = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
-    images = tuple(one for place, one in enumerate(displayed) if _images_of(one) and place != at)
+    images = tuple(check for place, check in enumerate(displayed) if _images_of(check) and place != at)
     drawn = value if value is not None and _images_of(value) else ""
     ended = replace(ended, cell=observed.cell, images=images, drawn=drawn, is_alike=is_alike)
     if note and ended.reproduces:
@@ -275,7 +275,7 @@ def _verify_cell(
         )
     checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), ended]
     checked = _with_output(evaluation, checked, dialect)
-    return checked if last == 0 else [replace(one, out="") for one in checked]  # whose output it is is unknown
+    return checked if last == 0 else [replace(check, out="") for check in checked]  # whose output it is is unknown
 
 
 def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
@@ -446,7 +446,7 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
     to a recorded one is kept. With `is_again`, an image may have been recorded twice.
     """
-    displayed = [(place, at) for place, one in enumerate(checked) for at in range(len(one.images))]
+    displayed = [(place, at) for place, check in enumerate(checked) for at in range(len(check.images))]
     recorded_images = [image for value in recorded for image in _images_of(value)]
     matches = match_images(
         recorded_images, [_images_of(checked[place].images[at]) for place, at in displayed], is_again=is_again
@@ -455,12 +455,12 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     notes = [note for _, note in matches if note]
     is_alike = all(found is not None for found, _ in matches)
     checked = [
-        replace(one, images=tuple(text for at, text in enumerate(one.images) if (place, at) in matched))
-        for place, one in enumerate(checked)
+        replace(check, images=tuple(text for at, text in enumerate(check.images) if (place, at) in matched))
+        for place, check in enumerate(checked)
     ]
     if not notes:
         return checked
-    last = max((place for place, one in enumerate(checked) if one.images), default=len(checked) - 1)
+    last = max((place for place, check in enumerate(checked) if check.images), default=len(checked) - 1)
     last_checked = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
     return [
         *checked[:last],
@@ -469,9 +469,9 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     ]
 
 
-def strictly(one: Checked) -> Checked:
+def strictly(check: Checked) -> Checked:
     """Return the step, treating an image that is only similar as not reproduced."""
-    return one.demoted(one.note) if one.is_alike else one
+    return check.demoted(check.note) if check.is_alike else check
 
 
 def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
@@ -501,16 +501,16 @@ def is_typo(raised: Raised) -> bool:
 
 def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
     """Return the steps with their output if it equals the recorded output, otherwise with a note."""
-    printed = "".join(one.out for one in checked)
+    printed = "".join(check.out for check in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
         return checked
     is_comparable = printed and evaluation.out and not is_secret
     match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
     difference = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
-    plain = [replace(one, out="") for one in checked]
-    for place, one in enumerate(checked):
-        if difference and (one.out or place == len(checked) - 1) and one.verdict in {"ran", "same", "varies"}:
+    plain = [replace(check, out="") for check in checked]
+    for place, check in enumerate(checked):
+        if difference and (check.out or place == len(checked) - 1) and check.verdict in {"ran", "same", "varies"}:
             plain[place] = replace(plain[place], verdict="differs", pattern="", note=difference)
             break
     return plain
