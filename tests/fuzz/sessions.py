@@ -92,7 +92,7 @@ def _without(text, index):
 
 def _framed(segments):
     """Return a valid frame of these segments, with correct sizes."""
-    start = server_frames.WORD * (len(segments) + 2)
+    start = server_frames.OFFSET_BYTES * (len(segments) + 2)
     offsets = list(accumulate(map(len, segments), initial=start))
     return struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets) + b"".join(segments)
 

@@ -181,9 +181,9 @@ async def test_losing_messages_to_another_client_ends_the_channel_with_an_explan
             proxy.refuse(is_refusing=False)
             with anyio.fail_after(60):
                 cause = await channel.wait_closed()
-            assert "was cut for" in cause
-            assert "the code is over, and its outcome is not known" in cause
-            assert "The kernel is idle now, and what is defined in it is there" in cause
+            assert "was lost for" in cause
+            assert "the code has finished, but its outcome is not known" in cause
+            assert "The kernel is idle, and its definitions still exist" in cause
             with pytest.raises(ReplDisconnectedError):
                 run(channel, "1")
         again = run(other, "lost")
@@ -197,7 +197,9 @@ async def test_code_still_running_after_a_reconnect_is_followed_to_its_end(serve
         request = run(channel, "print(1, flush=True); input(); 42")
         await heard.until(lambda: heard.of(request, "input_request"))
         proxy.cut()
-        await heard.until(lambda: "what the code printed meanwhile may be missing" in heard.printed(request, "stderr"))
+        await heard.until(
+            lambda: "output that the code printed in the meantime may be missing" in heard.printed(request, "stderr")
+        )
         channel.post("stdin", "input_reply", {"value": ""})
         await heard.reply(request)
         assert heard.value(request) == "42"
@@ -231,13 +233,13 @@ async def test_a_stalled_connection_is_detected_and_replaced(proxied, shared, mo
 
 
 async def test_reconnecting_is_abandoned_after_a_while(proxied, shared, monkeypatch):
-    monkeypatch.setattr(server_channel, "AWAY_S", 0.3)
+    monkeypatch.setattr(server_channel, "RECONNECT_S", 0.3)
     proxy, base = proxied
     async with opened(api(base), shared) as (channel, _):
         proxy.refuse()
         proxy.cut()
         with anyio.fail_after(60):
-            assert "there was no way back" in await channel.wait_closed()
+            assert "could not be reopened" in await channel.wait_closed()
 
 
 async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
@@ -246,7 +248,7 @@ async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
         await heard.reply(request)
         said = heard.printed(request, "stderr")
         assert said.startswith(RATE_LIMIT)
-        assert "the Jupyter Server left out output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in said
+        assert "the Jupyter Server omitted output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in said
 
 
 async def test_code_is_interrupted_through_the_server(server, shared):

@@ -38,53 +38,55 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.channel import OnMessage
     from codriver.features.jupyter.kernels.messages import Socket
 
-FIRST_S: Final = 90.0
-"""The time until a kernel's first message: a server opens the WebSocket of a kernel that is just starting."""
+FIRST_MESSAGE_S: Final = 90.0
+"""Maximum time to wait for a kernel's first message. A server accepts connections while its kernel is starting."""
 RETRY_S: Final = 2.0
-AWAY_S: Final = 30.0
-AWAY_BUSY_S: Final = 600.0
-"""The time for attempts to come back, and the longer time while our code runs: the server may keep its messages."""
-FIRST_RETRY_S: Final = 0.1
-LONGEST_RETRY_S: Final = 5.0
+"""Interval between requests until the first message is received."""
+RECONNECT_S: Final = 30.0
+"""Maximum time for attempts to reconnect while no code is running."""
+RECONNECT_BUSY_S: Final = 600.0
+"""Maximum time for attempts to reconnect while code is running, because the server may be storing its messages."""
+FIRST_RECONNECT_DELAY_S: Final = 0.1
+MAX_RECONNECT_DELAY_S: Final = 5.0
 POLL_S: Final = 30.0
-"""The rest between questions whether the kernel exists: a deleted kernel leaves its WebSockets open."""
+"""Interval between checks whether the kernel exists, because the WebSocket of a deleted kernel remains open."""
 EXECUTE: Final = "execute_request"
 
 
 @dataclass(slots=True)
-class _Sent:
-    """Code that was sent, until its reply comes."""
+class _SentCode:
+    """Code that was sent and has no reply yet."""
 
     has_started: bool = False
-    """Whether a message about the code came."""
+    """Whether a message about the code was received."""
 
 
 @asynccontextmanager
 async def open_server_channel(
-    api: ServerApi, kernel: str, on_message: OnMessage, *, first_s: float = FIRST_S
+    api: ServerApi, kernel: str, on_message: OnMessage, *, first_message_s: float = FIRST_MESSAGE_S
 ) -> AsyncIterator[Channel]:
-    """A channel to a kernel of a server, after its first message. See `messages.Carrier`.
+    """Open a channel to a kernel of a server, and wait for its first message. See `channel.Carrier`.
 
     Raises:
-        ReplUnreachableError: no one answers there.
+        ReplUnreachableError: nothing answers there.
         ServerAnswerError: the server refuses, or has no such kernel.
-        NotAnReplError: the listener is no Jupyter Server, or the kernel is silent.
+        NotAnReplError: the listener is not a Jupyter Server, or the kernel does not answer.
         PackageMissingError: `websockets` is not installed.
     """
     channel = ServerChannel(api, kernel, on_message)
-    opened = await open_socket(api, kernel, channel.session)
+    socket = await open_socket(api, kernel, channel.session)
     try:
         async with cancelled_on_exit() as tasks:
-            tasks.start_soon(channel.run, opened)
+            tasks.start_soon(channel.run, socket)
             tasks.start_soon(channel.poll)
-            await channel.wait_for_message(first_s)
+            await channel.wait_for_message(first_message_s)
             yield channel
     finally:
-        channel.end("it was closed by us")
+        channel.end("Codriver closed it")
 
 
 class ServerChannel(Channel):
-    """A channel to a kernel of a Jupyter Server. Lives as long as the context of `open_server_channel`."""
+    """A channel to a kernel of a Jupyter Server, opened by `open_server_channel`."""
 
     def __init__(self, api: ServerApi, kernel: str, on_message: OnMessage) -> None:
         self._api = api
@@ -93,25 +95,25 @@ class ServerChannel(Channel):
         self._session = uuid4().hex
         self._outgoing: deque[Frame] = deque()
         self._has_outgoing = anyio.Event()
-        self._sent: dict[str, _Sent] = {}
-        """Code sent to the main shell and not answered yet."""
-        self._sent_ids: set[str] = set()
-        """The ids of our own questions, whose answers nobody else asked for."""
+        self._unanswered: dict[str, _SentCode] = {}
+        """Code that was sent to the main shell and has no reply yet, by message id."""
+        self._internal_ids: set[str] = set()
+        """Ids of the channel's own requests, whose replies are not delivered."""
         self._probe = ""
-        """The question that was asked after the last return."""
-        self._doubtful: Mapping[str, _Sent] = {}
-        """The sent code that was under way at the last loss."""
+        """Id of the request that was sent after the last reconnection."""
+        self._uncertain: Mapping[str, _SentCode] = {}
+        """Code that had no reply when the connection was last lost."""
         self._loss = ""
-        """The last loss, in words."""
+        """Description of the last loss."""
         self._received = anyio.Event()
-        self._doubt = anyio.Event()
-        """Set when the kernel may be gone."""
+        self._poll_now = anyio.Event()
+        """Set when the kernel may have been deleted."""
         self._cause: str | None = None
         self._closed = anyio.Event()
 
     @property
     def session(self) -> str:
-        """Our session id, by which the server knows us when we come back."""
+        """Return the session id, by which the server recognizes the channel after a reconnection."""
         return self._session
 
     @property
@@ -121,155 +123,157 @@ class ServerChannel(Channel):
 
     @property
     def can_interrupt(self) -> bool:
-        """True: the server can interrupt."""
+        """Return whether the server can interrupt the kernel. It always can."""
         return True
 
     @property
     def can_restart(self) -> bool:
-        """True: the server can restart."""
+        """Return whether the server can restart the kernel. It always can."""
         return True
 
     def post(
         self,
         socket: Socket,
-        type: str,  # noqa: A002  # the protocol's word
+        msg_type: str,  # the protocol's word
         content: Mapping[str, object],
         *,
         metadata: Mapping[str, object] | None = None,
         subshell: str | None = None,
     ) -> str:
-        """Put a message in order to be sent, at once; its id. While we are away it waits. See `Channel.post`."""
+        """Queue a message for sending, and return its id. It waits while the connection is lost. See `Channel.post`."""
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
-        frame = self._frame(socket, type, content, metadata or {}, subshell)
+        frame = self._frame(socket, msg_type, content, metadata or {}, subshell)
         self._outgoing.append(frame)
         self._has_outgoing.set()
         return cast("str", frame.header["msg_id"])
 
     async def wait_closed(self) -> str:
-        """Wait until the channel is over and give the cause in words."""
+        """Wait until the channel is closed and return the cause."""
         await self._closed.wait()
-        return self._cause or "the connection ended"
+        return self._cause or "the connection was closed"
 
-    async def silence(self) -> str:
-        """Return the likely reason for a kernel's silence."""
-        return "the Jupyter Server took the connection, and its kernel answered nothing: it may just start, or be stuck"
+    async def silence_reason(self) -> str:
+        """Return the likely reason why the kernel does not answer."""
+        return (
+            "the Jupyter Server accepted the connection, but its kernel did not answer: it may be starting, or blocked"
+        )
 
     async def interrupt(self) -> bool:
-        """Have the server interrupt the kernel, in the way of its kernelspec."""
+        """Let the server interrupt the kernel, in the way of its kernelspec."""
         await self._api.interrupt(self._kernel)
         return True
 
     async def restart(self) -> None:
-        """Have the server restart the kernel; its messages tell that, and end the connection."""
+        """Let the server restart the kernel. The kernel's messages about that end the connection."""
         await self._api.restart(self._kernel)
 
     def end(self, cause: str) -> None:
-        """End the channel. Unsent messages are never sent."""
+        """Close the channel. Queued messages are discarded."""
         self._cause = self._cause or cause
         self._closed.set()
 
     async def wait_for_message(self, within_s: float) -> None:
-        """Wait for any message of the kernel, asking it again and again.
+        """Wait for any message of the kernel, sending it requests until then.
 
         Raises:
-            NotAnReplError: the kernel is silent, or the connection ended.
+            NotAnReplError: the kernel does not answer, or the connection was closed.
         """
         with anyio.move_on_after(within_s):
             while not self._received.is_set() and self._cause is None:
-                self._query("control")
+                self._post_probe("control")
                 with anyio.move_on_after(RETRY_S):
                     await self._received.wait()
         if self._cause is not None or not self._received.is_set():
-            raise NotAnReplError(self.address, self._cause or await self.silence(), protocol="Jupyter")
+            raise NotAnReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
 
-    async def run(self, opened: ServerSocket) -> None:
-        """Read and write until the channel has finished, coming back after each loss."""
-        current: ServerSocket | None = opened
-        while current is not None and self._cause is None:
+    async def run(self, socket: ServerSocket) -> None:
+        """Read and write until the channel is closed, and reconnect after each loss."""
+        current_socket: ServerSocket | None = socket
+        while current_socket is not None and self._cause is None:
             try:
-                lost = await self._use(current)
+                loss = await self._run_socket(current_socket)
             except FrameError as error:
                 self.end(str(error))
                 return
             finally:
-                await current.close()
-            current = await self._reconnect(lost)
+                await current_socket.close()
+            current_socket = await self._reconnect(loss)
 
-    async def _use(self, current: ServerSocket) -> SocketLostError:
-        """Read and write over one WebSocket until its loss; the cause of the loss.
+    async def _run_socket(self, socket: ServerSocket) -> SocketLostError:
+        """Read and write over one WebSocket until it is lost, and return the cause.
 
         Raises:
-            FrameError: the received data are no message.
+            FrameError: the received data are not a message.
         """
         async with cancelled_on_exit() as tasks:
-            tasks.start_soon(self._write, current)
-            tasks.start_soon(current.watch)
+            tasks.start_soon(self._write, socket)
+            tasks.start_soon(socket.watch)
             try:
                 while True:
-                    self._receive(await current.receive())
-                    # Messages that are there already come without a turn of the loop, which others need.
+                    self._receive(await socket.receive())
+                    # `receive` returns queued messages without yielding, and other tasks have to run.
                     await anyio.lowlevel.checkpoint()
             except SocketLostError as lost:
                 return lost
 
-    async def _write(self, current: ServerSocket) -> None:
+    async def _write(self, socket: ServerSocket) -> None:
         with suppress(SocketLostError):
-            while current.is_open:
+            while socket.is_open:
                 if self._outgoing:
                     frame = self._outgoing.popleft()
                     if frame.header["msg_type"] == EXECUTE and "subshell_id" not in frame.header:
-                        self._sent[frame.header["msg_id"]] = _Sent()
-                    await current.send(frame)
+                        self._unanswered[frame.header["msg_id"]] = _SentCode()
+                    await socket.send(frame)
                 else:
                     self._has_outgoing = anyio.Event()
                     await self._has_outgoing.wait()
 
-    async def _reconnect(self, lost: SocketLostError) -> ServerSocket | None:
-        """Another WebSocket for the same session; None after giving up, or without a kernel to come back to."""
-        since, delay_s = anyio.current_time(), FIRST_RETRY_S
-        self._probe, self._doubtful = "", self._sent.copy()
+    async def _reconnect(self, loss: SocketLostError) -> ServerSocket | None:
+        """Return a new WebSocket for the same session, or None if that was given up or the kernel is gone."""
+        lost_at, delay_s = anyio.current_time(), FIRST_RECONNECT_DELAY_S
+        self._probe, self._uncertain = "", self._unanswered.copy()
         while self._cause is None:
             try:
-                opened = await open_socket(self._api, self._kernel, self._session)
+                socket = await open_socket(self._api, self._kernel, self._session)
             except (KernelNotFoundError, TokenRefusedError) as error:
-                self.end(f"{lost.cause}, and there is no way back: {error}")
+                self.end(f"{loss.cause} and could not be reopened: {error}")
             except RefusedError as error:
-                away_s = anyio.current_time() - since
-                if away_s > (AWAY_BUSY_S if self._sent else AWAY_S):
-                    self.end(f"{lost.cause}, and for {away_s:.0f} s there was no way back: {error}")
+                elapsed_s = anyio.current_time() - lost_at
+                if elapsed_s > (RECONNECT_BUSY_S if self._unanswered else RECONNECT_S):
+                    self.end(f"{loss.cause} and could not be reopened within {elapsed_s:.0f} s: {error}")
                 await anyio.sleep(delay_s)
-                delay_s = min(LONGEST_RETRY_S, 2 * delay_s)
+                delay_s = min(MAX_RECONNECT_DELAY_S, 2 * delay_s)
             else:
-                self._loss = f"{lost.cause} for {anyio.current_time() - since:.1f} s"
-                if self._doubtful and (lost.is_stalled or await self._has_company()):
-                    self._report_gap()
-                self._probe = self._query("shell")
-                return opened
+                self._loss = f"{loss.cause} for {anyio.current_time() - lost_at:.1f} s"
+                if self._uncertain and (loss.is_stalled or await self._has_other_clients()):
+                    self._print_gap()
+                self._probe = self._post_probe("shell")
+                return socket
         return None
 
-    async def _has_company(self) -> bool:
-        """Return whether another client is connected to the kernel, so that the server kept nothing for us."""
+    async def _has_other_clients(self) -> bool:
+        """Return whether another client is connected to the kernel, so that the server stored nothing."""
         with suppress(RefusedError):
             return (await self._api.kernel(self._kernel)).connections > 1
         return False
 
-    def _report_gap(self) -> None:
-        """Say in the output of running code that a part may be missing."""
-        text = f"[{self._loss}: what the code printed meanwhile may be missing here]\n"
-        for id_ in self._doubtful:
+    def _print_gap(self) -> None:
+        """Print in the output of running code that some of it may be missing."""
+        text = f"[{self._loss}: output that the code printed in the meantime may be missing here]\n"
+        for id_ in self._uncertain:
             message = Message("iopub", "stream", content={"name": "stderr", "text": text})
             self._on_message(replace(message, parent_id=id_, parent_type=EXECUTE, parent_session=self._session))
 
     async def poll(self) -> None:
-        """Notice that the kernel was deleted: its WebSocket stays open."""
+        """Check whether the kernel still exists, because its WebSocket remains open when it is deleted."""
         while self._cause is None:
-            self._doubt = anyio.Event()
+            self._poll_now = anyio.Event()
             with anyio.move_on_after(POLL_S):
-                await self._doubt.wait()
+                await self._poll_now.wait()
             try:
                 if (await self._api.kernel(self._kernel)).state == "dead":
-                    self.end("the kernel died, and its server has given it up")
+                    self.end("the kernel died, and its server does not restart it")
             except KernelNotFoundError:
                 self.end("the kernel was deleted on its server")
             except RefusedError:
@@ -278,38 +282,41 @@ class ServerChannel(Channel):
     def _receive(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
             return
-        message = replace(read_message(frame.channel, _raw(frame)), read_error=frame.read_error)
+        message = replace(read_message(frame.channel, _parts(frame)), read_error=frame.read_error)
         self._received.set()
         if message.session == self._session:
-            message = _of_server(message)
-        if sent := self._sent.get(message.parent_id):
-            sent.has_started = True
+            message = _as_server_message(message)
+        if code := self._unanswered.get(message.parent_id):
+            code.has_started = True
             if message.socket == "shell":
-                del self._sent[message.parent_id]
+                del self._unanswered[message.parent_id]
         if message.type == "shutdown_reply":
-            self._doubt.set()
-        if message.parent_id in self._sent_ids and message.socket != "iopub":
+            self._poll_now.set()
+        if message.parent_id in self._internal_ids and message.socket != "iopub":
             if message.parent_id == self._probe:
-                self._check_sent()
+                self._check_unanswered()
             return
         self._on_message(message)
 
-    def _check_sent(self) -> None:
-        """Look for code sent before the loss and still unanswered while a later question is answered: it never is."""
+    def _check_unanswered(self) -> None:
+        """Close the channel if code from before the loss has no reply, although a later request has one."""
         self._probe = ""
-        unanswered = [sent for id_, sent in self._doubtful.items() if id_ in self._sent]
+        unanswered = [code for id_, code in self._uncertain.items() if id_ in self._unanswered]
         if not unanswered:
             return
-        if any(sent.has_started for sent in unanswered):
-            known = "the code is over, and its outcome is not known: the server keeps it only where no other client is"
+        if any(code.has_started for code in unanswered):
+            outcome = (
+                "the code has finished, but its outcome is not known, because the server only stores it if no other "
+                "client is connected"
+            )
         else:
-            known = "whether the code reached the kernel is not known"
-        self.end(f"{self._loss}; {known}. The kernel is idle now, and what is defined in it is there")
+            outcome = "it is not known whether the code reached the kernel"
+        self.end(f"{self._loss}; {outcome}. The kernel is idle, and its definitions still exist")
 
-    def _query(self, socket: Socket) -> str:
-        """Ask the kernel's name, before all waiting messages; the question's id."""
+    def _post_probe(self, socket: Socket) -> str:
+        """Request the kernel's info before all queued messages, and return the request's id."""
         frame = self._frame(socket, "kernel_info_request", {}, {}, None)
-        self._sent_ids.add(frame.header["msg_id"])
+        self._internal_ids.add(frame.header["msg_id"])
         self._outgoing.appendleft(frame)
         self._has_outgoing.set()
         return cast("str", frame.header["msg_id"])
@@ -317,27 +324,27 @@ class ServerChannel(Channel):
     def _frame(
         self,
         socket: Socket,
-        type: str,  # noqa: A002
+        msg_type: str,
         content: Mapping[str, object],
         metadata: Mapping[str, object],
         subshell: str | None,
     ) -> Frame:
-        return Frame(socket, new_header(type, self._session, subshell), metadata=metadata, content=content)
+        return Frame(socket, new_header(msg_type, self._session, subshell), metadata=metadata, content=content)
 
 
-def _raw(frame: Frame) -> Mapping[str, object]:
+def _parts(frame: Frame) -> Mapping[str, object]:
     return {
         "header": frame.header, "parent_header": frame.parent_header, "metadata": frame.metadata,
         "content": frame.content,
     }  # fmt: skip
 
 
-def _of_server(message: Message) -> Message:
-    """A message that the server itself made in our name: without a kernel's session, told in one line."""
+def _as_server_message(message: Message) -> Message:
+    """Return a message that the server created for this session: without a session id, and with a shortened text."""
     message_text = message.text("text")
     if message.type != "stream" or not message_text.startswith(RATE_LIMIT):
         return replace(message, session="")
     limit = re.search(r"iopub_\w+_limit=\S+ \(\w+/sec\)", message_text)
-    notice = f" ({limit[0]})" if limit else ""
-    text = f"{message_text.partition('.')[0]}: the Jupyter Server left out output here{notice}\n"
+    limit_note = f" ({limit[0]})" if limit else ""
+    text = f"{message_text.partition('.')[0]}: the Jupyter Server omitted output here{limit_note}\n"
     return replace(message, session="", content={"name": "stderr", "text": text})

@@ -34,34 +34,34 @@ if TYPE_CHECKING:
 SUBPROTOCOL: Final = "v1.kernel.websocket.jupyter.org"
 
 MAX_FRAME_BYTES: Final = 32 * 2**20
-"""Far above the values that anybody wants to see, and small enough to hold in memory three times."""
-TOO_LONG: Final = f"the connection to the Jupyter Server brought a message of more than {MAX_FRAME_BYTES:,} bytes"
+"""Maximum size of a frame: far above any value that somebody reads, and small enough to be in memory three times."""
+TOO_LONG: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_BUFFERS: Final = 1024
 MAX_PART_BYTES: Final = 2**20
-"""The most bytes of a header, a parent or metadata, which are small."""
+"""Maximum size of a header, parent header or metadata, which are small."""
 PLACEHOLDER: Final = "\ufdd0"
-"""The beginning of the names of long texts; a short message has none. It is no character, so no text has it by
+"""Placeholder for short messages, which contain no long strings. It is not a character, so no text contains it by
 accident.
 """
-WORD: Final = 8
-LEGACY_WORD: Final = 4
+OFFSET_BYTES: Final = 8
+LEGACY_OFFSET_BYTES: Final = 4
 PARTS: Final = ("header", "parent_header", "metadata", "content")
 FIXED_SEGMENTS: Final = 1 + len(PARTS)
-"""The segments for the channel's name and those parts."""
+"""Number of segments for the channel's name and the parts."""
 NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class FrameError(PeerError):
-    """A frame from a Jupyter Server is invalid; `cause` says why."""
+    """Raised if a frame from a Jupyter Server is invalid. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
-        super().__init__(f"the Jupyter Server sent a frame that is no message: {cause}")
+        super().__init__(f"the Jupyter Server sent an invalid frame: {cause}")
         self.cause = cause
 
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One message between a kernel and its client, with the channel that carries it; the parts are JSON objects."""
+    """A message, with the name of the channel that carries it. The parts are JSON objects."""
 
     channel: str
     header: Mapping[str, Any]
@@ -70,164 +70,170 @@ class Frame:
     content: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     buffers: tuple[bytes, ...] = ()
     read_error: str = ""
-    """The reason in words why its content is not read: too many elements."""
+    """Why the content was not parsed, because it has too many elements, or empty."""
 
 
 def encode(frame: Frame) -> bytes:
-    """Return the frame's bytes in the subprotocol v1."""
+    """Encode a message as a frame of the subprotocol v1."""
     parts = (frame.header, frame.parent_header, frame.metadata, frame.content)
     segments = [frame.channel.encode(), *map(_dump, parts), *frame.buffers]
-    start = WORD * (1 + len(segments) + 1)
+    start = OFFSET_BYTES * (1 + len(segments) + 1)
     offsets = list(accumulate(map(len, segments), initial=start))
     return b"".join([struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets), *segments])
 
 
 def decode(data: bytes) -> Frame:
-    """Return the message in a short binary frame. See `decoding`."""
-    return _at_once(decoding(data, PLACEHOLDER))
+    """Decode a short binary frame. See `decode_in_turns`."""
+    return _run(decode_in_turns(data, PLACEHOLDER))
 
 
-def decoding(data: bytes, token: str) -> Generator[None, None, Frame]:
-    """Read the message in a binary frame of the subprotocol v1; the generator yields at each point where it can pause.
+def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Frame]:
+    """Decode a binary frame of the subprotocol v1, and yield wherever the decoder can pause.
 
-    `token`: a text that no message has by accident.
+    `placeholder` is a string that no message contains by accident.
 
     Raises:
-        FrameError: the frame has another form, or is too large.
+        FrameError: the frame is malformed or too large.
     """
     _check_size(len(data))
-    if len(data) < WORD:
-        raise FrameError(f"it has {len(data)} bytes, and not even the number of its offsets")
-    count = int.from_bytes(data[:WORD], "little")
+    if len(data) < OFFSET_BYTES:
+        raise FrameError(f"it has only {len(data)} bytes, too few for the number of offsets")
+    count = int.from_bytes(data[:OFFSET_BYTES], "little")
     if not FIXED_SEGMENTS + 1 <= count <= FIXED_SEGMENTS + 1 + MAX_BUFFERS:
-        raise FrameError(f"it names {count} offsets, and {FIXED_SEGMENTS + 1} to {FIXED_SEGMENTS + 1 + MAX_BUFFERS} go")
-    if len(data) < WORD * (1 + count):
+        limits = f"{FIXED_SEGMENTS + 1} to {FIXED_SEGMENTS + 1 + MAX_BUFFERS}"
+        raise FrameError(f"it has {count} offsets, and {limits} are allowed")
+    if len(data) < OFFSET_BYTES * (1 + count):
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
-    offsets = struct.unpack_from(f"<{count}Q", data, WORD)
+    offsets = struct.unpack_from(f"<{count}Q", data, OFFSET_BYTES)
     if offsets[-1] != len(data):
-        raise FrameError(f"its last offset is {offsets[-1]}, and it ends at {len(data)}")
-    channel, *parts = _segments(data, offsets, after=WORD * (1 + count))
+        raise FrameError(f"its last offset is {offsets[-1]}, but its size is {len(data)}")
+    channel, *parts = _segments(data, offsets, head_bytes=OFFSET_BYTES * (1 + count))
     header, parent, metadata, content, *buffers = parts
-    before = _text(channel), _object(header), _object(parent), _object(metadata)
+    small_parts = (
+        _decode_name(channel),
+        _parse_small_part(header),
+        _parse_small_part(parent),
+        _parse_small_part(metadata),
+    )
     try:
-        read = yield from _reading(content, token)
+        content_fields = yield from _parse_part(content, placeholder)
     except TooComplexError as error:
-        return Frame(*before, read_error=error.cause)
-    return Frame(*before, read, tuple(buffers))
+        return Frame(*small_parts, read_error=error.cause)
+    return Frame(*small_parts, content_fields, tuple(buffers))
 
 
 def encode_text(frame: Frame) -> str:
-    """Return the frame as JSON, for a server without the subprotocol.
+    """Encode a message as JSON, for a server without the subprotocol.
 
-    Buffers are not sent: no request of ours has any.
+    Buffers are not sent, because no request has any.
     """
-    parts = {
+    message = {
         "channel": frame.channel, "header": dict(frame.header), "parent_header": dict(frame.parent_header),
         "metadata": dict(frame.metadata), "content": dict(frame.content), "buffers": [],
     }  # fmt: skip
-    return json.dumps(parts)
+    return json.dumps(message)
 
 
 def decode_legacy(data: str | bytes) -> Frame:
-    """Return the message in a short frame of a server without the subprotocol. See `decoding_legacy`."""
-    return _at_once(decoding_legacy(data, PLACEHOLDER))
+    """Decode a short frame of a server without the subprotocol. See `decode_legacy_in_turns`."""
+    return _run(decode_legacy_in_turns(data, PLACEHOLDER))
 
 
-def decoding_legacy(data: str | bytes, token: str) -> Generator[None, None, Frame]:
-    """Read the message in a frame of a server without the subprotocol: text, or bytes if it has buffers.
+def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[None, None, Frame]:
+    """Decode a frame of a server without the subprotocol: text, or bytes if the message has buffers.
 
     Raises:
-        FrameError: the frame has another form, or is too large.
+        FrameError: the frame is malformed or too large.
     """
     _check_size(len(data))
     if isinstance(data, str):
-        return (yield from _of_json(data.encode(errors="surrogatepass"), (), token))
-    if len(data) < LEGACY_WORD:
-        raise FrameError(f"it has {len(data)} bytes, and not even the number of its parts")
-    count = int.from_bytes(data[:LEGACY_WORD], "big")
+        return (yield from _decode_json(data.encode(errors="surrogatepass"), (), placeholder))
+    if len(data) < LEGACY_OFFSET_BYTES:
+        raise FrameError(f"it has only {len(data)} bytes, too few for the number of parts")
+    count = int.from_bytes(data[:LEGACY_OFFSET_BYTES], "big")
     if not 1 <= count <= 1 + MAX_BUFFERS:
-        raise FrameError(f"it names {count} parts, and 1 to {1 + MAX_BUFFERS} go")
-    first = LEGACY_WORD * (1 + count)
-    if len(data) < first:
+        raise FrameError(f"it has {count} parts, and 1 to {1 + MAX_BUFFERS} are allowed")
+    head_bytes = LEGACY_OFFSET_BYTES * (1 + count)
+    if len(data) < head_bytes:
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
-    offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_WORD), len(data))
-    text, *buffers = _segments(data, offsets, after=first)
-    return (yield from _of_json(text, tuple(buffers), token))
+    offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_OFFSET_BYTES), len(data))
+    text, *buffers = _segments(data, offsets, head_bytes=head_bytes)
+    return (yield from _decode_json(text, tuple(buffers), placeholder))
 
 
-def _at_once(work: Generator[None, None, Frame]) -> Frame:
-    """Return the result of work without pauses."""
+def _run(decoder: Generator[None, None, Frame]) -> Frame:
+    """Run a decoder without pauses, and return its result."""
     while True:
         try:
-            next(work)
-        except StopIteration as done:
-            result: Frame = done.value
+            next(decoder)
+        except StopIteration as finished:
+            result: Frame = finished.value
             return result
 
 
 def _check_size(size: int) -> None:
     if size > MAX_FRAME_BYTES:
-        raise FrameError(f"it has {size:,} bytes, and {MAX_FRAME_BYTES:,} are the most that is taken")
+        raise FrameError(f"it has {size:,} bytes, and at most {MAX_FRAME_BYTES:,} are allowed")
 
 
-def _segments(data: bytes, offsets: Sequence[int], *, after: int) -> list[bytes]:
-    """The segments between the offsets, which begin at the end of the frame's head and never decrease."""
-    if offsets[0] != after:
-        raise FrameError(f"its first offset is {offsets[0]}, and its head ends at {after}")
+def _segments(data: bytes, offsets: Sequence[int], *, head_bytes: int) -> list[bytes]:
+    """Return the segments between the offsets, which start at the end of the frame's head and never decrease."""
+    if offsets[0] != head_bytes:
+        raise FrameError(f"its first offset is {offsets[0]}, but its head ends at {head_bytes}")
     if any(start > end for start, end in pairwise(offsets)) or offsets[-1] > len(data):
-        raise FrameError("its offsets go backwards or beyond its end")
+        raise FrameError("its offsets decrease or exceed its size")
     return [data[start:end] for start, end in pairwise(offsets)]
 
 
-def _of_json(text: bytes, buffers: tuple[bytes, ...], token: str) -> Generator[None, None, Frame]:
+def _decode_json(text: bytes, buffers: tuple[bytes, ...], placeholder: str) -> Generator[None, None, Frame]:
     try:
-        whole = yield from _reading(text, token)
+        message = yield from _parse_part(text, placeholder)
     except TooComplexError as error:
-        raise FrameError(f"a part of it is no JSON that is read: {error.cause}") from None
-    channel = whole.get("channel")
+        raise FrameError(f"a part of it could not be read: {error.cause}") from None
+    channel = message.get("channel")
     if not isinstance(channel, str):
-        raise FrameError("it names no channel")
-    header, parent, metadata, content = (_checked(whole.get(name)) for name in PARTS)
+        raise FrameError("it has no channel")
+    header, parent, metadata, content = (_as_object(message.get(name)) for name in PARTS)
     return Frame(channel, header, parent, metadata, content, buffers)
 
 
-def _object(text: bytes) -> Mapping[str, Any]:
+def _parse_small_part(text: bytes) -> Mapping[str, Any]:
     if len(text) > MAX_PART_BYTES:
-        raise FrameError(f"a part beside its content has {len(text):,} bytes, and {MAX_PART_BYTES:,} are the most")
+        raise FrameError(f"a header or metadata has {len(text):,} bytes, and at most {MAX_PART_BYTES:,} are allowed")
     try:
-        return _checked(json.loads(text))
+        return _as_object(json.loads(text))
     except (ValueError, RecursionError) as error:
-        raise FrameError(f"a part of it is no JSON: {error}") from None
+        raise FrameError(f"a part of it is not JSON: {error}") from None
 
 
-def _reading(text: bytes, token: str) -> Generator[None, None, Mapping[str, Any]]:
-    """Read the object in a long part. Kernels write an absent one as null."""
+def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[str, Any]]:
+    """Parse the object in a part that may be long."""
     if len(text) <= SHORT_BYTES:
-        return _object(text)
+        return _parse_small_part(text)
     try:
-        return (yield from parse_content(text, token))
+        return (yield from parse_content(text, placeholder))
     except TooComplexError:
         raise
     except UnreadableError as error:
-        raise FrameError(f"a part of it is no JSON object: {error.cause}") from None
+        raise FrameError(f"a part of it is not a JSON object: {error.cause}") from None
 
 
-def _checked(value: object) -> Mapping[str, Any]:
-    """Return a part as an object; kernels write an absent one as null."""
+def _as_object(value: object) -> Mapping[str, Any]:
+    """Return a part as an object. Kernels send `null` for a missing one."""
     if value is None:
         return NOTHING
     if not isinstance(value, dict):
-        raise FrameError(f"a part of it is a JSON {type(value).__name__}, and no object")
+        raise FrameError(f"a part of it is a JSON {type(value).__name__} instead of an object")
     return cast("dict[str, Any]", value)
 
 
-def _text(data: bytes) -> str:
+def _decode_name(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise FrameError("the name of its channel is no text") from None
+        raise FrameError("the name of its channel is not UTF-8") from None
 
 
 def _dump(part: Mapping[str, Any]) -> bytes:
-    # ASCII: half of a surrogate pair, which code may hold, has no UTF-8 and is good JSON.
+    # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
     return json.dumps(dict(part)).encode("ascii")

@@ -25,9 +25,9 @@ from codriver.features.jupyter.kernels.server_frames import (
     Frame,
     FrameError,
     decode,
+    decode_in_turns,
     decode_legacy,
-    decoding,
-    decoding_legacy,
+    decode_legacy_in_turns,
     encode,
     encode_text,
 )
@@ -41,25 +41,39 @@ if TYPE_CHECKING:
 
 
 OPEN_S: Final = 20.0
+"""Maximum time to open a WebSocket."""
 PING_S: Final = 10.0
+"""Interval between pings."""
 PONG_S: Final = 15.0
+"""Maximum time to wait for an answer to a ping."""
 FIRST_PONG_S: Final = 75.0
-"""A server reads only after its kernel's first answer, for which it waits up to a minute."""
+"""Maximum time to wait for the first answer. A server only reads after its kernel has answered, for which it waits up
+to a minute.
+"""
 CLOSE_S: Final = 1.0
-TOO_BIG: Final = 1009
-"""The code of a close by a receiver of too long a message. Source: RFC 6455, "Defined Status Codes"."""
+"""Maximum time to close a WebSocket."""
+MESSAGE_TOO_BIG: Final = 1009
+"""The status code with which a receiver closes if a message is too large.
+
+Source: RFC 6455, "Defined Status Codes".
+"""
 MAX_QUEUED_FRAMES: Final = 2
-"""Frames that wait to be read; the rest waits in the system, and then in the server."""
+"""Maximum number of frames that wait to be read. More frames wait in the system, and then in the server."""
 MAX_PINGS: Final = 100
-"""Pings of a server in a second, and in one received piece, before it is given up: servers send one in 30 s."""
+"""Maximum number of pings from a server within a second. Servers send one every 30 s."""
 CHUNK_BYTES: Final = 4096
-"""The bytes read at once, if they may hold more pings than that: each takes some 10 µs, and has two bytes."""
-PING_HEAD: Final = b"\x89"
-"""The first byte of a ping. Source: RFC 6455, "Base framing protocol"."""
+"""Number of bytes to process at once if they may contain more pings than that. Each ping has two bytes and takes some
+10 µs.
+"""
+PING_FIRST_BYTE: Final = b"\x89"
+"""The first byte of a ping. Source: RFC 6455, "Base Framing Protocol"."""
 
 
 class SocketLostError(Exception):
-    """A WebSocket ended. `cause` says why; `is_stalled`: it ended without a sign, and the last messages may be lost."""
+    """Raised when a WebSocket is closed. `cause` explains why.
+
+    `is_stalled` means that nothing announced the end, so the last messages may be lost.
+    """
 
     def __init__(self, cause: str, *, is_stalled: bool = False) -> None:
         super().__init__(cause)
@@ -68,33 +82,33 @@ class SocketLostError(Exception):
 
 
 class PingFloodError(FrameError):
-    """A Jupyter Server sends pings without end, and each has to be answered."""
+    """Raised if a Jupyter Server sends pings without end, each of which has to be answered."""
 
     def __init__(self) -> None:
-        super().__init__(f"more than {MAX_PINGS} pings came within a second")
+        super().__init__(f"more than {MAX_PINGS} pings were received within a second")
 
 
 class ServerSocket:
-    """An open WebSocket, for its life."""
+    """An open WebSocket."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
-        self._speaks_v1 = connection.subprotocol == SUBPROTOCOL
-        self._is_answering = False
-        """Whether anything came."""
+        self._uses_v1 = connection.subprotocol == SUBPROTOCOL
+        self._has_received = False
+        """Whether anything was received."""
         self._is_stalled = False
 
     @property
     def is_open(self) -> bool:
-        """Return whether messages go out now, as far as we know."""
+        """Return whether messages can be sent, as far as known."""
         return self._connection.state.name == "OPEN"
 
     async def receive(self) -> Frame:
         """Return the next message.
 
         Raises:
-            SocketLostError: no message comes any more.
-            FrameError: the received data are no message, or pings without end.
+            SocketLostError: the WebSocket is closed.
+            FrameError: the received data are not a message, or pings without end.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415  # see the module's docstring
 
@@ -103,41 +117,41 @@ class ServerSocket:
         except ConnectionClosed as closed:
             if getattr(self._connection, "is_flooded", False):
                 raise PingFloodError from None
-            raise self._lost(closed) from None
-        self._is_answering = True
-        if self._speaks_v1 and isinstance(data, str):
-            raise FrameError("it is text, where binary frames were agreed on")
-        return await self._decoded(data)
+            raise self._lost_error(closed) from None
+        self._has_received = True
+        if self._uses_v1 and isinstance(data, str):
+            raise FrameError("it is a text frame, but binary frames were negotiated")
+        return await self._decode(data)
 
-    async def _decoded(self, data: str | bytes) -> Frame:
-        """Return the message in a frame; a long one is read in turns."""
-        is_short, token = len(data) <= SHORT_BYTES, secrets.token_hex(16)
-        if self._speaks_v1 and isinstance(data, bytes):
-            return decode(data) if is_short else await in_turns(decoding(data, token))
-        return decode_legacy(data) if is_short else await in_turns(decoding_legacy(data, token))
+    async def _decode(self, data: str | bytes) -> Frame:
+        """Decode a frame, in turns if it is long."""
+        is_short, placeholder = len(data) <= SHORT_BYTES, secrets.token_hex(16)
+        if self._uses_v1 and isinstance(data, bytes):
+            return decode(data) if is_short else await in_turns(decode_in_turns(data, placeholder))
+        return decode_legacy(data) if is_short else await in_turns(decode_legacy_in_turns(data, placeholder))
 
     async def send(self, frame: Frame) -> None:
         """Send a message.
 
         Raises:
-            SocketLostError: the connection is lost; the message may have gone out.
+            SocketLostError: the connection is lost. The message may have been sent.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         try:
-            await self._connection.send(encode(frame) if self._speaks_v1 else encode_text(frame))
+            await self._connection.send(encode(frame) if self._uses_v1 else encode_text(frame))
         except ConnectionClosed as closed:
-            raise self._lost(closed) from None
+            raise self._lost_error(closed) from None
 
     async def watch(self) -> None:
-        """Ping the server now and then; end the connection, and return, if no answer comes.
+        """Ping the server regularly. If it does not answer, close the connection and return.
 
-        A proxy may hold a connection with its other half long gone.
+        A proxy may keep a connection open long after the other side is gone.
         """
         from websockets.exceptions import ConnectionClosed  # noqa: PLC0415
 
         with suppress(ConnectionClosed):
-            while await self._is_alive(PONG_S if self._is_answering else FIRST_PONG_S):
+            while await self._is_alive(PONG_S if self._has_received else FIRST_PONG_S):
                 await anyio.sleep(PING_S)
             self._is_stalled = True
         self._connection.transport.abort()
@@ -145,42 +159,43 @@ class ServerSocket:
     async def _is_alive(self, within_s: float) -> bool:
         with anyio.move_on_after(within_s):
             pong = asyncio.ensure_future(await self._connection.ping())
-            pong.add_done_callback(lambda done: done.cancelled() or done.exception())  # else asyncio complains of it
-            done, _ = await asyncio.wait({pong}, timeout=within_s)
-            self._is_answering = self._is_answering or bool(done)
-            return bool(done)
+            # Otherwise asyncio logs an exception that nobody retrieved.
+            pong.add_done_callback(lambda future: future.cancelled() or future.exception())
+            finished, _ = await asyncio.wait({pong}, timeout=within_s)
+            self._has_received = self._has_received or bool(finished)
+            return bool(finished)
         return False
 
     async def close(self) -> None:
-        """End the connection. Twice is harmless."""
+        """Close the connection. Closing it twice has no effect."""
         with anyio.CancelScope(shield=True):
             with anyio.move_on_after(CLOSE_S):
                 await self._connection.close()
             self._connection.transport.abort()
 
-    def _lost(self, closed: Exception) -> SocketLostError:
+    def _lost_error(self, closed: Exception) -> SocketLostError:
         if self._is_stalled:
-            return SocketLostError("the way to the Jupyter Server stalled", is_stalled=True)
+            return SocketLostError("the connection to the Jupyter Server stalled", is_stalled=True)
         sent, received = getattr(closed, "sent", None), getattr(closed, "rcvd", None)
-        if sent is not None and sent.code == TOO_BIG:
-            return SocketLostError(f"{TOO_LONG}, and was cut for that", is_stalled=True)
+        if sent is not None and sent.code == MESSAGE_TOO_BIG:
+            return SocketLostError(f"{TOO_LONG}, so the connection was closed", is_stalled=True)
         if received is None:
-            return SocketLostError("the connection to the Jupyter Server was cut")
+            return SocketLostError("the connection to the Jupyter Server was lost")
         reason = f": {received.reason}" if received.reason else ""
         return SocketLostError(f"the Jupyter Server closed the connection with {received.code}{reason}")
 
 
 async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket:
-    """Return a WebSocket to a kernel, under a session id of ours.
+    """Open a WebSocket to a kernel with this session id.
 
     Raises:
-        ReplUnreachableError: no one answers there in time.
+        ReplUnreachableError: nothing answers there in time.
         ServerAnswerError: the server refuses.
-        NotAnReplError: the listener is no Jupyter Server.
+        NotAnReplError: the listener is not a Jupyter Server.
         PackageMissingError: `websockets` is not installed.
     """
     try:
-        client = await anyio.to_thread.run_sync(_client)
+        connect = await anyio.to_thread.run_sync(_client_class)
     except ImportError:
         raise PackageMissingError(api.base, "jupyter", "websockets") from None
     headers, tls = await anyio.to_thread.run_sync(lambda: (api.headers(), api.tls()))
@@ -190,7 +205,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 
     try:
         with anyio.fail_after(OPEN_S):
-            return ServerSocket(await client(url, additional_headers=headers, ssl=tls))
+            return ServerSocket(await connect(url, additional_headers=headers, ssl=tls))
     except TimeoutError:
         raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_S:g} s") from None
     except InvalidStatus as error:
@@ -203,20 +218,20 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 
 
 @cache
-def _client() -> type[connect]:
-    """Return the client of `websockets` with our options: no log and no other server gets the token."""
+def _client_class() -> type[connect]:
+    """Return a client of `websockets` that logs nothing and follows no redirect, so that the token remains secret."""
     from websockets.asyncio.client import connect  # noqa: PLC0415
 
-    # At the level DEBUG the client would log the header with the token.
-    silent = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # no setting of the root's reaches it
-    connection = _connection()
+    # At level DEBUG, the client logs the header with the token.
+    silent_logger = logging.Logger("silent", logging.CRITICAL + 1)  # noqa: LOG001  # independent of the root logger
+    connection_class = _connection_class()
 
     class Client(connect):
-        def __init__(self, uri: str, **given: Any) -> None:
+        def __init__(self, uri: str, **options: Any) -> None:
             super().__init__(
-                uri, create_connection=connection, subprotocols=[SUBPROTOCOL], compression=None, logger=silent,  # type: ignore[list-item]
-                open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
-                max_queue=MAX_QUEUED_FRAMES, proxy=None, **given,
+                uri, create_connection=connection_class, subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
+                compression=None, logger=silent_logger, open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
+                max_queue=MAX_QUEUED_FRAMES, proxy=None, **options,
             )  # fmt: skip
 
         def process_redirect(self, exc: Exception) -> Exception | str:
@@ -225,8 +240,8 @@ def _client() -> type[connect]:
     return Client
 
 
-def _connection() -> type[ClientConnection]:
-    """Return a connection of `websockets` that acknowledges at once, and gives up on endless pings."""
+def _connection_class() -> type[ClientConnection]:
+    """Return a connection of `websockets` that acknowledges data immediately, and aborts if pings flood it."""
     from websockets.asyncio.client import ClientConnection  # noqa: PLC0415
     from websockets.frames import Opcode  # noqa: PLC0415
 
@@ -236,18 +251,18 @@ def _connection() -> type[ClientConnection]:
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
-            raw = transport.get_extra_info("socket")
-            if raw is not None:
-                probe_when_silent(raw, idle_s=10, interval_s=5, probes=3)
-            _acknowledge_at_once(transport)
+            raw_socket = transport.get_extra_info("socket")
+            if raw_socket is not None:
+                probe_when_silent(raw_socket, idle_s=10, interval_s=5, probes=3)
+            _acknowledge_immediately(transport)
 
         def data_received(self, data: bytes) -> None:
-            _acknowledge_at_once(self.transport)
-            step = CHUNK_BYTES if data.count(PING_HEAD) > MAX_PINGS else len(data)
-            for start in range(0, len(data), step):
+            _acknowledge_immediately(self.transport)
+            chunk_bytes = CHUNK_BYTES if data.count(PING_FIRST_BYTE) > MAX_PINGS else len(data)
+            for start in range(0, len(data), chunk_bytes):
                 if self.is_flooded:
                     return
-                super().data_received(data[start : start + step])
+                super().data_received(data[start : start + chunk_bytes])
 
         def process_event(self, event: Event) -> None:
             super().process_event(event)
@@ -263,9 +278,9 @@ def _connection() -> type[ClientConnection]:
     return Connection
 
 
-def _acknowledge_at_once(transport: asyncio.BaseTransport) -> None:
-    """Have the system acknowledge at once: without that, each small chunk of a Jupyter Server waits 40 ms."""
-    raw, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
-    if raw is not None and option is not None:
+def _acknowledge_immediately(transport: asyncio.BaseTransport) -> None:
+    """Disable delayed acknowledgements, because of which each small chunk of a Jupyter Server would wait 40 ms."""
+    raw_socket, option = transport.get_extra_info("socket"), getattr(socket, "TCP_QUICKACK", None)
+    if raw_socket is not None and option is not None:
         with suppress(OSError):
-            raw.setsockopt(socket.IPPROTO_TCP, option, 1)
+            raw_socket.setsockopt(socket.IPPROTO_TCP, option, 1)
