@@ -27,7 +27,7 @@ from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_search import (
     PROBE_S,
     QUERY_SERVERS_S,
-    STRANGE_PROBE_S,
+    UNASSIGNED_PROBE_S,
     YOUNG_S,
     KernelSearch,
 )
@@ -219,17 +219,17 @@ def test_a_file_with_a_dead_port_is_reported(room, dead_port):
     assert not found.kernels
     ((what, sentence),) = found.errors
     assert what == str(path)
-    assert sentence.startswith(f"nobody listens at the port in {path}, the file of the kernel of ")
+    assert sentence.startswith(f"nothing listens on the port in {path}, the file of the kernel of ")
 
 
 def test_a_new_file_is_given_time_for_its_kernel_to_start(room, dead_port):
     room.kernel("1", port=dead_port, jupyter_session=str(room.workspace / "a.ipynb"))
-    assert room.search.find() == kernel_search.Found()
+    assert room.search.find() == kernel_search.SearchResult()
     with socket.create_server(("127.0.0.1", dead_port)):
         assert room.keys() == ["a-ipynb"]
 
 
-@pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_S), (None, STRANGE_PROBE_S)])
+@pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_S), (None, UNASSIGNED_PROBE_S)])
 def test_a_dead_kernel_is_not_probed_constantly(room, dead_port, notebook, pause_s):
     told = {"jupyter_session": str(room.workspace / notebook)} if notebook else {}
     room.folders = {"kernel-1.json": room.workspace}
@@ -259,7 +259,7 @@ def test_an_unresponsive_server_does_not_block_discovery(room):
         room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
         found = room.search.find()
     assert [kernel.key for kernel in found.kernels] == ["a-ipynb"]
-    assert "is not used: nothing answers at http://127.0.0.1:" in found.errors[0][1]
+    assert "is not used: no server answers at http://127.0.0.1:" in found.errors[0][1]
 
 
 def test_a_server_of_another_directory_is_not_queried(room, sessions):
@@ -289,7 +289,7 @@ def test_the_token_is_never_sent_to_another_address(sessions):
     with pytest.raises(NotebookServerError, match="no loopback address"):
         list_sessions(server_at("http://example.org:8888/"))
     sessions.status, sessions.location = 302, "http://127.0.0.1:1/"
-    with pytest.raises(NotebookServerError, match="answered with status 302"):
+    with pytest.raises(NotebookServerError, match="responded with status 302"):
         list_sessions(server_at(sessions.url))
     assert len(sessions.asked) == 1
 
@@ -329,7 +329,7 @@ def test_a_notebook_is_open_if_a_server_says_so_or_does_not_answer(sessions, tmp
     assert describe_server_with_notebook(root / "work" / "a.ipynb", [server]) == f"the Jupyter Server at {sessions.url}"
     assert describe_server_with_notebook(root / "work" / "b.ipynb", [server]) is None
     sessions.status = 403
-    assert "perhaps (the server at" in describe_server_with_notebook(root / "work" / "b.ipynb", [server])
+    assert "possibly the Jupyter Server at" in describe_server_with_notebook(root / "work" / "b.ipynb", [server])
     asked = len(sessions.asked)
     assert describe_server_with_notebook(Path("/elsewhere/a.ipynb"), [server]) is None
     assert len(sessions.asked) == asked

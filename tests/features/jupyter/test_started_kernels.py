@@ -12,7 +12,7 @@ from needs import modules
 
 from codriver.app.features import launchers
 from codriver.features.jupyter.kernels.connection_files import RuntimeDirectory
-from codriver.features.jupyter.kernels.started_kernels import discard, prepare
+from codriver.features.jupyter.kernels.started_kernels import prepare_connection_file, remove_connection_file
 from codriver.repls import kinds
 from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import NOT_ACCEPTED
@@ -123,25 +123,25 @@ def test_other_options_with_a_colon_are_command_lines():
 
 def test_a_connection_file_is_private_complete_and_stable_across_restarts(tmp_path):
     file = tmp_path / "runtime" / f"kernel-codriver-{os.getpid()}-jupyter.json"
-    prepare(file, is_first=True)
+    prepare_connection_file(file, is_first=True)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert file.parent.stat().st_mode & 0o777 == 0o700
     text = file.read_text()
     assert len(json.loads(text)["key"]) == 64
-    prepare(file, is_first=False)
+    prepare_connection_file(file, is_first=False)
     assert file.read_text() == text
     assert not RuntimeDirectory(file.parent).contents().kernels
-    discard(file)
-    discard(file)
+    remove_connection_file(file)
+    remove_connection_file(file)
     assert not file.exists()
 
 
 def test_a_file_that_led_to_no_kernel_is_rewritten(tmp_path):
     file = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json"
-    prepare(file, is_first=True)
+    prepare_connection_file(file, is_first=True)
     key = json.loads(file.read_text())["key"]
-    discard(file)
-    prepare(file, is_first=False)
+    remove_connection_file(file)
+    prepare_connection_file(file, is_first=False)
     assert json.loads(file.read_text())["key"] != key
 
 
@@ -149,7 +149,7 @@ def test_a_file_left_by_another_process_is_not_trusted(tmp_path):
     file, victim = tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", tmp_path / "victim"
     victim.write_text("mine")
     file.symlink_to(victim)
-    prepare(file, is_first=True)
+    prepare_connection_file(file, is_first=True)
     assert victim.read_text() == "mine"
     assert not file.is_symlink()
 
@@ -165,5 +165,5 @@ def test_only_files_of_killed_servers_are_removed(tmp_path):
     }
     for name in names:
         (tmp_path / name).touch()
-    prepare(tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", is_first=True)
+    prepare_connection_file(tmp_path / f"kernel-codriver-{os.getpid()}-jupyter.json", is_first=True)
     assert {name: (tmp_path / name).exists() for name in names} == names

@@ -15,7 +15,11 @@ from codriver.features.jupyter.kernels.kernelspecs import (
     find_kernelspec,
     kernel_directories,
 )
-from codriver.features.jupyter.kernels.started_kernels import discard, prepare, shut_down
+from codriver.features.jupyter.kernels.started_kernels import (
+    prepare_connection_file,
+    remove_connection_file,
+    shut_down_kernel,
+)
 from codriver.repls.launch.recipes import SLOW_START_S, AddressFile, Recipe, RecipeError, child_environ
 
 if TYPE_CHECKING:
@@ -59,7 +63,7 @@ def launch_kernel(kind: Kind, words: str, project: Project) -> Recipe:
         notes=(note,),
         caution=found.caution if is_in_python else None,
         remark=found.remark if is_in_python else None,
-        address_file=AddressFile(file, prepare, discard, shut_down),
+        address_file=AddressFile(file, prepare_connection_file, remove_connection_file, shut_down_kernel),
         remedies=((f"No module named {module}", remedy),) if module else (),
     )
 

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
 
 MAX_RESPONSE_BYTES: Final = 16 * 2**20
+"""Maximum size of a response, unless the caller sets another one."""
 CHUNK_BYTES: Final = 64 * 1024
 
 
 class HttpExchange:
-    """One exchange with the server at a URL. `abort` ends it from another thread: a slow server would hold it.
+    """One request to the server at a base URL, and its response.
 
-    `timeout_s` bounds the wait for each piece of the answer, and the answer as a whole.
+    `timeout_s` limits the wait for each chunk of the response, and its total duration. `abort` cancels the request from
+    another thread, which a slow server would otherwise block.
     """
 
     def __init__(self, base: str, *, timeout_s: float, max_bytes: int = MAX_RESPONSE_BYTES) -> None:
@@ -44,23 +46,25 @@ class HttpExchange:
         body: bytes | None = None,
         tls: ssl.SSLContext | None = None,
     ) -> tuple[int, bytes]:
-        """The status and the body of the answer. `path`: from the base URL's own path on. `tls`: how HTTPS is spoken.
+        """Return the status and body of the response.
+
+        `path` is relative to the path of the base URL. `tls` is the context for HTTPS.
 
         Raises:
-            OSError: the server is not reached, TLS fails, or the answer takes too long.
-            HTTPException: the answer is no HTTP, or too long.
+            OSError: the server is not reachable, TLS fails, or the response takes too long.
+            HTTPException: the response is not HTTP, or too long.
         """
-        ends = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self._timeout_s
         with closing(self._connection(tls)) as connection:
             connection.connect()
-            self._socket = connection.sock  # an answer without a length takes it away from the connection
+            self._socket = connection.sock  # the connection gives it up if the response has no length
             query = "?no_track_activity=1" if method == "GET" else ""
             connection.request(method, self._base.path.rstrip("/") + path + query, body, dict(headers))
-            with connection.getresponse() as answer:
-                return answer.status, self._read(answer, ends)
+            with connection.getresponse() as response:
+                return response.status, self._read(response, deadline)
 
     def abort(self) -> None:
-        """End the exchange, if it is still under way."""
+        """Abort the request if it is still running."""
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
@@ -73,15 +77,15 @@ class HttpExchange:
             return HTTPConnection(host, port, timeout=self._timeout_s)
         return HTTPSConnection(host, port, timeout=self._timeout_s, context=tls)
 
-    def _read(self, answer: HTTPResponse, ends: float) -> bytes:
+    def _read(self, response: HTTPResponse, deadline: float) -> bytes:
         from http.client import HTTPException  # noqa: PLC0415  # as above
 
         chunks, size = [], 0
-        while chunk := answer.read1(CHUNK_BYTES):
+        while chunk := response.read1(CHUNK_BYTES):
             chunks.append(chunk)
             size += len(chunk)
             if size > self._max_bytes:
-                raise HTTPException(f"an answer of more than {self._max_bytes:,} bytes")
-            if time.monotonic() > ends:
-                raise TimeoutError(f"an answer that takes longer than {self._timeout_s:g} s")
+                raise HTTPException(f"its response has more than {self._max_bytes:,} bytes")
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"its response takes longer than {self._timeout_s:g} s")
         return b"".join(chunks)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.actions import Action, AddServerLine, ReplForgotten, ReplFound
 from codriver.errors import install_extra
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, Found, KernelSearch
+from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, KernelSearch, SearchResult
 from codriver.files.polling import PORT_FILES_S, Poller
 from codriver.repls.kinds import split_address
 
@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 
 
 POLL_S: Final = 2 * PORT_FILES_S
-MISSING: Final = (
-    f"it cannot be used yet, as jupyter_client is not installed: {install_extra('jupyter')}, and start the server again"
+"""Interval between searches."""
+NOT_INSTALLED: Final = (
+    f"it cannot be used because jupyter_client is not installed: {install_extra('jupyter')}, and restart the server"
 )
 
 
 class KernelDiscovery:
-    """Discovers kernels and tells the core of them, for the life of one server."""
+    """Searches for kernels and reports them to the core while a server runs."""
 
     def __init__(
         self,
@@ -41,14 +42,18 @@ class KernelDiscovery:
         protocols: Collection[str],
         named_ids: Callable[[], Collection[str]],
     ) -> None:
-        """`protocols`: the protocols of connectable addresses. `named_ids`: kernels that are REPLs already."""
+        """Create the discovery.
+
+        `protocols` are those of addresses that can be connected. `named_ids` returns the ids of kernels that are REPLs
+        already.
+        """
         self._core = core
         self._named_ids = named_ids
         self._search = KernelSearch(workspace, runtime_directory(environ))
         self._protocols = protocols
-        self._written: dict[str, int] = {}
+        self._written_ns: dict[str, int] = {}
         self._reported: Mapping[str, str] = {}
-        self._seen: Found | None = None
+        self._last_result: SearchResult | None = None
 
     async def run(self) -> None:
         """Search for kernels until cancelled."""
@@ -56,68 +61,72 @@ class KernelDiscovery:
         while True:
             try:
                 self._reconcile(await poller.next(self._is_changed))
-            except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._report({"": f"kernels could not be looked for: {error!r}"})
+            except Exception as error:  # noqa: BLE001  # it would end the server's task group
+                self._report({"": f"the search for kernels failed: {error!r}"})
 
-    def _is_changed(self, found: Found) -> bool:
-        """Return true if the finding differs from the last, or has kernels, whose fate the state decides.
+    def _is_changed(self, result: SearchResult) -> bool:
+        """Return whether the result has changed or has kernels, for which the state decides what to do.
 
-        In a thread.
+        Called in a thread.
         """
-        before, self._seen = self._seen, found
+        previous, self._last_result = self._last_result, result
         repls = self._core.state.repls.values()
-        return found != before or bool(found.kernels) or any(repl.origin.is_discovered_only for repl in repls)
+        return result != previous or bool(result.kernels) or any(repl.origin.is_discovered_only for repl in repls)
 
-    def _reconcile(self, found: Found) -> None:
-        """Give the core the present kernels that it does not know by another way as its found kernels."""
+    def _reconcile(self, result: SearchResult) -> None:
+        """Report kernels to the core that it does not know as REPLs, and REPLs whose kernel is gone."""
         repls = self._core.state.repls.values()
-        known = {repl.id: repl for repl in repls if repl.origin.is_discovered_only}
-        used = {
+        discovered = {repl.id: repl for repl in repls if repl.origin.is_discovered_only}
+        used_by = {
             _kernel_id(repl.address): repl.id
             for repl in repls
-            if repl.address and (repl.id not in known or repl.phase == "connected")
+            if repl.address and (repl.id not in discovered or repl.phase == "connected")
         }
-        used |= dict.fromkeys(self._named_ids(), "")
+        used_by |= dict.fromkeys(self._named_ids(), "")
         expected = {
-            one.identity: one
-            for one in found.kernels
-            # One kernel may be known by its file and by its server.
-            if used.get(one.kernel_id, one.identity) == one.identity
-            and split_address(one.address)[0] in self._protocols
+            kernel.identity: kernel
+            for kernel in result.kernels
+            # A kernel may be found both by its file and through its server.
+            if used_by.get(kernel.kernel_id, kernel.identity) == kernel.identity
+            and split_address(kernel.address)[0] in self._protocols
         }
         actions: list[Action] = [
-            _as_found(one, rewritten=is_rewritten)
-            for one in expected.values()
-            if (is_rewritten := self._written.get(one.identity, one.written_ns) != one.written_ns)
-            or one.identity not in known
-            or one.notebook not in (None, known[one.identity].notebook)
+            _found_action(kernel, rewritten=is_rewritten)
+            for kernel in expected.values()
+            if (is_rewritten := self._written_ns.get(kernel.identity, kernel.written_ns) != kernel.written_ns)
+            or kernel.identity not in discovered
+            or kernel.notebook not in (None, discovered[kernel.identity].notebook)
         ]
         actions += [
-            ReplForgotten(repl.id) for repl in known.values() if repl.id not in expected and repl.phase != "connected"
+            ReplForgotten(repl.id)
+            for repl in discovered.values()
+            if repl.id not in expected and repl.phase != "connected"
         ]
-        self._written = {one.identity: one.written_ns for one in expected.values()}
+        self._written_ns = {kernel.identity: kernel.written_ns for kernel in expected.values()}
         if actions:
             self._core.report(*actions)
-        self._report(dict(found.errors))
-        self._search.probe_again(repl.origin.text for repl in known.values() if repl.phase == "stopped")
+        self._report(dict(result.errors))
+        self._search.probe_again(repl.origin.text for repl in discovered.values() if repl.phase == "stopped")
 
     def _report(self, errors: Mapping[str, str]) -> None:
-        """Tell each problem, once while it lasts."""
-        lines = [AddServerLine(sentence) for what, sentence in errors.items() if self._reported.get(what) != sentence]
+        """Report each error once, until it is resolved."""
+        lines = [
+            AddServerLine(sentence) for subject, sentence in errors.items() if self._reported.get(subject) != sentence
+        ]
         self._reported = errors
         if lines:
             self._core.report(*lines)
 
 
 def _kernel_id(address: str) -> str:
-    """Return the id of the kernel at an address, from its connection file or its URL."""
+    """Return the id of the kernel at an address, from the name of its connection file or its URL."""
     name = address.partition("?")[0].rpartition("/")[2]
     return name.removeprefix("kernel-").removesuffix(".json")
 
 
-def _as_found(found: DiscoveredKernel, *, rewritten: bool) -> ReplFound:
-    missing = MISSING if find_spec("jupyter_client") is None else None
+def _found_action(kernel: DiscoveredKernel, *, rewritten: bool) -> ReplFound:
+    error = NOT_INSTALLED if find_spec("jupyter_client") is None else None
     return ReplFound(
-        found.identity, found.key, found.origin, found.address, rewritten=rewritten, notebook=found.notebook,
-        error=missing,
+        kernel.identity, kernel.key, kernel.origin, kernel.address, rewritten=rewritten, notebook=kernel.notebook,
+        error=error,
     )  # fmt: skip

@@ -72,7 +72,7 @@ async def build_profile(kernel: Kernel, *, answers_expressions: bool, seam: tupl
         is_serial=True,
         runs_concurrently=has_subshells(kernel),
         process_id=process,
-        project_root=KernelProcess(process, leads=False).directory if process else None,
+        project_root=KernelProcess(process, leads_group=False).directory if process else None,
         notebook=channel.notebook,
         notes=information.quirks.notes,
         seam=seam[0] if seam else None,

@@ -39,18 +39,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 QUERY_SERVERS_S: Final = 30.0
+"""Interval between queries of the servers."""
 RETRY_S: Final = 3.0
-"""After a change: a server writes the kernel's file first, and has the session when the kernel is up."""
+"""The same interval after a change, because a server writes a kernel's file before it lists the session."""
 YOUNG_S: Final = 60.0
-"""The time for a kernel to listen after its file was written."""
+"""Maximum time that a kernel takes to listen after its file was written."""
 PROBE_S: Final = 10.0
-STRANGE_PROBE_S: Final = 600.0
-"""The rest between probes of dead files without an owner: there may be hundreds of them."""
+"""Interval between probes of a kernel of the workspace without a listener."""
+UNASSIGNED_PROBE_S: Final = 600.0
+"""Interval between probes of files that are not known to belong to the workspace. There may be hundreds of old ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscoveredKernel:
-    """A kernel that belongs to the workspace and seems to run, as far as can be told without asking the kernel."""
+    """A kernel that belongs to the workspace and seems to run, as far as known without connecting to it."""
 
     identity: str
     origin: Origin
@@ -62,18 +64,18 @@ class DiscoveredKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """All kernels of the workspace at one time, and the problems with files without a kernel."""
+class SearchResult:
+    """All kernels of the workspace at one time, and errors about files without a kernel."""
 
     kernels: tuple[DiscoveredKernel, ...] = ()
     errors: tuple[tuple[str, str], ...] = ()
-    """Sentences on problems, by their cause."""
+    """The subject of each error, and a sentence about it."""
 
 
 class KernelSearch:
-    """The search for a workspace's kernels. Lives as long as whoever looks, one at a time; waits for disks and servers.
+    """Finds the kernels of a workspace. Not thread-safe, and blocks while it waits for disks and servers.
 
-    `clock` gives seconds that only ever grow.
+    `clock` returns monotonic seconds.
     """
 
     def __init__(
@@ -89,140 +91,148 @@ class KernelSearch:
         self._clock = clock
         self._directories_of = directories_of or find_working_directories
         self._contents: Contents | None = None
-        self._found = Found()
-        """The result of the last look."""
+        self._result = SearchResult()
+        """The result of the last search."""
         self._sessions: tuple[NotebookSession, ...] = ()
         self._server_errors: dict[str, str] = {}
-        self._query_at = 0.0
-        self._verdicts: dict[ConnectionFile, tuple[bool, str | None]] = {}
-        """Whether a kernel is the workspace's, and its notebook, once both are known."""
+        self._next_query_at = 0.0
+        self._assignments: dict[ConnectionFile, tuple[bool, str | None]] = {}
+        """Whether a kernel belongs to the workspace, and its notebook, once both are known."""
         self._alive: set[ConnectionFile] = set()
-        self._doubted: frozenset[str] = frozenset()
-        self._probe_at: dict[ConnectionFile, float] = {}
+        self._suspects: frozenset[str] = frozenset()
+        self._next_probe_at: dict[ConnectionFile, float] = {}
 
-    def find(self) -> Found:
-        """Return the present kernels."""
+    def find(self) -> SearchResult:
+        """Return the current kernels."""
         contents, now = self._directory.contents(), self._clock()
-        if contents is self._contents and not contents.kernels and now < self._query_at:
-            return self._found
-        self._found = self._search(contents, now)
-        return self._found
+        if contents is self._contents and not contents.kernels and now < self._next_query_at:
+            return self._result
+        self._result = self._search(contents, now)
+        return self._result
 
-    def _search(self, contents: Contents, now: float) -> Found:
+    def _search(self, contents: Contents, now: float) -> SearchResult:
         if contents is not self._contents:
-            self._query_at = now if self._contents is None else min(self._query_at, now)
+            self._next_query_at = now if self._contents is None else min(self._next_query_at, now)
             self._contents = contents
-            known = set(contents.kernels)
-            self._verdicts = {file: verdict for file, verdict in self._verdicts.items() if file in known}
-            self._probe_at = {file: due for file, due in self._probe_at.items() if file in known}
-            self._alive &= known
-        if now >= self._query_at:
+            current = set(contents.kernels)
+            self._assignments = {file: assignment for file, assignment in self._assignments.items() if file in current}
+            self._next_probe_at = {file: probe_at for file, probe_at in self._next_probe_at.items() if file in current}
+            self._alive &= current
+        if now >= self._next_query_at:
             self._query_servers(contents.servers, now)
         self._assign(contents.kernels)
         self._probe(contents.kernels, now)
-        self._assign(contents.kernels)  # the working folders of kernels found to run
-        errors = [(str(path), f"the file {path} cannot be used: {why}") for path, why in contents.errors]
+        self._assign(contents.kernels)  # the probes may have found kernels whose working directory is needed
+        errors = [(str(path), f"the file {path} cannot be used: {reason}") for path, reason in contents.errors]
         errors += list(self._server_errors.items())
         kernels = []
         for file in contents.kernels:
-            is_of_workspace, notebook = self._verdict(file)
+            is_of_workspace, notebook = self._assignment(file)
             if is_of_workspace and file in self._alive:
-                kernels.append(_of_file(file, notebook))
+                kernels.append(_kernel_with_file(file, notebook))
             elif is_of_workspace and not self._is_young(file):
-                errors.append((str(file.path), _left_over(file, notebook)))
+                errors.append((str(file.path), _stale_file_message(file, notebook)))
         kernels += self._without_file({file.kernel_id for file in contents.kernels})
-        return Found(tuple(kernels), tuple(errors))
+        return SearchResult(tuple(kernels), tuple(errors))
 
     def may_wait(self) -> bool:
-        """True if a look may wait for more than the disk: for servers, or for listeners at a kernel's ports."""
+        """Return whether a search may wait for servers or listeners, not only for the disk."""
         return self._contents is None or bool(self._contents.kernels or self._contents.servers)
 
     def probe_again(self, paths: Iterable[str]) -> None:
-        """Find out again, only for kernels that were given up, whether anybody listens."""
-        self._doubted = frozenset(paths)
+        """Probe kernels again that were given up."""
+        self._suspects = frozenset(paths)
 
     def _query_servers(self, servers: Iterable[NotebookServer], now: float) -> None:
-        """Ask the servers for their sessions, and plan when to ask again."""
-        concerned = [one for one in servers if one.overlaps(self._workspace) and is_alive(one)]
+        """Request the sessions of the servers, and schedule the next request."""
+        relevant = [server for server in servers if server.overlaps(self._workspace) and is_alive(server)]
         sessions: list[NotebookSession] = []
         self._server_errors = {}
-        for server in concerned:
+        for server in relevant:
             try:
                 sessions += list_sessions(server)
             except NotebookServerError as error:
                 self._server_errors[str(server.path)] = f"the Jupyter server of {server.root} is not used: {error}"
-        has_more = self._sessions != tuple(sessions)
+        has_changed = self._sessions != tuple(sessions)
         self._sessions = tuple(sessions)
-        is_awaited = any(file not in self._verdicts and self._is_young(file) for file in self._known())
-        self._query_at = now + (RETRY_S if concerned and (is_awaited or has_more) else QUERY_SERVERS_S)
+        is_awaited = any(file not in self._assignments and self._is_young(file) for file in self._connection_files())
+        self._next_query_at = now + (RETRY_S if relevant and (is_awaited or has_changed) else QUERY_SERVERS_S)
 
-    def _known(self) -> tuple[ConnectionFile, ...]:
+    def _connection_files(self) -> tuple[ConnectionFile, ...]:
         return self._contents.kernels if self._contents is not None else ()
 
     def _is_young(self, file: ConnectionFile) -> bool:
         return time.time_ns() - file.written_ns < YOUNG_S * 10**9
 
     def _probe(self, kernels: Iterable[ConnectionFile], now: float) -> None:
-        """Find out, if due, whether anybody listens at the ports of files not known to be alive."""
+        """Probe files that are not known to have a listener, if it is time."""
         for file in kernels:
-            is_sure = file in self._alive and str(file.path) not in self._doubted
-            if is_sure or self._verdicts.get(file, (True, None))[0] is False or now < self._probe_at.get(file, 0.0):
+            is_sure = file in self._alive and str(file.path) not in self._suspects
+            if (
+                is_sure
+                or self._assignments.get(file, (True, None))[0] is False
+                or now < self._next_probe_at.get(file, 0.0)
+            ):
                 continue
             was_alive = file in self._alive
             (self._alive.add if file.has_listener() else self._alive.discard)(file)
-            self._probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
+            self._next_probe_at[file] = now + self._probe_s(file, was_alive=was_alive)
 
     def _probe_s(self, file: ConnectionFile, *, was_alive: bool) -> float:
-        """Return the time until the next probe for a listener."""
+        """Return the interval until the next probe of a file."""
         if self._is_young(file) and not was_alive:
             return 0.0
-        return PROBE_S if file in self._verdicts else STRANGE_PROBE_S
+        return PROBE_S if file in self._assignments else UNASSIGNED_PROBE_S
 
     def _assign(self, kernels: Iterable[ConnectionFile]) -> None:
-        """Find out the working directory of each living kernel that tells no notebook, once a kernel."""
+        """Determine which kernels belong to the workspace. Working directories are only determined once."""
         by_id = {session.kernel_id: session for session in self._sessions}
-        unknown = []
+        unassigned = []
         for file in kernels:
-            reported, session = Path(file.session), by_id.get(file.kernel_id)
-            if file in self._verdicts and session is None:
+            notebook, session = Path(file.session), by_id.get(file.kernel_id)
+            if file in self._assignments and session is None:
                 continue
             if session is not None:
-                self._verdicts[file] = (self._is_within(session.path), _notebook(str(session.path)))
-            elif reported.is_absolute():
-                self._verdicts[file] = (self._is_within(reported), _notebook(file.session))
+                self._assignments[file] = (self._is_within(session.path), _notebook_path(str(session.path)))
+            elif notebook.is_absolute():
+                self._assignments[file] = (self._is_within(notebook), _notebook_path(file.session))
             elif file in self._alive:
-                unknown.append(file)
-        if unknown:
-            directories = self._directories_of([file.path for file in unknown])
-            for file in unknown:
+                unassigned.append(file)
+        if unassigned:
+            directories = self._directories_of([file.path for file in unassigned])
+            for file in unassigned:
                 directory = directories.get(file.path)
-                self._verdicts[file] = (directory is not None and self._is_within(directory), None)
+                self._assignments[file] = (directory is not None and self._is_within(directory), None)
 
     def _without_file(self, known: set[str]) -> list[DiscoveredKernel]:
-        """Return the kernels of the workspace that only a server tells, without a file that we may read."""
-        of_workspace = [one for one in self._sessions if one.kernel_id not in known and self._is_within(one.path)]
-        return [_of_session(session) for session in {one.kernel_id: one for one in of_workspace}.values()]
+        """Return the workspace's kernels that only a server lists, because their file cannot be read."""
+        sessions = {
+            session.kernel_id: session
+            for session in self._sessions
+            if session.kernel_id not in known and self._is_within(session.path)
+        }
+        return [_kernel_of_session(session) for session in sessions.values()]
 
-    def _verdict(self, file: ConnectionFile) -> tuple[bool, str | None]:
-        return self._verdicts.get(file, (False, None))
+    def _assignment(self, file: ConnectionFile) -> tuple[bool, str | None]:
+        return self._assignments.get(file, (False, None))
 
     def _is_within(self, path: Path) -> bool:
         return path.is_relative_to(self._workspace) or Path(os.path.realpath(path)).is_relative_to(self._workspace)
 
 
-def _notebook(path: str) -> str | None:
-    """Return the path of a notebook; a console has only a name in its server, and no file."""
+def _notebook_path(path: str) -> str | None:
+    """Return the path if it is a notebook's. A console has only a name on its server."""
     return path if key_of_notebook(path) else None
 
 
-def _of_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
+def _kernel_with_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(file.kernel_name)
     origin = Origin("kernel", str(file.path), is_discovered_only=True)
     return DiscoveredKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
-def _of_session(session: NotebookSession) -> DiscoveredKernel:
-    notebook = _notebook(str(session.path))
+def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
+    notebook = _notebook_path(str(session.path))
     key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(session.kernel_name)
     origin = Origin("server", session.url, is_discovered_only=True)
     return DiscoveredKernel(
@@ -230,6 +240,6 @@ def _of_session(session: NotebookSession) -> DiscoveredKernel:
     )
 
 
-def _left_over(file: ConnectionFile, notebook: str | None) -> str:
-    whose = f"the kernel of {notebook}" if notebook else "a kernel"
-    return f"nobody listens at the port in {file.path}, the file of {whose}: it may be left from one that is gone"
+def _stale_file_message(file: ConnectionFile, notebook: str | None) -> str:
+    kernel = f"the kernel of {notebook}" if notebook else "a kernel"
+    return f"nothing listens on the port in {file.path}, the file of {kernel}: the kernel may have exited"

@@ -230,8 +230,8 @@ def _client_class() -> type[connect]:
         def __init__(self, uri: str, **options: Any) -> None:
             super().__init__(
                 uri, create_connection=connection_class, subprotocols=[SUBPROTOCOL],  # type: ignore[list-item]
-                compression=None, logger=silent_logger, open_timeout=None, ping_interval=None, close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES,
-                max_queue=MAX_QUEUED_FRAMES, proxy=None, **options,
+                compression=None, logger=silent_logger, open_timeout=None, ping_interval=None,
+                close_timeout=CLOSE_S, max_size=MAX_FRAME_BYTES, max_queue=MAX_QUEUED_FRAMES, proxy=None, **options,
             )  # fmt: skip
 
         def process_redirect(self, exc: Exception) -> Exception | str:

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ANSWER_S: Final = 2.0
+REPLY_S: Final = 2.0
+"""Maximum time to wait for a kernel's reply."""
 
 
-def prepare(file: Path, *, is_first: bool) -> None:
-    """Write the file before a kernel's first start. Later starts use the same file. May wait for a disk.
+def prepare_connection_file(file: Path, *, is_first: bool) -> None:
+    """Write the connection file before the first start of a kernel. Later starts use the same file. Blocks.
 
     Raises:
         StartError: the file cannot be written.
@@ -41,16 +42,16 @@ def prepare(file: Path, *, is_first: bool) -> None:
         return
     try:
         file.parent.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
-        _remove_those_of_the_dead(file.parent)
+        _remove_stale_files(file.parent)
         with contextlib.suppress(FileNotFoundError):
             _remove(file)
         write_connection_file(str(file), key=secrets.token_hex(32).encode())
     except OSError as error:
-        raise StartError(f"the connection file {file} of a kernel cannot be written: {error}") from error
+        raise StartError(f"the kernel's connection file {file} cannot be written: {error}") from error
 
 
-def discard(file: Path) -> None:
-    """Remove a file, if it exists. May wait for a disk."""
+def remove_connection_file(file: Path) -> None:
+    """Remove a connection file if it exists. Blocks."""
     with contextlib.suppress(OSError):
         _remove(file)
 
@@ -60,30 +61,30 @@ def _remove(file: Path) -> None:
         entry.remove()
 
 
-def _remove_those_of_the_dead(directory: Path) -> None:
-    """Remove the leftovers of killed servers."""
-    for path in _of_the_dead(directory):
+def _remove_stale_files(directory: Path) -> None:
+    """Remove the files of servers that were killed."""
+    for path in _stale_files(directory):
         with contextlib.suppress(OSError):
             _remove(path)
 
 
-def _of_the_dead(directory: Path) -> Iterator[Path]:
+def _stale_files(directory: Path) -> Iterator[Path]:
     for path in directory.glob(f"{CODRIVER_PREFIX}*.json"):
         process, _, _ = path.name.removeprefix(CODRIVER_PREFIX).partition("-")
         if process.isdecimal() and not is_running(int(process)):
             yield path
 
 
-async def shut_down(file: Path) -> None:
-    """Ask the kernel of a connection file to end, so that its exit handlers run; never raises."""
+async def shut_down_kernel(file: Path) -> None:
+    """Request the shutdown of the kernel with this connection file, so that its exit handlers run. Never raises."""
     try:
         await anyio.to_thread.run_sync(_request_shutdown, file, abandon_on_cancel=True)
-    except Exception as error:  # noqa: BLE001  # the kernel is ended all the same, whatever the fault
-        logger.info("the kernel of %s was not asked to end: %r", file, error)
+    except Exception as error:  # noqa: BLE001  # the caller terminates the kernel anyway
+        logger.info("could not request the shutdown of the kernel with the connection file %s: %r", file, error)
 
 
 def _request_shutdown(file: Path) -> None:
-    """Ask, and wait for the answer.
+    """Request the shutdown, and wait for the reply.
 
     Source: Jupyter messaging protocol 5.4, "Kernel shutdown", on the control channel.
     """
@@ -94,7 +95,7 @@ def _request_shutdown(file: Path) -> None:
         client.load_connection_file(str(file))
         client.control_channel.start()
         client.shutdown()
-        client.control_channel.get_msg(timeout=ANSWER_S)
+        client.control_channel.get_msg(timeout=REPLY_S)
     finally:
         client.stop_channels()
         client.context.destroy(linger=0)
