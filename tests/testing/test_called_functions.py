@@ -197,6 +197,12 @@ def shop(tmp_path):
         ("cart = Cart()\nassert cart == 1", ["__eq__", "__init__"]),
         ("cart = Cart()\nassert len(cart) == 1", ["__len__", "__init__"]),
         ("cart = Cart()\nassert cart[0] == 1", ["__getitem__", "__init__"]),
+        ("cart = Cart([1])\ncart.check(1)\nassert cart.lines == 2", ["check", "__init__"]),
+        (
+            "cart = Cart()\nfor one in [cart]:\n    one.check(1)\ngot = [one[0] for one in [cart]]\nassert got == 1",
+            ["check", "__getitem__"],
+        ),
+        ("cart = Cart()\nother = Cart()\nother.check(1)\nassert cart.lines == 2", ["__init__"]),
         ("assert max(1, 2) == 3", []),
         ("assert 1 == 2", []),
         ("assert 1 == 2 and lazy.anything()", []),

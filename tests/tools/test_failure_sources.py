@@ -25,7 +25,7 @@ def total(items):
 def report(value):
 {filler}
     raise ValueError(value)
-""".replace("{filler}", "\n".join(f"    value += {number}" for number in range(60)))
+""".replace("{filler}", "\n".join(f"    value += {number}" for number in range(160)))
 TESTS = """\
 from shop import price, report, total
 
@@ -95,7 +95,7 @@ def test_an_error_in_the_project_includes_the_raising_function(client):
 
 def test_only_the_lines_near_the_statement_are_included_of_a_long_function(client):
     lines = failure(client, "test_report")["source"].splitlines()
-    assert (lines[-1], len(lines)) == (">80     raise ValueError(value)", 7)
+    assert (lines[-1], len(lines)) == (">180     raise ValueError(value)", 7)
 
 
 def test_a_failure_without_project_code_has_no_source(client):
@@ -151,9 +151,26 @@ def test_tests_that_failed_with_the_same_error_are_named_with_the_first(live, cl
     assert (answer["failed"], "omitted" in answer) == (10, False)
 
 
-def test_only_the_first_three_failures_include_source(client):
+def test_only_the_first_three_failures_include_source_that_is_not_displayed_yet(client):
     answer = client.call("run_tests", paths=["test_shop.py"], timeoutMs=60_000, detail=False)
-    assert [("source" in row) for row in answer["results"]] == [True, True, True, False, False]
+    assert [("source" in row) for row in answer["results"]] == [True, True, False, False, False]
+    assert answer["results"][1]["source"].startswith("shop.py:15 in total\n 15 def total(items):\n 16")
+    assert answer["results"][2]["frames"][0] == "shop.py:16 in <genexpr>"
+
+
+def test_a_long_function_that_was_called_is_displayed_whole_or_named(live, client):
+    code = "".join(f"    value += {number}\n" for number in range(60))
+    longer = "".join(f"    value += {number}\n" for number in range(400))
+    (live.workspace / "sums.py").write_text(
+        f"def long(value):\n{code}    return value\n\n\ndef longer(value):\n{longer}    return value\n"
+    )
+    (live.workspace / "test_sums.py").write_text(
+        "import sums\n\n\ndef test_long():\n    assert sums.long(1) == 1\n\n\n"
+        "def test_longer():\n    assert sums.longer(1) == 1\n"
+    )
+    long, longer = client.call("run_tests", paths=["test_sums.py"], timeoutMs=60_000, detail=False)["results"]
+    assert (len(long["source"].splitlines()), "…" in long["source"]) == (63, False)
+    assert ("source" in longer, longer["suspects"]) == (False, ["sums.py:65 in longer"])
 
 
 def test_a_function_shared_by_several_failures_is_included_once(live, client):
@@ -189,7 +206,7 @@ def test_an_exception_includes_the_lines_that_raised_it(live, client):
     error = client.call("evaluate_code", code="import store; store.total([{'price': 10}])", detail=False)["error"]
     assert error["source"].splitlines()[-1] == '>16     return sum(price(item, item["count"]) for item in items)'
     long = client.call("evaluate_code", code="store.report(1)", detail=False)["error"]["source"]
-    assert long.splitlines()[-1] == ">80     raise ValueError(value)"
+    assert long.splitlines()[-1] == ">180     raise ValueError(value)"
     assert len(long.splitlines()) == 3
     sent = client.call("evaluate_code", code="1 / 0", detail=False)["error"]
     assert "source" not in sent

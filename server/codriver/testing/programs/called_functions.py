@@ -1,8 +1,9 @@
 """Find the functions of the project that a failed statement called.
 
 One of them may have returned a wrong value. They are found by the names in the statement and in the statements that
-assigned its variables. No code of the project is called: attributes are looked up as they are stored. If a recorder
-knows which functions ran, the others are left out, and functions that no name leads to are added.
+assigned its variables or called something with them. No code of the project is called: attributes are looked up as they
+are stored. If a recorder knows which functions ran, the others are left out, and functions that no name leads to are
+added.
 """
 
 from __future__ import annotations
@@ -92,23 +93,33 @@ def called_by(
 class Statement:
     """A statement: the dotted names of what it called, and all names in it.
 
-    A dotted name with methods is a value, and Python called one of these methods on it.
+    A dotted name with methods is a value, and Python called one of these methods on it. `is_failed` tells whether the
+    statement itself failed, or is one before it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_failed: bool) -> None:
         self.called: list[tuple[list[str], tuple[str, ...]]] = []
         self.names: set[str] = set()
+        self.is_failed = is_failed
 
-    def functions(self, space: Values) -> Iterator[list[types.FunctionType]]:
-        """Return the functions behind each of its dotted names, each one before the function that it decorates."""
+    def functions(self, space: Values, *, by_operators: bool | None = None) -> Iterator[list[types.FunctionType]]:
+        """Return the functions behind each of its dotted names, each one before the function that it decorates.
+
+        With `by_operators`, return only methods that operators and built-in functions called, or only the others.
+        """
         for path, methods in self.called:
+            if by_operators is not None and by_operators != (methods not in ((), ARGUMENT)):
+                continue
             value = _resolved(path, space, methods)
             if methods != ARGUMENT or type(value) in (types.FunctionType, types.MethodType):
                 yield _unwrapped(value)
 
 
 def _by_names(statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]) -> list[CodeType]:
-    """Return the functions that statements called, without their decorators, and the global functions in them."""
+    """Return the functions that statements called, without their decorators, and the global functions in them.
+
+    Operators of statements before the failed one usually work, so the methods that they called are last.
+    """
     found: dict[CodeType, types.FunctionType] = {}
 
     def add(functions: list[types.FunctionType]) -> None:
@@ -116,11 +127,14 @@ def _by_names(statements: list[Statement], space: Values, is_project_file: Calla
             found.setdefault(function.__code__, function)
 
     for statement in statements:
-        for functions in statement.functions(space):
+        for functions in statement.functions(space, by_operators=None if statement.is_failed else False):
             add(functions)
     for function in list(found.values()):
         for name in _names_in(function.__code__):
             add(_unwrapped(_resolved([name], function.__globals__)))
+    for statement in statements:
+        for functions in statement.functions(space, by_operators=True):
+            add(functions)
     return list(found)
 
 
@@ -152,8 +166,9 @@ def _class_made_by(code: CodeType) -> str:
 
 
 def _statements_called(frame: FrameType, line: int) -> list[Statement]:
-    """Return the statement at a line of a frame, then those that made its variables, last one first.
+    """Return the statement at a line of a frame, then those before it that made or used its variables, last one first.
 
+    Those that used them are calls whose value is not used, which may have changed what the variables refer to.
     A `with` statement fails for what was called in its body, such as one that expects an exception.
     """
     import ast
@@ -175,20 +190,42 @@ def _statements_called(frame: FrameType, line: int) -> list[Statement]:
         failed = [*reversed(_simple(failed[0].body)), failed[0]]
     used = {one.id for part in failed for one in _walk_header(part) if isinstance(one, ast.Name)}
     first = frame.f_code.co_firstlineno
+    before = [one for one in statements if first <= one.lineno < line and one not in failed]
     made = [
-        one
-        for one in statements
-        if first <= one.lineno < line
-        and isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign))
-        and used & {name.id for name in ast.walk(one) if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)}
+        one for one in before if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _stored(one)
     ]
-    return [_statement(one) for one in (*failed, *reversed(made))]
+    used |= {one.id for part in made for one in ast.walk(part) if isinstance(one, ast.Name)}
+    changed = [one for one in before if _is_call(one) and used & _loaded(one)]
+    sources = sorted([*made, *changed], key=lambda one: -one.lineno)
+    return [*(_statement(one, is_failed=True) for one in failed), *(_statement(one) for one in sources)]
 
 
-def _statement(node: ast.stmt) -> Statement:
+def _stored(node: ast.AST) -> set[str]:
+    """Return the names that a statement assigns."""
     import ast
 
-    found = Statement()
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+
+
+def _loaded(node: ast.AST) -> set[str]:
+    """Return the names that a statement uses."""
+    import ast
+
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+
+
+def _is_call(statement: ast.stmt) -> bool:
+    """Return whether a statement is a call whose value is not used."""
+    import ast
+
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(value.value if isinstance(value, ast.Await) else value, ast.Call)
+
+
+def _statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
+    import ast
+
+    found = Statement(is_failed=is_failed)
     # Arguments are evaluated before the call, so the innermost returned first.
     for part in _walk_header(node):
         if isinstance(part, ast.Attribute):

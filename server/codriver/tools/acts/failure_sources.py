@@ -7,6 +7,7 @@ as there is room, and more are named.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
@@ -28,15 +29,19 @@ if TYPE_CHECKING:
 MAX_WHOLE: Final = 3
 """Number of different errors with all details. The others get one line each."""
 SOURCE_CHARACTERS: Final = 1200
-"""Maximum characters of source for one failure if it has more than one function."""
+"""Maximum characters of source for one failure if it has more than one function, or is not the first."""
 CERTAIN_CHARACTERS: Final = 3000
-"""Maximum size of a function that is displayed in full, because no other one is more suspicious."""
+"""Maximum size of a function of the first failure that is displayed in full, because no other is more suspicious."""
 RANKED_CHARACTERS: Final = 4000
 """Maximum characters of source of suspicious functions in an answer."""
 FIRST_CHARACTERS: Final = 4500
 """Maximum size of the most suspicious function, if no other code is displayed. A function without room is named."""
 RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
+MAX_CHARACTERS: Final = 100_000
+"""Maximum size of a function that is considered."""
+NUMBER: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
+"""Matches the number of a line in an excerpt."""
 MAX_CALLED: Final = 2
 """Maximum number of functions displayed for a wrong value."""
 NAMELESS: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
@@ -76,7 +81,8 @@ class _Sources:
         self._changed = set(job_report.changed_files)
         self._suspects = job_report.suspects
         self._edit = edit
-        self._displayed: set[str] = set()
+        self._displayed: set[tuple[str, str]] = set()
+        """Files and numbers of displayed lines."""
         self._left = RANKED_CHARACTERS
         self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
@@ -94,13 +100,12 @@ class _Sources:
         likely = _suspect_of(frames[0], ranked) if frames else None
         most = max((one.coefficient for one in ranked), default=0.0)
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
-        whole = (CERTAIN_CHARACTERS if is_certain else RAISED_CHARACTERS) if ranked and is_first else 0
-        left = SOURCE_CHARACTERS
         for frame in frames if is_certain else raised:
-            if text := self._excerpt(frame, left, whole_characters=whole, is_marked=frame in raised,
-                                     is_only=not found.excerpts):  # fmt: skip
-                found.excerpts.append(text)
-                left -= len(text)
+            if frame in raised:
+                whole = CERTAIN_CHARACTERS if ranked and is_certain else RAISED_CHARACTERS
+                self._add_raised(found, frame, whole_characters=whole if is_first else 0)
+            else:
+                self._add_called(found, frame, CERTAIN_CHARACTERS if is_first else SOURCE_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [one for one in ranked if not (raised and one is likely)]
@@ -118,33 +123,61 @@ class _Sources:
             line = self._edit.line_now(function.file, function.line)
             words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
             text = function_of(self._edit.lines_now(function.file), line)
-            if text in self._displayed:
+            if self._is_displayed(function.file, text):
                 continue
             most = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
             if text and displayed < MAX_RANKED and len(text) <= most:
                 displayed += 1
-                self._displayed.add(text)
+                self._display(function.file, text)
                 self._left -= len(text)
                 found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
             else:
                 found.suspects.append(words)
 
-    def _excerpt(self, frame: FailureFrame, left: int, *, whole_characters: int, is_marked: bool, is_only: bool) -> str:
-        """Return the code of a frame, or an empty string if there is no room for it, or it is displayed already.
+    def _add_raised(self, found: FailureSource, frame: FailureFrame, *, whole_characters: int) -> None:
+        """Add the code around the line that raised an error, if there is room for it and it is not displayed yet."""
+        now = self._now(frame)
+        if now is None:
+            return
+        text = excerpt(self._edit.lines_now(now.file), now.line, whole_characters=whole_characters)
+        has_room = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
+        if text and has_room and not self._is_displayed(now.file, text):
+            self._display(now.file, text)
+            found.excerpts.append(f"{frame_words(now, self._workspace)}\n{self._without_secrets(text)}")
 
-        A function is never cut: of two functions the second is left out if both are too long.
+    def _add_called(self, found: FailureSource, frame: FailureFrame, most: int) -> None:
+        """Add a function that the failed statement called, unless it is displayed already.
+
+        A function with more than `most` characters, or without room after another one, is named. Any line of it may be
+        wrong, so it is never cut.
         """
-        edit = self._edit
+        now = self._now(frame)
+        if now is None:
+            return
+        text = excerpt(self._edit.lines_now(now.file), now.line, is_marked=False, whole_characters=MAX_CHARACTERS)
+        if not text or self._is_displayed(now.file, text):
+            return
+        words = frame_words(now, self._workspace)
+        left = SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
+        if len(text) <= left:
+            self._display(now.file, text)
+            found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
+        else:
+            found.suspects.append(words)
+
+    def _now(self, frame: FailureFrame) -> FailureFrame | None:
+        """Return a frame with the present line of its code, or None if its code has changed."""
         is_changed = display_path(frame.file, self._workspace) in self._changed
-        if is_changed or edit.has_changed(frame.file, frame.line):
-            return ""
-        now = replace(frame, line=edit.line_now(frame.file, frame.line))
-        lines = edit.lines_now(frame.file)
-        text = excerpt(lines, now.line, is_marked=is_marked, whole_characters=whole_characters)
-        if not text or text in self._displayed or not (is_only or len(text) <= left):
-            return ""
-        self._displayed.add(text)
-        return f"{frame_words(now, self._workspace)}\n{self._without_secrets(text)}"
+        if is_changed or self._edit.has_changed(frame.file, frame.line):
+            return None
+        return replace(frame, line=self._edit.line_now(frame.file, frame.line))
+
+    def _is_displayed(self, file: str, text: str) -> bool:
+        """Return whether all lines of an excerpt are displayed already."""
+        return bool(text) and {(file, number) for number in NUMBER.findall(text)} <= self._displayed
+
+    def _display(self, file: str, text: str) -> None:
+        self._displayed.update((file, number) for number in NUMBER.findall(text))
 
     def _statement(self, test: TestFinished) -> str:
         """Return the failed line of the test, or an empty string."""
