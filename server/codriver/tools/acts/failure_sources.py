@@ -140,8 +140,8 @@ class _Sources:
         if now is None:
             return
         text = excerpt(self._edit.lines_now(now.file), now.line, whole_characters=whole_characters)
-        has_room = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
-        if text and has_room and not self._is_displayed(now.file, text):
+        fits = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
+        if text and fits and not self._is_displayed(now.file, text):
             self._display(now.file, text)
             found.excerpts.append(f"{frame_words(now, self._workspace)}\n{self._without_secrets(text)}")
 
