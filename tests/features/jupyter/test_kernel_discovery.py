@@ -286,7 +286,7 @@ def server_at(url, pid=None):
 
 
 def test_the_token_is_never_sent_to_another_address(sessions):
-    with pytest.raises(NotebookServerError, match="no loopback address"):
+    with pytest.raises(NotebookServerError, match="not a loopback address"):
         list_sessions(server_at("http://example.org:8888/"))
     sessions.status, sessions.location = 302, "http://127.0.0.1:1/"
     with pytest.raises(NotebookServerError, match="responded with status 302"):
@@ -304,7 +304,7 @@ def test_a_rejected_token_is_named_by_its_file_and_never_included(sessions, stat
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[" * 50_000])
 def test_an_answer_that_is_not_a_list_is_refused(answer):
-    with pytest.raises(NotebookServerError, match="something else than a list"):
+    with pytest.raises(NotebookServerError, match="something other than a list"):
         read_sessions(server_at("http://localhost:1/"), answer)
 
 
