@@ -102,10 +102,10 @@ def test_a_copy_has_every_file_unchanged_and_says_what_to_add(project):
     }
     assert done.stdout.splitlines() == [
         f"{package}: {len(ours)} files written, 0 there already",
-        f"Where {project} is on the application's sys.path, these two lines are enough:",
+        f"If {project} is on the application's sys.path, add these two lines:",
         "    import codriver_seam",
         "    codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment",
-        f"For Clojure, the classpath gets {package}/clojure.",
+        f"For Clojure, add {package}/clojure to the classpath.",
     ]
     assert f": 0 files written, {len(ours)} there already\n" in run(project, "seam", "copy", ".").stdout
 

@@ -86,7 +86,7 @@ async def test_a_stream_is_renewed_until_the_application_no_longer_has_it(server
     await server.until(lambda: server.endings)
     assert server.streams.active() == []
     [text] = server.endings
-    assert text == "s1-a (error) of ann is over: the application ended it; watch_app again once it is back"
+    assert text == "s1-a (error) of ann ended: the application ended it; call watch_app again once it is back"
 
 
 @pytest.mark.parametrize(("topic", "op"), [("error", "error"), ("trace", "stream"), ("calls", "call")])
@@ -95,7 +95,7 @@ async def test_the_end_of_a_stream_is_an_event_of_its_topic(server, topic, op):
     server.core.report(ReplLost("r1", "gone"))
     [row] = server.log.entries(limit=10)
     assert (row["op"], row["name"]) == (op, "stream-over")
-    assert row["text"] == f"s1 ({topic}) of ann is over: the REPL py is lost (gone); watch_app again once it is back"
+    assert row["text"] == f"s1 ({topic}) of ann ended: the REPL py is lost (gone); call watch_app again once it is back"
 
 
 async def test_a_stream_ends_with_its_connection_and_does_not_return_with_the_next(server):
@@ -116,7 +116,7 @@ async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
     server.core.report(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
     server.streams.start(AppStream("s1-b", "r2", 1, "c1", "ann", "fx"))
     server.core.report(RestartRepl("r2", "for a test"))
-    assert server.endings == ["s1-b (fx) of ann is over: the REPL own restarts; watch_app again once it is back"]
+    assert server.endings == ["s1-b (fx) of ann ended: the REPL own restarts; call watch_app again once it is back"]
     assert server.streams.active() == [FIRST]
 
 

@@ -198,7 +198,7 @@ def test_a_restarted_repl_has_no_streams_and_old_ones_are_unknown(tmp_path):
         watch = begin(client, "error")
         session = client.call("inspect_app")["sessionId"]
         client.call("restart_repl", replSessionKey="py")
-        assert "is over: the REPL py restarts; watch_app again" in gained(client, watch)[0][1]
+        assert "ended: the REPL py restarts; call watch_app again" in gained(client, watch)[0][1]
         again = client.call("evaluate_code", code=IN_REPL)
         assert again["generation"] > first["generation"]
         assert client.call("inspect_app")["sessionId"] != session

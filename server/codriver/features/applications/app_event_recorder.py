@@ -1,4 +1,4 @@
-"""The recorder of applications' events, which writes them to the app log up to a number per second for each REPL."""
+"""Record the events of applications in the app log, with a limit per second for each REPL."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.records import Recent
-from codriver.features.applications.app_log import AppEvent, AppLog, near
+from codriver.features.applications.app_log import AppEvent, AppLog, shorten_paths
 from codriver.wire import untrusted
 from codriver.wire.untrusted import as_int, as_list, as_map, as_number, mapping_of
 
@@ -24,32 +24,34 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.state import Repl
 
-MAX_IN_WINDOW: Final = 200
+MAX_PER_WINDOW: Final = 200
+"""Maximum number of events of a REPL that are recorded in one window."""
 WINDOW_S: Final = 1.0
-KNOWN: Final = 2000
-"""Maximum number of event ids per REPL that are remembered to find duplicates: as many as the app log stores."""
+MAX_KNOWN_IDS: Final = 2000
+"""Maximum number of event ids per REPL that are remembered to detect duplicates. The app log stores as many events."""
 
 
 @dataclass(slots=True)
 class _Intake:
-    """The events received over one connection of a REPL: their ids, and their number in the current second."""
+    """What was received over one connection of a REPL: the ids of its events, and the counts of the current window."""
 
     generation: int
-    known: Recent[int, None] = field(default_factory=partial(Recent, KNOWN))
-    is_open: bool = False
+    known_ids: Recent[int, None] = field(default_factory=partial(Recent, MAX_KNOWN_IDS))
+    has_open_window: bool = False
     recorded: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
+    """Number of dropped events by subscription."""
 
 
 class AppEventRecorder:
-    """Records the events of applications, up to a maximum number per second for each REPL.
+    """Records the events of applications, at most `MAX_PER_WINDOW` per second for each REPL.
 
-    One further event reports how many were left out or lost in the application. An event of several streams is recorded
-    once.
+    At the end of each second, one more event reports how many were dropped. An event that several streams contain is
+    recorded once.
     """
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, workspace: Path) -> None:
-        """Create a recorder that shortens the paths of files in the `workspace`."""
+        """Create a recorder that makes paths in the `workspace` relative to it."""
         self._core = core
         self._log = log
         self._tasks = tasks
@@ -57,7 +59,7 @@ class AppEventRecorder:
         self._intakes: dict[str, _Intake] = {}
 
     def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
-        """Record the frame that a REPL sent as JSON. Invalid frames, and those of REPLs that are gone, are ignored."""
+        """Record the frame that a REPL sent as JSON. Ignore invalid frames, and frames of removed REPLs."""
         repl = self._core.state.repls.get(repl_id)
         try:
             frame = as_map(json.loads(text))
@@ -76,58 +78,58 @@ class AppEventRecorder:
         intake = self._intakes.get(repl.id)
         if intake is None or intake.generation != repl.generation:
             intake = self._intakes[repl.id] = _Intake(repl.generation)
-        if not intake.is_open:
-            intake.is_open, intake.recorded = True, 0
-            self._tasks.start_soon(self._close, repl.id)
+        if not intake.has_open_window:
+            intake.has_open_window, intake.recorded = True, 0
+            self._tasks.start_soon(self._close_window, repl.id)
         stream = str(frame.get("sub"))
         intake.dropped[stream] += as_int(frame.get("dropped")) or 0
         for row in as_list(frame.get("events")):
-            if (event := read_event(row, repl.key)) is not None:
-                self._record(intake, stream, replace(event, text=near(event.text, self._workspace)))
+            if (event := parse_event(row, repl.key)) is not None:
+                self._record(intake, stream, replace(event, text=shorten_paths(event.text, self._workspace)))
 
     def _record(self, intake: _Intake, stream: str, event: AppEvent) -> None:
-        if event.app_id is not None and event.app_id in intake.known:
+        if event.app_id is not None and event.app_id in intake.known_ids:
             return
-        if intake.recorded >= MAX_IN_WINDOW:
+        if intake.recorded >= MAX_PER_WINDOW:
             intake.dropped[stream] += 1
             return
         intake.recorded += 1
         if event.app_id is not None:
-            intake.known[event.app_id] = None
+            intake.known_ids[event.app_id] = None
         self._log.record(event)
 
-    async def _close(self, repl_id: str) -> None:
-        """At the end of a second, report the number of events that were left out."""
+    async def _close_window(self, repl_id: str) -> None:
+        """Wait until the window ends, then report the number of dropped events."""
         await anyio.sleep(WINDOW_S)
         intake, repl = self._intakes[repl_id], self._core.state.repls.get(repl_id)
-        intake.is_open = False
+        intake.has_open_window = False
         dropped, intake.dropped = intake.dropped, Counter()
-        last = next(reversed(intake.known), None)
+        last_id = next(reversed(intake.known_ids), None)
         for stream, count in dropped.items():
             if count > 0:
                 self._log.drop(count)
                 text = f"{count} events of {stream} were dropped; the application's trace has the newest"
-                text += f": inspect_app trace, filter since {last}" if last is not None else ""
+                text += f": inspect_app trace, filter since {last_id}" if last_id is not None else ""
                 key = repl.key if repl else None
-                now = self._core.now()
-                self._log.record(AppEvent(text, now, op="stream", name="not-kept", session_key=key))
+                timestamp = self._core.now()
+                self._log.record(AppEvent(text, timestamp, op="stream", name="not-kept", session_key=key))
 
 
-def read_event(row: object, session_key: str) -> AppEvent | None:
-    """Return the event in a row of a frame, or None if the row is invalid."""
+def parse_event(row: object, session_key: str) -> AppEvent | None:
+    """Parse a row of a frame: see `AppEventRecorder.record_frame`. Return None if the row is invalid."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
-    by, time, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
+    origin, time_s, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
     return AppEvent(
         row["line"],
-        round((time or 0) * 1000),
+        round((time_s or 0) * 1000),
         op=untrusted.text_of(row, "opType") or None,
         name=untrusted.text_of(row, "operation") or None,
         frame=untrusted.text_of(row, "frame") or None,
         cause=cause if isinstance(cause, str) else as_int(cause),
         ms=as_number(row.get("ms")),
         app_id=as_int(row.get("id")),
-        who=untrusted.text_of(by, "who") or None,
-        evaluation=untrusted.text_of(by, "evaluation") or None,
+        who=untrusted.text_of(origin, "who") or None,
+        evaluation=untrusted.text_of(origin, "evaluation") or None,
         session_key=session_key,
     )

@@ -1,8 +1,8 @@
-"""The app log: the newest events of applications, next to the output log.
+"""The app log, which contains the newest events of applications.
 
-Applications send events by the thousand, which would evict all evaluations from the output log. So they have a store of
-their own, the Datalog source `$app`, which shares only the line numbers: across both stores, a lower line number means
-an earlier entry. Neither the history nor transcripts have events.
+Applications can send thousands of events, which would evict all evaluations from the output log. Therefore, events have
+a separate store, the Datalog source `$app`. Both stores get their line numbers from the same counter, so a lower line
+number means an earlier entry. Events are not added to the history or to transcripts.
 """
 
 from __future__ import annotations
@@ -44,34 +44,37 @@ MAX_NAME_CHARACTERS: Final = 300
 RECORD_BYTES: Final = 400
 """Approximate size of an event without its strings."""
 LIBRARY: Final = re.compile(r"(?<![^\s=])/\S*/(?:site|dist)-packages/")
-"""Matches the directories in a library's path up to its package."""
+"""Matches the part of a path in front of an installed package."""
 WHO: Final = APP_SCHEMA.attributes.index("who")
 
 
 @dataclass(frozen=True, slots=True)
 class AppEvent:
-    """An event of an application. `timestamp` is in epoch milliseconds; unknown fields are None.
-
-    `text` describes the event in one line, `op` is its type and `name` its subject. `cause` is the dispatch that led to
-    it and `app_id` its number in the application, both as the seam reports them. `who` and `evaluation` identify the
-    caller if the event was caused through Codriver.
-    """
+    """An event of an application. Unknown fields are None."""
 
     text: str
+    """Description of the event in one line."""
     timestamp: int
+    """Time of the event in epoch milliseconds."""
     op: str | None = None
+    """Type of the event, such as `fx` or `error`."""
     name: str | None = None
+    """Subject of the event."""
     frame: str | None = None
     cause: int | str | None = None
+    """Id of the dispatch that caused the event, as the seam reports it."""
     ms: float | None = None
+    """Duration in milliseconds."""
     app_id: int | None = None
+    """Number of the event in its application."""
     who: str | None = None
+    """Caller whose evaluation caused the event."""
     evaluation: str | None = None
     session_key: str | None = None
 
     def to_record(self, line: int) -> Record:
         """Return the event as a record in the order of `APP_SCHEMA`."""
-        known = (
+        output_values = (
             line,
             APP_EVENTS.category,
             self.text,
@@ -81,20 +84,33 @@ class AppEvent:
             self.session_key,
             self.evaluation,
         )
-        # Events have no `ns`, `run`, `notebook`, `file`, `kind` and `data`.
-        return (*known, None, None, None, None, None, self.op, self.name, self.frame, self.cause, self.ms, self.app_id)
+        # Events do not have `ns`, `run`, `notebook`, `file`, `kind` or `data`.
+        return (
+            *output_values,
+            None,
+            None,
+            None,
+            None,
+            None,
+            self.op,
+            self.name,
+            self.frame,
+            self.cause,
+            self.ms,
+            self.app_id,
+        )
 
 
-def near(text: str, workspace: object) -> str:
-    """Shorten the paths in a line: relative within the workspace, and starting at the package for libraries."""
+def shorten_paths(text: str, workspace: object) -> str:
+    """Make paths in a text relative to the workspace, or for installed libraries, to their `site-packages`."""
     return LIBRARY.sub("", text.replace(f"{workspace}/", ""))
 
 
 class AppLog(BoundedLog):
-    """The newest application events of one server run, within limits of number and size. Thread-safe.
+    """The newest events of applications, up to a maximum number and total size. Thread-safe.
 
-    `next_line` provides a line number from the output log's counter, which stays locked until the event is stored.
-    `redact` is applied to all strings.
+    `next_line` returns a context with the next line number, which stays locked until the event is stored. `redact`
+    removes secrets from a string. `follower` is called with the line number of each new event.
     """
 
     def __init__(
@@ -113,15 +129,12 @@ class AppLog(BoundedLog):
         self.stored = 0
         """Number of events recorded since the start."""
         self.dropped = 0
-        """Number of events that arrived too fast to be recorded: see `drop`."""
+        """Number of events that were received too fast to be recorded: see `drop`."""
         self.last_evicted_line = 0
         """The highest line number that was evicted."""
 
     def record(self, event: AppEvent) -> int:
-        """Add an event and return its line number.
-
-        Secrets and line endings are removed, and the oldest events are evicted.
-        """
+        """Redact and shorten an event, store it, and return its line number. Evicts the oldest events if necessary."""
         event = self._clean(event)
         size = RECORD_BYTES + sum([len(text) for text in (event.text, event.op, event.name, event.frame) if text])
         with self._lock, self._next_line() as line:
@@ -132,34 +145,34 @@ class AppLog(BoundedLog):
         return line
 
     def drop(self, count: int) -> None:
-        """Count events that arrived but were not recorded."""
+        """Count events that were received but not recorded."""
         with self._lock:
             self.dropped += count
 
     def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """Return the number of retained events, optionally after a line or of one caller."""
-        return len(self._found(since, who))
+        """Return the number of stored events after the line `since`, or caused by `who`, if given."""
+        return len(self._filtered(since, who))
 
     def entries(
         self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
     ) -> list[dict[str, Value]]:
-        """Return the newest events that pass all given filters, in order of their lines, as JSON objects.
+        """Return the newest `limit` events that match all filters, oldest first, as JSON objects.
 
-        `since` is exclusive and `until` inclusive.
+        `since` and `until` are line numbers. `since` is exclusive and `until` inclusive.
         """
-        found = self._found(since, who)
+        records = self._filtered(since, who)
         if until is not None:
-            found = [record for record in found if cast("int", record[0]) <= until]
-        return list(map(APP_SCHEMA.document, found[-limit:]))
+            records = [record for record in records if cast("int", record[0]) <= until]
+        return list(map(APP_SCHEMA.document, records[-limit:]))
 
     def usage(self) -> dict[str, object]:
-        """Return the range of lines and the counts for `server_health`, or {} if there were no events."""
+        """Return the line range and counts for `server_health`, or an empty dict if there were no events."""
         if not self.stored and not self.dropped:
             return {}
         counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self.stored, "dropped": self.dropped}
         return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
 
-    def _found(self, since: int | None, who: str | None) -> list[Record]:
+    def _filtered(self, since: int | None, who: str | None) -> list[Record]:
         snapshot = self.snapshot()
         records = snapshot.records if who is None else snapshot.with_value(WHO, who)
         return [record for record in records if since is None or cast("int", record[0]) > since]
@@ -167,19 +180,19 @@ class AppLog(BoundedLog):
     def _clean(self, event: AppEvent) -> AppEvent:
         """Redact and shorten the strings of an event, each to one line."""
 
-        def name(text: str | None) -> str | None:
-            return text and self._text(text, MAX_NAME_CHARACTERS)
+        def clean_name(text: str | None) -> str | None:
+            return text and self._clean_text(text, MAX_NAME_CHARACTERS)
 
         return replace(
             event,
-            text=self._text(event.text, MAX_TEXT_CHARACTERS),
-            op=name(event.op),
-            name=name(event.name),
-            frame=name(event.frame),
-            cause=name(event.cause) if isinstance(event.cause, str) else event.cause,
-            who=name(event.who),
+            text=self._clean_text(event.text, MAX_TEXT_CHARACTERS),
+            op=clean_name(event.op),
+            name=clean_name(event.name),
+            frame=clean_name(event.frame),
+            cause=clean_name(event.cause) if isinstance(event.cause, str) else event.cause,
+            who=clean_name(event.who),
             ms=event.ms if event.ms is None or math.isfinite(event.ms) else None,
         )
 
-    def _text(self, text: str, most: int) -> str:
-        return cut_counted(one_line(self._redact(text)), most)
+    def _clean_text(self, text: str, max_characters: int) -> str:
+        return cut_counted(one_line(self._redact(text)), max_characters)

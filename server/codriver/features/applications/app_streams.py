@@ -1,7 +1,7 @@
-"""The streams of applications' events that clients watch, from start to end.
+"""The streams of application events that clients watch.
 
-A stream is renewed for as long as its client and the connection to its REPL last. The application ends a stream that no
-one renews (see the lease in `codriver_seam.streams`).
+A stream is renewed as long as its client and its REPL are connected. The application ends streams that are not renewed
+(see the lease in `codriver_seam.streams`).
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CALLS: Final = "calls"
-"""The topic of call traces. Unlike other streams, one on this topic ends on its own after a number of events."""
+"""The topic of call traces. A stream with this topic ends after a maximum number of events."""
 OPS: Final[Mapping[str, str]] = MappingProxyType({CALLS: "call"})
-"""By topic: the op type of its events, if that differs from the topic."""
+"""The op type of a topic's events, if it is not the same as the topic."""
 RENEW_S: Final = 20.0
-"""A third of a stream's lease in the application, so that two renewals may be late."""
+"""Interval of renewals: a third of a stream's lease in the application, so that two renewals may fail."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppStream:
-    """A stream of an application's events that a client watches, over one connection of a REPL.
+    """A stream of application events that a client watches. It ends with the REPL's connection.
 
-    `id` is the subscription, as the application's seam names it.
+    `id` is the id of the subscription in the application's seam.
     """
 
     id: str
@@ -58,11 +58,15 @@ class QuerySeam(Protocol):
     """Query the seam of the application in a REPL, and return its answer as JSON."""
 
     async def __call__(self, repl: str, accessor: str, arguments: str) -> str:
-        """Call an accessor. Raises a `CodriverError` if there is no answer."""
+        """Call an accessor with arguments in JSON.
+
+        Raises:
+            CodriverError: there is no answer.
+        """
 
 
 class AppStreams:
-    """The active streams, in the order in which they were opened. Lives as long as the server."""
+    """The streams that clients watch, in the order in which they were started. Lives as long as the server."""
 
     def __init__(self, core: Core, log: AppLog, tasks: TaskGroup, query: QuerySeam) -> None:
         self._core = core
@@ -71,14 +75,14 @@ class AppStreams:
         self._query = query
         self._streams: tuple[AppStream, ...] = ()
         self._observing = ExitStack()
-        """The observation of the core's state, only while there are streams."""
+        """Observes the core's state while there are streams."""
 
     def active(self) -> list[AppStream]:
         """Return the streams whose REPL is connected."""
         return [stream for stream in self._streams if _is_connected(self._core.state, stream)]
 
     def start(self, stream: AppStream) -> None:
-        """Add a stream and renew it from now on. A stream whose client has left in the meantime is ended."""
+        """Add a stream and start renewing it. If its client has disconnected in the meantime, end it instead."""
         if stream.client not in self._core.state.clients:
             self._tasks.start_soon(self._end_in_application, stream)
             return
@@ -88,22 +92,22 @@ class AppStreams:
         self._tasks.start_soon(self._renew, stream)
 
     def forget(self, stream: AppStream) -> None:
-        """Forget a stream that has ended."""
-        self._streams = tuple(one for one in self._streams if one != stream)
+        """Remove a stream that has ended."""
+        self._streams = tuple(other for other in self._streams if other != stream)
         if not self._streams:
             self._observing.close()
 
-    def _observe(self, before: State, after: State) -> None:
-        """End the streams whose client has left or whose REPL has gone."""
-        if before.repls is after.repls and before.clients is after.clients:
+    def _observe(self, old: State, state: State) -> None:
+        """End the streams whose client or REPL has disconnected."""
+        if old.repls is state.repls and old.clients is state.clients:
             return
         for stream in self._streams:
-            if stream.client not in after.clients:
+            if stream.client not in state.clients:
                 self.forget(stream)
                 self._tasks.start_soon(self._end_in_application, stream)
-            elif not _is_connected(after, stream) and _is_connected(before, stream):
-                repl = after.repls.get(stream.repl)
-                key = before.repls[stream.repl].key
+            elif not _is_connected(state, stream) and _is_connected(old, stream):
+                repl = state.repls.get(stream.repl)
+                key = old.repls[stream.repl].key
                 is_restart = repl is not None and repl.phase == "starting"
                 cause = repl.note if repl is not None else "it is gone"
                 self._end(stream, f"the REPL {key} " + ("restarts" if is_restart else f"is lost ({cause})"))
@@ -118,9 +122,9 @@ class AppStreams:
                 break
         if stream in self._streams:
             # A stream of call traces ends on its own.
-            ended = "the application ended it"
+            cause = "the application ended it"
             self._end(
-                stream, f"it reached its maximum number of events, or {ended}" if stream.topic == CALLS else ended
+                stream, f"it reached its maximum number of events, or {cause}" if stream.topic == CALLS else cause
             )
 
     async def _exists(self, stream: AppStream) -> bool:
@@ -131,9 +135,9 @@ class AppStreams:
             answer = json.loads(await self._query(stream.repl, "subscriptions", json.dumps({"renew": [stream.id]})))
             return any(as_map(row).get("id") == stream.id for row in as_list(as_map(answer).get("subs")))
         except OpTimedOutError:
-            return True  # the REPL is busy, and is asked again
+            return True  # the REPL is busy, so try again later
         except (CodriverError, ValueError) as error:
-            logger.info("renewing the stream %s of %s: %s", stream.id, stream.repl, error)
+            logger.info("could not renew the stream %s of %s: %s", stream.id, stream.repl, error)
             return False
 
     async def _end_in_application(self, stream: AppStream) -> None:
@@ -143,13 +147,13 @@ class AppStreams:
         try:
             await self._query(stream.repl, "unsubscribe", json.dumps({"subId": stream.id}))
         except CodriverError as error:
-            logger.info("ending the stream %s of %s: %s", stream.id, stream.repl, error)
+            logger.info("could not end the stream %s of %s: %s", stream.id, stream.repl, error)
 
-    def _end(self, stream: AppStream, why: str) -> None:
-        """Record the end of a stream as an event of its topic, which wakes everyone who waits for its events."""
+    def _end(self, stream: AppStream, cause: str) -> None:
+        """Remove a stream and record its end as an event of its topic, so that waiting calls return."""
         self.forget(stream)
         repl = self._core.state.repls.get(stream.repl)
-        text = f"{stream.id} ({stream.topic}) of {stream.who} is over: {why}; watch_app again once it is back"
+        text = f"{stream.id} ({stream.topic}) of {stream.who} ended: {cause}; call watch_app again once it is back"
         op = "stream" if stream.topic == "trace" else OPS.get(stream.topic, stream.topic)
         key = repl.key if repl else None
         self._log.record(AppEvent(text, self._core.now(), op=op, name="stream-over", session_key=key))

@@ -1,4 +1,4 @@
-"""The option `--follow` of `codriver call`: print the events of a stream that `watch_app` starts, as they come."""
+"""The option `--follow` of `codriver call`, which prints the events of a stream that `watch_app` starts."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ FOLLOW = click.Option(["--follow", "-f"], is_flag=True, help="With watch_app: ke
 
 
 def extended(command: click.Command) -> click.Command:
-    """Return a copy of `codriver call` with this option, which stands before `--json`."""
-    found, callback = copy.copy(command), command.callback
+    """Return a copy of `codriver call` with this option, listed before `--json`."""
+    copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
-    at = [one.name for one in command.params].index("as_json")
-    found.params = [*command.params[:at], FOLLOW, *command.params[at:]]
-    found.callback = partial(_call, callback)
-    return found
+    index = [parameter.name for parameter in command.params].index("as_json")
+    copied.params = [*command.params[:index], FOLLOW, *command.params[index:]]
+    copied.callback = partial(_call, callback)
+    return copied
 
 
 def _call(
-    call: Callable[..., Any],
+    original: Callable[..., Any],
     /,
     *,
     tool: str,
@@ -42,20 +42,20 @@ def _call(
     as_json: bool,
 ) -> None:
     if tool != "watch_app" and not follow:
-        call(tool=tool, arguments=arguments, start=start, workspace=workspace, as_json=as_json)
+        original(tool=tool, arguments=arguments, start=start, workspace=workspace, as_json=as_json)
         return
-    given = read_arguments(arguments)
-    begins_stream = tool == "watch_app" and given.get("topic") is not None and given.get("stop") is None
-    if follow and not begins_stream:
+    parsed = read_arguments(arguments)
+    starts_stream = tool == "watch_app" and parsed.get("topic") is not None and parsed.get("stop") is None
+    if follow and not starts_stream:
         raise click.UsageError("--follow requires watch_app with a topic; `codriver log --follow` prints everything")
     with connected(chosen_workspace(workspace, is_quiet=as_json).resolve(), start=start) as connection:
-        answer = call_tool(connection, tool, given, as_json=as_json)
+        answer = call_tool(connection, tool, parsed, as_json=as_json)
         if follow and answer.get("ok"):
             from codriver.features.applications.followed_streams import (  # noqa: PLC0415  # few calls follow anything
                 follow_stream,
             )
 
-            sys.exit(follow_stream(connection, answer, given["topic"], as_json=as_json))
-    if begins_stream and answer.get("ok"):
+            sys.exit(follow_stream(connection, answer, parsed["topic"], as_json=as_json))
+    if starts_stream and answer.get("ok"):
         echo("the stream ended with this command; use --follow to keep it open and print its events", err=True)
     sys.exit(exit_status(answer))

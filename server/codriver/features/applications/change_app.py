@@ -1,4 +1,4 @@
-"""`change_app`: send an application an event or set its state, as an evaluation."""
+"""The tool `change_app`: send an event to an application or set its state, as an evaluation."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 WORKER_PROVIDER: Final = "codriver"
 """Provider name of the seam in Codriver's worker."""
-OUT: Final = frozenset({"result", "values"})
-"""Fields of an evaluation that the seam's answer replaces."""
+REPLACED_FIELDS: Final = frozenset({"result", "values"})
+"""Fields of an evaluation's answer that the seam's answer replaces."""
 
 
 class ChangeArguments(Evaluating):
@@ -55,8 +55,8 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     """Evaluate the change in the application, wait for it, and return the seam's answer."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
-    if lacking := seam_providers.refusal(_provider(repl), arguments.what):
-        return refused(call, lacking)
+    if refusal := seam_providers.refusal(_provider(repl), arguments.what):
+        return refused(call, refusal)
     target = resolve(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
@@ -69,25 +69,27 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     if current.status != "done":
         return described
     seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
-    about = {key: value for key, value in described.fields.items() if key not in OUT}
+    evaluation_fields = {key: value for key, value in described.fields.items() if key not in REPLACED_FIELDS}
     if not seam_answer["ok"]:
         answer = refused(call, seam_answer)
-        return with_restart_note(call, repl, replace(described, fields={**answer.fields, **about}, ok=False))
+        return with_restart_note(
+            call, repl, replace(described, fields={**answer.fields, **evaluation_fields}, ok=False)
+        )
     return with_restart_note(
-        call, repl, replace(described, fields={**_change_fields(seam_answer, budget(call)), **about})
+        call, repl, replace(described, fields={**_change_fields(seam_answer, budget(call)), **evaluation_fields})
     )
 
 
 def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
-    identity = evaluation_queue.next_id(call.state)
-    given = {"event", "sync", "epoch_id", "value", "frame"}
-    query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=given)
-    origin = {"who": who, "evaluation": identity}
+    evaluation_id = evaluation_queue.next_id(call.state)
+    fields = {"event", "sync", "epoch_id", "value", "frame"}
+    query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=fields)
+    origin = {"who": who, "evaluation": evaluation_id}
     provider, dialect = _provider(target.repl), target.repl.dialect
     code = seam_providers.form(provider, dialect, arguments.what, query, origin)
-    what = arguments.event or arguments.epoch_id or ""
-    summary = f"{arguments.what} {what}".strip()
-    return Request(identity, code, target.session.name, description=summary, default_limits=NO_LIMITS)
+    subject = arguments.event or arguments.epoch_id or ""
+    summary = f"{arguments.what} {subject}".strip()
+    return Request(evaluation_id, code, target.session.name, description=summary, default_limits=NO_LIMITS)
 
 
 def _provider(repl: Repl) -> Provider:
@@ -99,17 +101,17 @@ def _provider(repl: Repl) -> Provider:
 async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) -> str:
     """Return the seam's answer: the only value of the evaluation, a printed string."""
     transcript = call.services.transcripts.get(evaluation.id)
-    assert transcript is not None  # noqa: S101  # it has just ended
+    assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]
     printed = await read(lambda: transcript.result.read(location.start, location.stop).text, transcript)
     return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
 
 
-def _change_fields(answer: Mapping[str, Any], most: int) -> dict[str, object]:
+def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, object]:
     """Return the seam's answer with changes formatted as lines."""
     fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in answer:
-        lines, note, omitted = fit([change_line(row) for row in answer["changes"]], most)
+        lines, note, omitted = fit([change_line(row) for row in answer["changes"]], max_bytes)
         fields |= {"changes": lines, "count": len(answer["changes"])}
         if note or omitted:
             fields["omitted"] = omitted

@@ -1,4 +1,4 @@
-"""The description of the app log, which commands read without importing the log."""
+"""The description of the app log, so that commands need not import the log itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stream of events that `watch_app` started, printed until it is over."""
+"""Print the events of a stream that `watch_app` started, until it ends."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ if TYPE_CHECKING:
     from codriver.net.client import Connection
 
 CALLS: Final = "calls"
-"""The topic of streams that end by themselves, and whose events have the op `call`."""
+"""The topic of call traces, whose streams end after a maximum number of events. The op type of its events is `call`."""
 STREAM_OVER: Final = "stream-over"
-"""The name of the event that reports the end of an application's stream."""
+"""The name of the event that reports the end of a stream."""
 
 
 def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *, as_json: bool) -> int:
-    """Print the events of an application's stream until it ends or Ctrl-C, and return the exit status."""
+    """Print the events of a stream until it ends or Ctrl-C is pressed, and return the exit status.
+
+    `started` is the answer of `watch_app`, and `topic` the topic of the stream.
+    """
     with reading("watch_app"):
-        since, begins = int(started["since"]), f"{started['subId']} "
-    # All streams share one database, so ignore events with another op.
+        since, prefix = int(started["since"]), f"{started['subId']} "
+    # The app log has the events of all streams, so ignore those with another op type.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
     max_bytes = WHOLE if as_json else DISPLAY_BYTES
     follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))
@@ -31,8 +34,8 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
             entities, gap = follower.next()
             if gap:
                 echo(GAP, err=True)
-            print_entries([one for one in entities if None in ops or one.get("op") in ops], as_json=as_json)
-            if any(one.get("name") == STREAM_OVER and one["text"].startswith(begins) for one in entities):
+            print_entries([entity for entity in entities if None in ops or entity.get("op") in ops], as_json=as_json)
+            if any(entity.get("name") == STREAM_OVER and entity["text"].startswith(prefix) for entity in entities):
                 return 0 if topic == CALLS else 1
     except KeyboardInterrupt:
         return INTERRUPTED

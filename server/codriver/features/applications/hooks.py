@@ -9,7 +9,7 @@ from codriver.features.applications.app_event_recorder import AppEventRecorder
 from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
 from codriver.features.applications.seam_answers import SeenApplications
-from codriver.features.applications.session_rows import look_at_applications
+from codriver.features.applications.session_rows import query_applications
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.dialects.seam_providers import EVENTS
 from codriver.server_hooks import Guide, Part, Report, ServerHooks
@@ -49,7 +49,7 @@ SERVER: Final = ServerHooks(
         Part(AppEventRecorder, _recorder),
         Part(AppStreams, _streams),
     ),
-    calls=CallHooks(sessions=(look_at_applications,)),
+    calls=CallHooks(sessions=(query_applications,)),
     adapters=AdapterHooks(reply_fields={EVENTS_FIELD: EVENTS}),
     reports=(Report(EVENTS, AppEventRecorder, AppEventRecorder.receive),),
     guides=(Guide(LIVE_APP, inspect_app.TOOL.name),),

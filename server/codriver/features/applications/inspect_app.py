@@ -1,4 +1,4 @@
-"""`inspect_app`: read the state, the events and the failures of the application in a REPL."""
+"""The tool `inspect_app`: read the state, events and failures of the application in a REPL."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from codriver.features.applications.app_log import near
+from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
 from codriver.features.applications.settings import SHOWS_SENSITIVE
 from codriver.tools.answers.answer_budget import budget, fit
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some"
-"""Explains an empty list. Nothing may observe the application, if it got its seam while it was running."""
+"""Explains an empty list. If the seam was installed while the application was running, nothing observes it yet."""
 
 
 class InspectArguments(Arguments):
@@ -54,20 +54,22 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     if shows_sensitive and not call.services.live.settings.value_of(SHOWS_SENSITIVE):
         raise switched_off_by("includeSensitive", SHOWS_SENSITIVE.name, call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
-    most = budget(call)
+    max_bytes = budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    text = await call.services.repls.adapter(repl.id).call_seam(arguments.what, json.dumps({**query, "maxChars": most}))
+    text = await call.services.repls.adapter(repl.id).call_seam(
+        arguments.what, json.dumps({**query, "maxChars": max_bytes})
+    )
     seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
-    seam_answer = _unanswered(arguments, seam_answer) or seam_answer
-    given = (
-        Answer(_answer_fields(call, arguments.what, seam_answer, most))
+    seam_answer = _ignored_path(arguments, seam_answer) or seam_answer
+    answer = (
+        Answer(_answer_fields(call, arguments.what, seam_answer, max_bytes))
         if seam_answer["ok"]
         else refused(call, seam_answer)
     )
-    return with_restart_note(call, repl, replace(given, shows_sensitive=shows_sensitive))
+    return with_restart_note(call, repl, replace(answer, shows_sensitive=shows_sensitive))
 
 
-def _unanswered(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer | None:
+def _ignored_path(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer | None:
     """Return a refusal if a seam ignored `path` and returned all epochs, as older seams do."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
@@ -75,31 +77,31 @@ def _unanswered(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer |
     return {"ok": False, "reason": "band-missing", "hint": hint}
 
 
-def _answer_fields(call: Call, what: str, answer: SeamAnswer, most: int) -> dict[str, object]:
-    """Return the answer fields, with lines in place of rows."""
-    hidden = ("ok", *_ABOUT) if what == "health" else ("ok", *_ROWS)
+def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) -> dict[str, object]:
+    """Return the fields of the answer, in which the seam's rows are formatted as lines."""
+    hidden = ("ok", *_HEALTH_DETAILS) if kind == "health" else ("ok", *_ROW_FIELDS)
     fields = {key: value for key, value in answer.items() if key not in hidden and value not in (0, "", [])}
-    if what == "state":
+    if kind == "state":
         if "total" in fields:
-            after = answer["from"] + len(answer["value"])
-            more = f"; from: {after} continues" if after < answer["total"] else ""
-            fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{more}"]
+            next_start = answer["from"] + len(answer["value"])
+            continuation = f"; from: {next_start} continues" if next_start < answer["total"] else ""
+            fields["notes"] = [f"{len(answer['value'])} of {answer['total']} characters{continuation}"]
             del fields["total"]
         return fields
-    if what not in _LINES:
+    if kind not in _LINES:
         return fields
-    key, line_of = _LINES[what]
+    key, line_of = _LINES[kind]
     rows = answer[key].items() if isinstance(answer[key], dict) else answer[key]
     lines = [line_of(row) for row in rows]
-    if what in _PLACED:
-        lines = [near(line, call.services.workspace) for line in lines]
-    fitted, note, omitted = fit(lines, most, newest=True)
+    if kind in _WITH_LOCATIONS:
+        lines = [shorten_paths(line, call.services.workspace) for line in lines]
+    fitted, note, omitted = fit(lines, max_bytes, newest=True)
     # Fields about all rows follow the lines.
     result_fields: dict[str, object] = {"lines": fitted, "count": len(fitted)}
     result_fields |= {name: value for name, value in fields.items() if name != "count"}
     if result_fields.get("total") == len(fitted):
         del result_fields["total"]
-    if what in _OF_EVENTS and answer.get("lastId") == 0:
+    if kind in _EVENT_LISTS and answer.get("lastId") == 0:
         result_fields["notes"] = [NO_EVENTS]
     if note or omitted:
         result_fields["notes"] = [note or f"{omitted} older lines are omitted: filter them, or pass a smaller limit"]
@@ -108,18 +110,20 @@ def _answer_fields(call: Call, what: str, answer: SeamAnswer, most: int) -> dict
 
 def change_line(row: SeamAnswer) -> str:
     """Format a change of the state as one line."""
-    before, after = row.get("before"), row.get("after")
-    return f"{row['op']} {row['path']}: " + " -> ".join([text for text in (before, after) if text is not None])
+    old_value, new_value = row.get("before"), row.get("after")
+    return f"{row['op']} {row['path']}: " + " -> ".join(
+        [value for value in (old_value, new_value) if value is not None]
+    )
 
 
 def _epoch_line(row: SeamAnswer) -> str:
-    by = "" if row["origin"] == "app" else f" by={row['origin']}"
-    at = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
+    origin = "" if row["origin"] == "app" else f" by={row['origin']}"
+    time = datetime.fromtimestamp(row["time"], UTC).strftime("%H:%M:%S")
     cause = f" d{row['dispatchId']}" if row.get("dispatchId") else ""
     duration = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
-    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{duration} {at}{by}"
+    line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{duration} {time}{origin}"
     changes = row.get("changes", [])
-    return line + " ".join([f" {change_line(one)}" for one in changes[:1]]) + _and_more(len(changes) - 1)
+    return line + " ".join([f" {change_line(change)}" for change in changes[:1]]) + _and_more(len(changes) - 1)
 
 
 def _and_more(count: int) -> str:
@@ -136,24 +140,24 @@ def _machine_line(row: tuple[str, SeamAnswer]) -> str:
     return f"{row[0]}: {row[1]['state']}"
 
 
-def _same(row: str) -> str:
+def _unchanged(row: str) -> str:
     return row
 
 
 _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
     "diff": ("changes", change_line),
     "epochs": ("epochs", _epoch_line),
-    "trace": ("lines", _same),
-    "issues": ("lines", _same),
+    "trace": ("lines", _unchanged),
+    "issues": ("lines", _unchanged),
     "handlers": ("handlers", _handler_line),
     "machines": ("machines", _machine_line),
 }
-"""The field of the seam's answer that has the rows, and the function that formats a row, by kind of query."""
-_ABOUT: Final = frozenset({"contract", "enabled", "installedMs", "language"})
+"""The field of the seam's answer that contains the rows, and the function that formats a row, by kind of query."""
+_HEALTH_DETAILS: Final = frozenset({"contract", "enabled", "installedMs", "language"})
 """Fields of `health` that agents do not need."""
-_OF_EVENTS: Final = frozenset({"trace", "issues"})
-_PLACED: Final = _OF_EVENTS | {"handlers"}
-_ROWS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
+_EVENT_LISTS: Final = frozenset({"trace", "issues"})
+_WITH_LOCATIONS: Final = _EVENT_LISTS | {"handlers"}
+_ROW_FIELDS: Final[Sequence[str]] = ("changes", "epochs", "lines", "handlers", "machines")
 
 
 TOOL = Tool(

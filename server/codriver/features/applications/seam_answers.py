@@ -1,4 +1,4 @@
-"""Query the seam of an application, and read its answers and its refusals."""
+"""Queries to the seam of an application, and its answers and refusals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.records import Recent
-from codriver.features.applications.app_log import near
+from codriver.features.applications.app_log import shorten_paths
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.session_choice import resolve
 
@@ -48,42 +48,45 @@ REASONS: Final = frozenset(
         "not-enabled",
     }
 )
-"""All values of `reason` with which a seam refuses."""
+"""All values of `reason` in refusals by a seam."""
 
-MAX_CLIENTS: Final = 1000
-"""Maximum number of clients and REPLs that are remembered. The oldest are forgotten."""
+MAX_SEEN: Final = 1000
+"""Maximum number of remembered pairs of a client and a REPL."""
 
 
 @dataclass(slots=True)
 class SeenApplications:
-    """The application in each client's last answers, for the life of one server."""
+    """The application that each client's last answer was about, for each REPL. Lives as long as the server."""
 
-    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_CLIENTS))
-    """Session id of the application's seam by client and REPL, for the most recent queries."""
+    sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_SEEN))
+    """Session id of the application's seam, by client and REPL."""
 
-    def is_another(self, client: str, repl: str, seam: str | None) -> bool:
-        """Record the application of a client's answer, and return whether its last answer was about another one."""
-        if seam is None:
+    def replace(self, client: str, repl: str, application: str | None) -> bool:
+        """Record the application of a client's answer, and return whether its last answer was about another one.
+
+        None means that the application is unknown. Then nothing is recorded.
+        """
+        if application is None:
             return False
-        before = self.sessions.pop((client, repl), seam)
-        self.sessions[client, repl] = seam
-        return before != seam
+        previous = self.sessions.pop((client, repl), application)
+        self.sessions[client, repl] = application
+        return previous != application
 
 
 async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> SeamAnswer:
-    """Return the answer of the application in a REPL."""
+    """Send a query to an accessor of the seam in a REPL, and return the answer."""
     return parse_answer(call, await call.services.repls.adapter(repl).call_seam(accessor, json.dumps(query)))
 
 
-def with_restart_note(call: Call, repl: Repl, given: Answer) -> Answer:
-    """Add a note to an answer if the client's last answer was about another process of the application."""
-    now = call.state.repls.get(repl.id)
-    seam = now.profile.seam if now is not None and now.profile is not None else None
-    if not call.services.part(SeenApplications).is_another(call.client, repl.id, seam):
-        return given
-    before = given.fields.get("notes", ())
-    notes = [*(before if isinstance(before, list | tuple) else ()), RESTARTED % seam]
-    return replace(given, fields={**given.fields, "notes": notes})
+def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
+    """Add a note to an answer if the application was restarted after the client's last answer."""
+    current = call.state.repls.get(repl.id)
+    seam = current.profile.seam if current is not None and current.profile is not None else None
+    if not call.services.part(SeenApplications).replace(call.client, repl.id, seam):
+        return answer
+    previous_notes = answer.fields.get("notes", ())
+    notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED % seam]
+    return replace(answer, fields={**answer.fields, "notes": notes})
 
 
 def app_repl(call: Call, key: str | None) -> Repl:
@@ -93,14 +96,14 @@ def app_repl(call: Call, key: str | None) -> Repl:
         RefusedError: no REPL matches, or several do.
     """
     if key is None:
-        able = [repl for repl in call.state.repls.values() if repl.profile and repl.profile.seam]
-        if len(able) == 1:
-            return able[0]
+        candidates = [repl for repl in call.state.repls.values() if repl.profile and repl.profile.seam]
+        if len(candidates) == 1:
+            return candidates[0]
     return resolve(call.state, key).repl
 
 
 def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:
-    """Parse the answer of a seam and redact its secrets, before truncation could make a secret unrecognisable.
+    """Parse the answer of a seam and redact its secrets. This has to happen before the text is truncated.
 
     With `shows_sensitive`, text that the application marked as sensitive is not redacted.
     """
@@ -110,7 +113,9 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
 
 
 def refused(call: Call, answer: SeamAnswer) -> Answer:
-    """Return the answer about a refusal by the seam."""
+    """Return the answer for a refusal by the seam."""
     reason = answer.get("reason") if answer.get("reason") in REASONS else "accessor-failed"
-    at = {"at": near(answer["at"], call.services.workspace)} if "at" in answer else {}
-    return Answer({**{key: value for key, value in answer.items() if key != "ok"}, "reason": reason, **at}, ok=False)
+    location = {"at": shorten_paths(answer["at"], call.services.workspace)} if "at" in answer else {}
+    return Answer(
+        {**{key: value for key, value in answer.items() if key != "ok"}, "reason": reason, **location}, ok=False
+    )

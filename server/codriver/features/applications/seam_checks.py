@@ -1,6 +1,6 @@
 """The doctor's check of the seam: the frames that an application exposes, or why there are none.
 
-Nothing is evaluated for that. The server is only asked about a name of the seam and about logged errors.
+Nothing is evaluated. The server only looks up a function of the seam, and searches the log for failed imports.
 """
 
 from __future__ import annotations
@@ -21,86 +21,89 @@ if TYPE_CHECKING:
 
     CallTool = Callable[[str, dict[str, Any]], dict[str, Any]]
 
-ERRORS: Final = 200
+MAX_ERRORS: Final = 200
 """Maximum number of logged errors that are searched for a failed import."""
-REASON_CHARACTERS: Final = 160
-"""Maximum length of an error in the report."""
+MAX_ERROR_CHARACTERS: Final = 160
+"""Maximum length of an import's error in the report."""
 _SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
 
 
 def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> Row | None:
-    """Return the row for the seam in a session's report, or None if there is no REPL.
+    """Return the row for the seam in a session's report, or None if the session is not connected.
 
-    `support` is None if the REPL has no seam. For `call_tool`, see `codriver.setup.doctor`.
+    If a port file without a REPL remains, the row says so. `support` is None if the REPL has no seam. `call_tool` calls
+    a tool of the server: see `codriver.setup.doctor`.
     """
-    way = STEPS.get(str(session.get("dialect")))
+    steps = STEPS.get(str(session.get("dialect")))
     if session.get("phase") != "connected":
-        return _left_behind(session)
+        return _stale_port_file(session)
     if support is not None:
-        return Row(SEAM, support, _seam_detail(session, way))
-    if way is None:
+        return Row(SEAM, support, _seam_detail(session, steps))
+    if steps is None:
         return Row(SEAM, "missing", NO_WAY)
-    for why in (_switched_off, _failed_import):
-        if reason := why(session, way, call_tool):
+    for find_reason in (_inactive_seam, _failed_import):
+        if reason := find_reason(session, steps, call_tool):
             return Row(SEAM, "missing", reason)
     return Row(SEAM, "missing", WAYS[str(session.get("dialect"))])
 
 
-def _seam_detail(session: Mapping[str, Any], way: Steps | None) -> str:
+def _seam_detail(session: Mapping[str, Any], steps: Steps | None) -> str:
     """Describe a loaded seam: its provider, and its frames or why there are none."""
     support, exposed = session["capabilities"][SEAM], session.get(SEAM)
-    by = f"by {support.get('op')}"
+    provider = f"by {support.get('op')}"
     if not isinstance(exposed, dict):
-        return by
+        return provider
     if (contract := exposed.get("contract")) is not None:
         return (
-            f"{by}, of another version: it uses contract {contract}, and this codriver uses {CONTRACT}; update "
+            f"{provider}, of another version: it uses contract {contract}, and this codriver uses {CONTRACT}; update "
             "it (codriver seam copy DIR, or the package in its environment) and start the application again"
         )
     if frames := exposed.get("frames"):
-        return f"{by}; frames: {', '.join(map(str, frames))}"
-    cure = f": evaluate {way.code}" if way is not None else ""
-    return f"{by}, which has no frames, so that no state is visible{cure}"
+        return f"{provider}; frames: {', '.join(map(str, frames))}"
+    fix = f": evaluate {steps.code}" if steps is not None else ""
+    return f"{provider}, which has no frames, so that no state is visible{fix}"
 
 
-def _left_behind(session: Mapping[str, Any]) -> Row | None:
-    """Return the row for a port file without a REPL, whose application has ended."""
+def _stale_port_file(session: Mapping[str, Any]) -> Row | None:
+    """Return the row for a port file whose application has exited, or None for other sessions."""
     if session.get("kind") != "port-file":
         return None
-    file = session.get("origin")  # the check of the REPL has the reason
-    cure = f"start the application again, or rm {file} if it has ended"
-    return Row(SEAM, "missing", f"{file} leads to no REPL: {cure}")
+    file = session.get("origin")  # the row of the REPL explains why it is not connected
+    fix = f"start the application again, or rm {file} if it has ended"
+    return Row(SEAM, "missing", f"{file} leads to no REPL: {fix}")
 
 
-def _switched_off(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
-    """Return why a seam that was imported is not active, or an empty string if unknown."""
-    found = _answer(call_tool, "symbol_info", {"symbol": way.function, "namespace": way.module, **_of(session)})
-    if "arglists" not in found or as_map(found.get("extra")).get("imported") == "no":
+def _inactive_seam(session: Mapping[str, Any], steps: Steps, call_tool: CallTool) -> str:
+    """Return how to activate a seam that was imported, or an empty string if it was not."""
+    symbol = _answer(
+        call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
+    )
+    if "arglists" not in symbol or as_map(symbol.get("extra")).get("imported") == "no":
         return ""
-    file = f" from {found['file']}" if found.get("file") else ""
-    return f"{way.module} was imported{file} but is not active: evaluate {way.code}"
+    file = f" from {symbol['file']}" if symbol.get("file") else ""
+    return f"{steps.module} was imported{file} but is not active: evaluate {steps.code}"
 
 
-def _failed_import(session: Mapping[str, Any], way: Steps, call_tool: CallTool) -> str:
-    """Return the error with which an import of the seam failed, or an empty string if the log has none."""
-    answer = _answer(call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": ERRORS})
+def _failed_import(session: Mapping[str, Any], steps: Steps, call_tool: CallTool) -> str:
+    """Return how to fix a failed import of the seam, or an empty string if the log contains none."""
+    answer = _answer(call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_ERRORS})
     for entry in reversed(answer.get("result") or ()):
         lines = [line for line in str(entry.get("text")).splitlines() if line.strip()]
         if entry.get("repl-session-key") == session.get("key") and lines and _SEAM_NAME.search(lines[-1]):
-            output = lines[-1][:REASON_CHARACTERS]
-            return f"an import of it failed ({output}): load_file {way.file}, then evaluate {way.code}"
+            output = lines[-1][:MAX_ERROR_CHARACTERS]
+            return f"an import of it failed ({output}): load_file {steps.file}, then evaluate {steps.code}"
     return ""
 
 
-def _of(session: Mapping[str, Any]) -> dict[str, Any]:
+def _session_argument(session: Mapping[str, Any]) -> dict[str, Any]:
     return {"replSessionKey": session.get("key")}
 
 
 def _answer(call_tool: CallTool, tool: str, arguments: dict[str, Any]) -> Mapping[str, Any]:
-    """Return the answer of a tool, or an empty mapping if there is none."""
+    """Return the answer of a tool, or an empty mapping if it failed."""
     try:
         answer = call_tool(tool, arguments)
-    except (CodriverError, OSError, LookupError, ValueError):  # the row then has the fix without the reason
+    except (CodriverError, OSError, LookupError, ValueError):  # without an answer, the row has the fix but no reason
         return {}
     return answer if answer.get("ok", True) else {}
 

@@ -1,18 +1,18 @@
-"""`codriver seam`: make the package `codriver_seam` available to an application, by its path or as a copy.
+"""The command `codriver seam`: print the path of the package `codriver_seam`, or copy it into a project.
 
 The exit status is 1 if a copy would replace a file that Codriver did not write.
 """
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003  # for the annotation alone, and loaded already
+from pathlib import Path  # noqa: TC003  # click commands import it anyway
 
 import click
 
 from codriver.commands.options import DIRECTORY
 from codriver.commands.terminal import echo
 
-LINES = """\
+USAGE = """\
     import codriver_seam
     codriver_seam.start_repl(True)  # or app.debug, or nothing, with CODRIVER_SEAM=1 in the environment"""
 
@@ -34,8 +34,8 @@ def path_command(*, language: str) -> None:
     PYTHONPATH="$(codriver seam path python)" flask --app shop run --debug
     nbb -cp "$(codriver seam path clojure):src" page.cljs
 
-    The one for Python is among your caches, and holds codriver_seam alone: no dependency of Codriver's comes with it.
-    """  # noqa: D301  # click knows a paragraph that it leaves as it is by the character itself
+    The folder for Python is in your cache and contains only codriver_seam, without Codriver's dependencies.
+    """  # noqa: D301  # click does not wrap a paragraph that starts with this character
     from codriver.features.applications import seam_copy  # noqa: PLC0415  # not needed for `--help`
 
     echo(str(seam_copy.python_path() if language == "python" else seam_copy.CLOJURE))
@@ -46,15 +46,15 @@ def path_command(*, language: str) -> None:
 def copy_command(*, folder: Path) -> None:
     """Copy the seam, with the REPL that start_repl starts, into DIR/codriver_seam. It supports Python 3.8 and later.
 
-    Use it for a project whose Python is older than 3.11 or has no pip. Run it again to update the copy. Files that
-    Codriver did not write, or that were changed, are never replaced: then nothing is copied.
+    Use it for a project whose Python is older than 3.11 or has no pip. Run it again to update the copy. It never
+    replaces files that were changed or that Codriver did not write. In that case, nothing is copied.
     """
     from codriver.features.applications import seam_copy  # noqa: PLC0415  # as above
 
     copied = seam_copy.copy_seam(folder)
     written = f"{len(copied.written)} file{'s' * (len(copied.written) != 1)} written"
     removed = f", {len(copied.removed)} of an earlier version removed" if copied.removed else ""
-    echo(f"{copied.package}: {written}, {len(copied.same)} there already{removed}")
-    echo(f"Where {copied.package.parent} is on the application's sys.path, these two lines are enough:")
-    echo(LINES)
-    echo(f"For Clojure, the classpath gets {copied.package / 'clojure'}.")
+    echo(f"{copied.package}: {written}, {len(copied.unchanged)} there already{removed}")
+    echo(f"If {copied.package.parent} is on the application's sys.path, add these two lines:")
+    echo(USAGE)
+    echo(f"For Clojure, add {copied.package / 'clojure'} to the classpath.")

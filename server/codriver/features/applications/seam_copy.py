@@ -1,7 +1,7 @@
-"""Copies of `codriver_seam` in projects: the seam for Python and Clojure, and the REPL of `start_repl`.
+"""Copy `codriver_seam` into projects: the seam for Python and Clojure, and the REPL of `start_repl`.
 
-A file next to the copy records the digest of each file, so that a later version replaces and removes unchanged files
-and leaves all others alone.
+A record in the copy has the digest of each file, so that a later version can replace and remove unchanged files without
+touching any other file.
 """
 
 from __future__ import annotations
@@ -27,76 +27,81 @@ PACKAGE: Final = Path(codriver.__file__).resolve().parents[1] / NAME
 CLOJURE: Final = PACKAGE / "clojure"
 """A directory for the classpath that contains only the seam."""
 WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
-RECORD: Final = "copied-files.txt"
-"""The name of the record, which has the format of `sha256sum --check`."""
+RECORD_NAME: Final = "copied-files.txt"
+"""File name of the record, which has the format of `sha256sum --check`."""
 SOURCE_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
-_HEADER: Final = "# Files of codriver "
-_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
-"""Matches a line of the record. Its paths have no dots but the last, so they stay in the directory."""
+_RECORD_HEADER: Final = "# Files of codriver "
+_RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
+"""Matches a line of the record. Paths contain no `..`, so that they cannot leave the directory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Copied:
-    """The result of creating or updating a copy. Names are relative to `package`."""
+class CopyResult:
+    """The result of creating or updating a copy. File names are relative to `package`."""
 
     package: Path
     written: tuple[str, ...]
     removed: tuple[str, ...]
-    same: tuple[str, ...]
+    unchanged: tuple[str, ...]
 
 
 def python_path() -> Path:
-    """Return a directory for PYTHONPATH that contains only the seam, after creating or updating it in the user's cache.
+    """Create or update a directory for PYTHONPATH in the user's cache, and return its path.
 
-    Codriver's own directory also has its dependencies, which would replace those of the application.
+    It contains only the seam. The directory in which Codriver is installed also contains Codriver's dependencies, which
+    would shadow those of the application.
     """
-    folder = cache_directory() / f"seam-{codriver.__version__}"
-    folder.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
-    copy_seam(folder, may_replace_all=True)
-    return folder
+    directory = cache_directory() / f"seam-{codriver.__version__}"
+    directory.mkdir(mode=files.PRIVATE_DIRECTORY_MODE, parents=True, exist_ok=True)
+    copy_seam(directory, may_replace_all=True)
+    return directory
 
 
-def copy_seam(folder: Path, *, may_replace_all: bool = False) -> Copied:
-    """Copy the package into `folder`, or update the copy there. If `may_replace_all`, all its files may be replaced.
+def copy_seam(directory: Path, *, may_replace_all: bool = False) -> CopyResult:
+    """Copy the package into `directory`, or update the copy. With `may_replace_all`, replace even changed files.
 
     Raises:
-        StartError: a file was changed or is not from a copy, or `folder` contains the original. Nothing is changed.
+        StartError: a file was changed or is not from a copy, or `directory` contains the original. Nothing was written.
         OSError: a file cannot be read or written.
     """
-    folder = folder.resolve()
-    if folder == PACKAGE.parent:
+    directory = directory.resolve()
+    if directory == PACKAGE.parent:
         raise StartError(
-            f"nothing was copied: {folder} contains the original codriver_seam; name a folder of your project"
+            f"nothing was copied: {directory} contains the original codriver_seam; name a folder of your project"
         )
     sources = {name: files.read(path, SOURCE_RULES) for name, path in _sources().items()}
-    found = _found(folder, (RECORD,))
-    recorded = _recorded(found.get(RECORD, b""))
-    found |= _found(folder, sources.keys() | recorded.keys())
-    same = {name for name, data in found.items() if name in sources and _digest(data) == _digest(sources[name])}
-    strangers = [name for name in found.keys() - same if not _is_unchanged_copy(name, found[name], recorded)]
-    if strangers and not may_replace_all:
-        first, *others = sorted(strangers)
-        more = f" and {len(others)} more" if others else ""
+    existing = _read_existing(directory, (RECORD_NAME,))
+    recorded = _parse_record(existing.get(RECORD_NAME, b""))
+    existing |= _read_existing(directory, sources.keys() | recorded.keys())
+    unchanged_names = {
+        name for name, data in existing.items() if name in sources and _digest(data) == _digest(sources[name])
+    }
+    conflicts = [
+        name for name in existing.keys() - unchanged_names if not _is_unchanged_copy(name, existing[name], recorded)
+    ]
+    if conflicts and not may_replace_all:
+        first, *others = sorted(conflicts)
+        more_text = f" and {len(others)} more" if others else ""
         raise StartError(
-            f"nothing was copied: {folder / NAME / first}{more} would be replaced, but was not written by codriver, or "
-            "was changed; move it away, or name another folder"
+            f"nothing was copied: {directory / NAME / first}{more_text} would be replaced, but was not written by "
+            "codriver, or was changed; move it away, or name another folder"
         )
-    gone = tuple(sorted(found.keys() - sources.keys() - {RECORD}))
-    new = tuple(name for name in sources if name not in same)
-    for name in new:
-        _write(folder, name, sources[name])
-    for name in gone:
-        with files.locate(Path(NAME, name), Links.NEVER, root=folder) as place:
-            place.remove()
-    record = _record(sources)
-    if record != found.get(RECORD):
-        _write(folder, RECORD, record)
-    return Copied(folder / NAME, new, gone, tuple(sorted(same)))
+    removed_names = tuple(sorted(existing.keys() - sources.keys() - {RECORD_NAME}))
+    written_names = tuple(name for name in sources if name not in unchanged_names)
+    for name in written_names:
+        _write(directory, name, sources[name])
+    for name in removed_names:
+        with files.locate(Path(NAME, name), Links.NEVER, root=directory) as stale_file:
+            stale_file.remove()
+    record = _format_record(sources)
+    if record != existing.get(RECORD_NAME):
+        _write(directory, RECORD_NAME, record)
+    return CopyResult(directory / NAME, written_names, removed_names, tuple(sorted(unchanged_names)))
 
 
 def _sources() -> Mapping[str, Path]:
-    """Return the files to copy by their names in the copy. `codriver_seam.repl` expects the REPL at this path."""
+    """Return the files to copy, by their names in the copy. `codriver_seam.repl` expects the REPL in `worker`."""
     return {
         **{path.name: path for path in sorted(PACKAGE.glob("*.py"))},
         **{path.relative_to(PACKAGE).as_posix(): path for path in sorted(CLOJURE.glob("*/*.cljc"))},
@@ -104,20 +109,19 @@ def _sources() -> Mapping[str, Path]:
     }
 
 
-def _found(folder: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """Return the content of the files that exist."""
-    found: dict[str, bytes] = {}
+def _read_existing(directory: Path, names: Iterable[str]) -> dict[str, bytes]:
+    """Return the content of the files that exist in the copy, by name."""
+    contents: dict[str, bytes] = {}
     for name in names:
         try:
-            found[name] = files.read(Path(NAME, name), RULES, root=folder)
+            contents[name] = files.read(Path(NAME, name), RULES, root=directory)
         except FileNotFoundError:
             continue
-    return found
+    return contents
 
 
 def _is_unchanged_copy(name: str, data: bytes, recorded: Mapping[str, str]) -> bool:
-    """Return whether a file is unchanged since it was copied."""
-    return data.startswith(_HEADER.encode()) if name == RECORD else recorded.get(name) == _digest(data)
+    return data.startswith(_RECORD_HEADER.encode()) if name == RECORD_NAME else recorded.get(name) == _digest(data)
 
 
 def _digest(data: bytes) -> str:
@@ -125,19 +129,19 @@ def _digest(data: bytes) -> str:
     return hashlib.sha256(data.replace(b"\r\n", b"\n")).hexdigest()
 
 
-def _recorded(record: bytes) -> Mapping[str, str]:
-    """Return the digests in a record by file name."""
-    lines = map(_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
+def _parse_record(record: bytes) -> Mapping[str, str]:
+    """Return the digests in a record, by file name."""
+    lines = map(_RECORD_LINE.fullmatch, record.decode("utf-8", "replace").splitlines())
     return {line[2]: line[1] for line in lines if line}
 
 
-def _record(sources: Mapping[str, bytes]) -> bytes:
+def _format_record(sources: Mapping[str, bytes]) -> bytes:
     header = (
-        f"{_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
+        f"{_RECORD_HEADER}{codriver.__version__} (MIT License, Copyright (c) 2026 The Codriver authors), written by\n"
         "# `codriver seam copy`, which replaces those that nobody has changed.\n"
     )
     return (header + "".join(f"{_digest(data)}  {name}\n" for name, data in sources.items())).encode()
 
 
-def _write(folder: Path, name: str, data: bytes) -> None:
-    files.replace(Path(NAME, name), data, links=Links.NEVER, root=folder, mode=None, make_mode=0o777)
+def _write(directory: Path, name: str, data: bytes) -> None:
+    files.replace(Path(NAME, name), data, links=Links.NEVER, root=directory, mode=None, make_mode=0o777)

@@ -1,4 +1,4 @@
-"""The application of each REPL, in the rows of `list_sessions`."""
+"""Summaries of applications in the rows of `list_sessions`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import AddRows, Call
 
 TIMEOUT_S: Final = 1.0
-"""Time limit for asking a REPL about its application, in seconds."""
+"""Maximum time to wait for the answer of one application."""
 
 
-async def look_at_applications(call: Call) -> AddRows:
-    """Query the application in each REPL, and return the function that adds summaries to the rows of sessions.
+async def query_applications(call: Call) -> AddRows:
+    """Query the application in each connected REPL, and return a function that adds the summaries to the rows.
 
-    Every REPL is queried, because an application may have installed its seam without an evaluation.
+    REPLs without a known seam are queried too, because an application may have installed one without an evaluation.
     """
-    found: dict[str, dict[str, object]] = {}
+    summaries: dict[str, dict[str, object]] = {}
     for repl in call.state.repls.values():
         if repl.phase == "connected" and repl.profile is not None:
             with suppress(CodriverError), anyio.move_on_after(TIMEOUT_S):
                 health = await query_seam(call, repl.id, "health", {})
-                found[repl.key] = _summary(call, repl, health)
+                summaries[repl.key] = _summary(call, repl, health)
 
-    def add(rows: list[dict[str, object]]) -> list[dict[str, object]]:
-        return [row | {SEAM: found[key]} if (key := str(row["key"])) in found else row for row in rows]
+    def add_summaries(rows: list[dict[str, object]]) -> list[dict[str, object]]:
+        return [row | {SEAM: summaries[key]} if (key := str(row["key"])) in summaries else row for row in rows]
 
-    return add
+    return add_summaries
 
 
 def _summary(call: Call, repl: Repl, health: Mapping[str, Any]) -> dict[str, object]:
-    now = call.state.repls[repl.id].profile
-    support = now.capabilities.get(SEAM) if now else None
+    profile = call.state.repls[repl.id].profile
+    support = profile.capabilities.get(SEAM) if profile else None
     bands = health.get("bands", {})
     return {
         "provider": support.op if support and support.adapted else "codriver",

@@ -1,4 +1,4 @@
-"""The setting of applications."""
+"""The setting that lets agents read sensitive values of applications."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`watch_app`: stream an application's events into the log's source `$app` until the stream is stopped."""
+"""The tool `watch_app`: stream the events of an application into the app log until the stream is stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
-from codriver.features.applications.app_log import near
+from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.app_streams import OPS, AppStream, AppStreams
 from codriver.features.applications.seam_answers import SEAM, app_repl, query_seam, refused, with_restart_note
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?e :output/text ?t]%s]"
-"""Query with which `wait_for` waits for events, limited to one op-type unless the topic is `trace`."""
+"""Query for `wait_for` that matches the events of a stream. `%s` is a clause for the op type, or empty."""
 
 
 class WatchArguments(Arguments):
@@ -51,48 +51,52 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
         return refused(call, answer)
     stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.services.part(AppStreams).start(stream)
-    kind = OPS.get(arguments.topic, arguments.topic)
-    op = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{kind}"]'
-    captured = {"lines": [near(_captured(answer["capture"]), call.services.workspace)]} if "capture" in answer else {}
-    started = Answer({"subId": stream.id, "since": since, "query": QUERY % op, **captured})
+    op = OPS.get(arguments.topic, arguments.topic)
+    op_clause = "" if arguments.topic == "trace" else f' [$app ?e :output/op "{op}"]'
+    capture_fields = (
+        {"lines": [shorten_paths(_capture_line(answer["capture"]), call.services.workspace)]}
+        if "capture" in answer
+        else {}
+    )
+    started = Answer({"subId": stream.id, "since": since, "query": QUERY % op_clause, **capture_fields})
     return with_restart_note(call, repl, started)
 
 
-def _captured(answer: Mapping[str, Any]) -> str:
-    """Format a new capture as one line: its function, location, mechanism, and the parts that it does not record."""
-    missed = f"; not recorded: {answer['missed']}" if answer.get("missed") else ""
-    return f"{answer['of']} at {answer['at']}, {answer['how']}, until {answer['hits']} hits{missed}"
+def _capture_line(capture: Mapping[str, Any]) -> str:
+    """Format a new capture as one line: its function, location, mechanism, limit, and what it does not record."""
+    unrecorded = f"; not recorded: {capture['missed']}" if capture.get("missed") else ""
+    return f"{capture['of']} at {capture['at']}, {capture['how']}, until {capture['hits']} hits{unrecorded}"
 
 
-async def _stop(call: Call, identity: str) -> Answer:
+async def _stop(call: Call, stream_id: str) -> Answer:
     """Stop a stream, whoever started it."""
     streams = call.services.part(AppStreams)
-    existed = False
-    for stream in [one for one in streams.active() if one.id == identity]:
+    has_existed = False
+    for stream in [stream for stream in streams.active() if stream.id == stream_id]:
         answer = await query_seam(call, stream.repl, "unsubscribe", {"subId": stream.id})
-        existed = existed or bool(answer.get("existed"))
+        has_existed = has_existed or bool(answer.get("existed"))
         streams.forget(stream)
-    return Answer({"subId": identity, "existed": existed})
+    return Answer({"subId": stream_id, "existed": has_existed})
 
 
 async def _list(call: Call, repl: Repl) -> Answer:
-    """Return the streams of an application as lines."""
+    """List the streams of the application in a REPL, one line each."""
     answer = await query_seam(call, repl.id, "subscriptions", {})
     if not answer["ok"]:
         return refused(call, answer)
     rows = {row["id"]: row for row in answer["subs"]}
     active = call.services.part(AppStreams).active()
-    of_repl = [one for one in active if one.repl == repl.id and one.id in rows]
-    return Answer({"lines": [_line(one, rows[one.id]) for one in of_repl], "count": len(of_repl)})
+    of_repl = [stream for stream in active if stream.repl == repl.id and stream.id in rows]
+    return Answer({"lines": [_line(stream, rows[stream.id]) for stream in of_repl], "count": len(of_repl)})
 
 
 def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
-    query = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
-    answer = f"{stream.id} {stream.topic}{query} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    filter_text = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
+    line = f"{stream.id} {stream.topic}{filter_text} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
     capture = row.get("capture", {})
-    failing = [one for one in (row, capture) if "failed" in one]
-    answer += "".join([f", {one['failed']} conditions failed: {one['why']}" for one in failing])
-    return answer + (f"; {capture['replaced']}" if "replaced" in capture else "")
+    failing = [counts for counts in (row, capture) if "failed" in counts]
+    line += "".join([f", {counts['failed']} conditions failed: {counts['why']}" for counts in failing])
+    return line + (f"; {capture['replaced']}" if "replaced" in capture else "")
 
 
 TOOL = Tool(
