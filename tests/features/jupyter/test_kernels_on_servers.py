@@ -190,7 +190,7 @@ def test_a_wrong_token_is_reported_with_its_source(jupyter, attached, tmp_path):
     own.write_text(f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\ntokenFile = "{wrong}"\n')
     with serving(tmp_path) as live, live.client() as client:
         (row,) = until(lambda: [row for row in rows(client) if row.get("note")], "the refusal")
-        assert "wants a token, or another one" in row["note"]
+        assert "requires a token, or a different one" in row["note"]
         assert "4711" not in str(row)
 
 

@@ -5,8 +5,8 @@ from codriver.features.jupyter.kernels.named_kernels import (
     KernelNameError,
     KernelUrl,
     TokenSource,
-    read_location,
-    read_url,
+    parse_location,
+    parse_url,
     split_key,
 )
 
@@ -26,8 +26,8 @@ SECRET = "0123456789abcdef-secret"
     ],
 )
 def test_a_url_names_a_kernel_of_a_server(text, url):
-    assert read_location(text) == url
-    assert read_url(str(url)) == url
+    assert parse_location(text) == url
+    assert parse_url(str(url)) == url
     assert url.address == f"jupyter+{url}"
 
 
@@ -41,21 +41,21 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
         (f"http://host/#token={SECRET}", "tokenFile or tokenEnv"),
         (f"ftp://host/{SECRET}", "http:// or https://"),
         (f"http:///{SECRET}", "http:// or https://"),
-        (f"http://[host/{SECRET}", "no URL that can be read"),
-        (f"http://host:{SECRET}/", "no URL that can be read"),
-        (f"http://host/{SECRET}/", "no kernel of it"),
-        (f"{SECRET}.json", "absolute path"),
+        (f"http://[host/{SECRET}", "not a valid URL"),
+        (f"http://host:{SECRET}/", "not a valid URL"),
+        (f"http://host/{SECRET}/", "but no kernel"),
+        (f"{SECRET}.json", "has to be absolute"),
     ],
 )
 def test_text_that_names_no_kernel_is_refused_without_echoing_secrets(text, why):
     with pytest.raises(KernelNameError, match=why) as raised:
-        read_location(text)
+        parse_location(text)
     assert SECRET not in str(raised.value)
 
 
 def test_a_connection_file_is_named_by_its_path(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert read_location("~/kernel.json") == tmp_path / "kernel.json"
+    assert parse_location("~/kernel.json") == tmp_path / "kernel.json"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_malformed_token_is_refused_without_echoing_it(held, tmp_path):
 
 
 def test_a_missing_token_is_reported_with_its_source(tmp_path):
-    with refused_as("repl-unreachable", match=f"the file {tmp_path}/token: there is no such file"):
+    with refused_as("repl-unreachable", match=f"the file {tmp_path}/token: the file does not exist"):
         TokenSource(file=str(tmp_path / "token")).read({})
     with refused_as("repl-unreachable", match="the variable HUB: it is not set"):
         TokenSource(variable="HUB").read({})

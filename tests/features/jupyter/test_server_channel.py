@@ -334,7 +334,7 @@ async def test_a_listener_that_is_not_jupyter_is_refused_with_an_explanation():
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
-        with pytest.raises(ServerAnswerError, match="refuses: HTTP 200"):
+        with pytest.raises(ServerAnswerError, match="refused the request: HTTP 200"):
             async with opened(api(f"http://127.0.0.1:{port}"), "a-1"):
                 pass
         tasks.cancel_scope.cancel()

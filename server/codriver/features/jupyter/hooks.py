@@ -14,7 +14,12 @@ from codriver.features.jupyter.configured_kernels import check_kernels, kernels_
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_processes import find_process
-from codriver.features.jupyter.kernels.server_kernels import FILES, SERVER_PROTOCOLS, ServerKernels, describe_silence
+from codriver.features.jupyter.kernels.server_kernels import (
+    FILE_PROTOCOL,
+    SERVER_PROTOCOLS,
+    ServerKernels,
+    describe_start_delay,
+)
 from codriver.features.jupyter.notebook_edits import apply_to_notebook
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.open_notebooks import find_open_notebook
@@ -50,7 +55,7 @@ def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
         core=services.core,
         workspace=services.workspace,
         environ=os.environ,
-        protocols={FILES, *SERVER_PROTOCOLS},
+        protocols={FILE_PROTOCOL, *SERVER_PROTOCOLS},
         named_ids=services.part(ServerKernels).ids,
     )
 
@@ -99,7 +104,7 @@ SERVER: Final = ServerHooks(
         Part(ServerKernels, _server_kernels, end=ServerKernels.end),
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
     ),
-    connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_silence),),
+    connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_start_delay),),
     launchers=((JUPYTER, launch_kernel),),
     named_repls=(repls_named,),
     checks=(check_kernels,),
@@ -109,7 +114,7 @@ SERVER: Final = ServerHooks(
     ),
     calls=CallHooks(
         describe=(describe_cell,),
-        process_of=MappingProxyType({FILES: _process_of}),
+        process_of=MappingProxyType({FILE_PROTOCOL: _process_of}),
         guards=(why_not,),
         changed=(_forget,),
         subjects=MappingProxyType({"cells": Subject("cells (of a notebook)", "the notebook", status_of_cells)}),

@@ -16,7 +16,7 @@ from codriver.features.jupyter.kernels.named_kernels import (
     KernelUrl,
     NamedKernel,
     TokenSource,
-    read_location,
+    parse_location,
     split_key,
 )
 
@@ -57,7 +57,7 @@ class NamedKernelEntry(BaseModel):
     def _names_one(self) -> NamedKernelEntry:
         if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
             raise ValueError("a kernel needs either a file or a url")
-        read_location(self.text)
+        parse_location(self.text)
         return self
 
     @property
@@ -118,7 +118,7 @@ def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str
 
 
 def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ: Mapping[str, str]) -> NamedKernel:
-    location = read_location(entry.text)
+    location = parse_location(entry.text)
     if not isinstance(location, KernelUrl):
         return NamedKernel(location, entry.key)
     like = [one for one in (entry, *entries) if _base(one) == location.base]
@@ -133,5 +133,5 @@ def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ
 
 
 def _base(entry: NamedKernelEntry) -> str | None:
-    location = read_location(entry.text)
+    location = parse_location(entry.text)
     return location.base if isinstance(location, KernelUrl) else None

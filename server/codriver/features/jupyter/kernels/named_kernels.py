@@ -32,80 +32,80 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
-"""The variable with the token for a server named only on the command line."""
+"""The variable with the token for a server that is only named on the command line."""
 TOKEN_RULES: Final = Rules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
 PLAIN_HTTP_REFUSED: Final = (
-    "{base} is not connected to, as http is not encrypted and it is another machine: whoever is on the way could read "
-    "the token, the code and its results. Name it with https://, or the near end of a tunnel (ssh -L) on 127.0.0.1; "
-    "where the way there is safe, set plainHttp = true in its [[kernels]] of your own settings"
+    "{base} is not connected, because it is another machine and http is not encrypted: others on the network could "
+    "read the token, the code and its results. Use https://, or the local end of a tunnel (ssh -L) on 127.0.0.1. If "
+    "the network is safe, set plainHttp = true in its [[kernels]] in your user settings"
 )
 FORMS: Final = "URL/api/kernels/ID, URL/?notebook=PATH or URL/?kernel=SPEC"
-_KEYED: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
-_KERNEL: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
-_NO_PART_OF_A_BASE: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
-"""The pages of a server that people see; the server itself is above them."""
+_KEY_AND_LOCATION: Final = re.compile(r"(?:([A-Za-z][\w.-]*)=)?(.*)", re.DOTALL)
+_KERNEL_PATH: Final = re.compile(r"(.*?)/api/kernels/([\w-]{1,128})(?:/channels)?/?")
+_PAGE_PATH: Final = re.compile(r"/(?:lab|tree|notebooks|nbclassic|retro|doc|edit|login)(?:/.*)?\Z")
+"""The pages of a server for people. The base URL of the server is above them."""
 _TOKEN: Final = re.compile(r"[!-~]{1,8192}")
 
 
 class KernelNameError(ValueError):
-    """A text names no kernel. The error says why, and never shows the text, which may hold a token."""
+    """Raised if a text names no kernel. The message explains why without the text, which may contain a token."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenSource:
-    """The place of a server's token; without a file or variable the server wants none."""
+    """Where a server's token is stored. Without a file or variable, the server needs no token."""
 
     file: str | None = None
     variable: str | None = None
 
     def __str__(self) -> str:
-        """Return the place in words."""
+        """Describe the file or variable."""
         if self.file:
             return f"the file {self.file}"
-        return f"the variable {self.variable}" if self.variable else "nowhere, as none is named"
+        return f"the variable {self.variable}" if self.variable else "no file or variable"
 
     @property
     def name(self) -> str:
-        """Return the name that is in a text in the token's place."""
+        """Return the name that replaces the token in redacted text."""
         return self.variable or "KERNEL_TOKEN"
 
     @property
     def hint(self) -> str:
-        """Return the sentence about a token that is missing or wrong."""
+        """Return what to do if the token is missing or wrong."""
         if self.file or self.variable:
-            return f"the token is read from {self}: put the server's token there; it is read anew at the next try"
+            return f"the token is read from {self} for each attempt: put the server's token there"
         return (
-            "name the token's place by tokenFile or tokenEnv in [[kernels]] of your own settings, or start codriver "
-            f"serve with it in the variable {CLI_TOKEN}"
+            "set tokenFile or tokenEnv in [[kernels]] in your user settings, or start codriver serve with the token in "
+            f"the variable {CLI_TOKEN}"
         )
 
     def read(self, environ: Mapping[str, str]) -> str | None:
-        """Return the token; None without a named place. Waits for a disk.
+        """Return the token, or None without a file or variable. Blocks.
 
         Raises:
-            RefusedError: it is not there, others may read it, or it is no token.
+            RefusedError: it does not exist, other users may read it, or it is not a token.
         """
         if self.file:
             try:
                 token = _token_in(files.read_text(Path(self.file).expanduser(), TOKEN_RULES), self.file)
             except FileNotFoundError:
-                raise self._unreadable("there is no such file") from None
+                raise self._refusal("the file does not exist") from None
             except OSError as error:
-                raise self._unreadable(error.strerror or type(error).__name__) from None
+                raise self._refusal(error.strerror or type(error).__name__) from None
             except ValueError:
-                raise self._unreadable("it holds no text, or no JSON") from None
+                raise self._refusal("it is not text, or not JSON") from None
         elif self.variable:
             token = environ.get(self.variable, "").strip()
             if not token:
-                raise self._unreadable("it is not set in the environment that the server was started with")
+                raise self._refusal("it is not set in the environment that the server was started with")
         else:
             return None
         if not _TOKEN.fullmatch(token):
-            raise self._unreadable("what it holds is no token, which is one word of plain characters")
+            raise self._refusal("it is not a token, which consists of ASCII characters without spaces")
         return token
 
-    def _unreadable(self, cause: str) -> RefusedError:
-        """Return the refusal where the token cannot be read from its place."""
+    def _refusal(self, cause: str) -> RefusedError:
+        """Return the refusal of a token that cannot be read."""
         message = f"the token of the Jupyter Server cannot be read from {self}: {cause}"
         return refused("repl-unreachable", message, hint=self.hint)
 
@@ -115,15 +115,15 @@ class KernelUrl:
     """A kernel of a Jupyter Server: by its id, by its open notebook, or to be started from a kernelspec."""
 
     base: str
-    """The server's own URL, without a slash at its end."""
+    """The base URL of the server, without a slash at the end."""
     kernel: str | None = None
     notebook: str | None = None
     spec: str | None = None
     name: str = ""
-    """The name that tells kernels of one kernelspec apart: the text after `#`."""
+    """Distinguishes kernels of the same kernelspec: the text after `#`."""
 
     def __str__(self) -> str:
-        """Return the URL as the user writes it."""
+        """Return the URL as users write it."""
         if self.kernel:
             return f"{self.base}/api/kernels/{self.kernel}"
         query = {"notebook": self.notebook} if self.notebook else {"kernel": self.spec or ""}
@@ -132,40 +132,40 @@ class KernelUrl:
 
     @property
     def address(self) -> str:
-        """Return the address of the REPL."""
+        """Return the address of the REPL for this kernel."""
         return f"jupyter+{self}"
 
     @property
     def key(self) -> str:
-        """Return the session key to suggest: after the notebook or the kernelspec."""
+        """Return a session key, after the notebook or the kernelspec."""
         return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernelspec(self.spec or "")
 
     @property
     def is_unencrypted(self) -> bool:
-        """Return whether messages can be read on the way: unencrypted, and to another machine."""
+        """Return whether others could read the messages: plain HTTP to another machine."""
         parts = urlsplit(self.base)
         return parts.scheme == "http" and not is_loopback(parts.hostname or "")
 
 
 @dataclass(frozen=True, slots=True)
 class NamedKernel:
-    """A kernel that the user names, with all data needed to reach it."""
+    """A kernel that the user named, with everything that is needed to reach it."""
 
     location: KernelUrl | Path
-    """The URL, or the path of a connection file."""
+    """The URL or the path of a connection file."""
     key: str | None = None
     token: TokenSource = field(default_factory=TokenSource)
     env: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """The variables `KERNEL_…` that the server gets for a kernel to start."""
+    """The variables `KERNEL_…` that are sent to the server when it starts the kernel."""
     is_plain_allowed: bool = False
-    """Whether the way to the server is safe without encryption."""
+    """Whether unencrypted connections to the server are allowed."""
 
 
 def _token_in(text: str, file: str) -> str:
-    """The token in a file: the whole text, or the value under `token` in a server's own `jpserver-*.json`.
+    """Return the token in a file: all of its text, or the value of `token` in a server's `jpserver-*.json`.
 
     Raises:
-        ValueError: the file is no JSON.
+        ValueError: the file is not JSON.
     """
     if not file.endswith(".json"):
         return text.strip()
@@ -175,51 +175,51 @@ def _token_in(text: str, file: str) -> str:
 
 
 def split_key(text: str) -> tuple[str | None, str]:
-    """Return the key and the rest of `[KEY=]FILE|URL`."""
-    found = _KEYED.fullmatch(text)
-    assert found is not None  # noqa: S101  # every text is of this form
-    return found[1], found[2]
+    """Split `[KEY=]FILE|URL` into the key, if any, and the rest."""
+    match = _KEY_AND_LOCATION.fullmatch(text)
+    assert match is not None  # noqa: S101  # the pattern matches every text
+    return match[1], match[2]
 
 
-def read_location(text: str) -> KernelUrl | Path:
-    """Return the kernel that a text names.
+def parse_location(text: str) -> KernelUrl | Path:
+    """Parse the text that names a kernel.
 
     Raises:
-        KernelNameError: the text names none.
+        KernelNameError: it names no kernel.
     """
     if "://" in text:
-        return read_url(text)
+        return parse_url(text)
     path = Path(text).expanduser()
     if not path.is_absolute():
-        raise KernelNameError("a connection file is named by its absolute path, or with ~")
+        raise KernelNameError("the path of a connection file has to be absolute or start with ~")
     return path
 
 
-def read_url(text: str) -> KernelUrl:
-    """Return the kernel that a URL names.
+def parse_url(text: str) -> KernelUrl:
+    """Parse the URL of a kernel.
 
     Raises:
-        KernelNameError: the URL names none, or holds a secret.
+        KernelNameError: it is not the URL of a kernel, or contains a secret.
     """
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname, parts.port
     except ValueError:
-        raise KernelNameError("it is no URL that can be read") from None
+        raise KernelNameError("it is not a valid URL") from None
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     if parts.username is not None or parts.password is not None or "token" in query or "token=" in parts.fragment:
         raise KernelNameError(
-            "a URL with a token or a password is not taken, as lists of processes and logs show it: take it out, and "
-            f"name its place by tokenFile or tokenEnv in [[kernels]] of your own settings, or put it into {CLI_TOKEN}"
+            "a URL must not contain a token or a password, because process lists and logs show it: remove it, and set "
+            f"tokenFile or tokenEnv in [[kernels]] in your user settings, or the variable {CLI_TOKEN}"
         )
     if parts.scheme not in ("http", "https") or not host or re.search(r"[\s\x00-\x1f]", text):
-        raise KernelNameError("a kernel's URL begins with http:// or https:// and a host")
+        raise KernelNameError("a kernel's URL has to start with http:// or https:// and a host")
     origin = f"{parts.scheme}://{parts.netloc.lower()}"
-    if found := _KERNEL.fullmatch(parts.path):
-        return KernelUrl(origin + found[1], kernel=found[2])
-    base = origin + _NO_PART_OF_A_BASE.sub("", parts.path.rstrip("/"))
+    if match := _KERNEL_PATH.fullmatch(parts.path):
+        return KernelUrl(origin + match[1], kernel=match[2])
+    base = origin + _PAGE_PATH.sub("", parts.path.rstrip("/"))
     if notebook := query.get("notebook"):
         return KernelUrl(base, notebook=notebook.lstrip("/"))
     if "kernel" in query:
         return KernelUrl(base, spec=query["kernel"], name=parts.fragment)
-    raise KernelNameError(f"it names a server and no kernel of it; the forms are {FORMS}")
+    raise KernelNameError(f"it names a server but no kernel. Use {FORMS}")

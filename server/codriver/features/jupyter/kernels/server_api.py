@@ -29,19 +29,22 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.named_kernels import TokenSource
 
-CALL_S: Final = 10.0
+REQUEST_S: Final = 10.0
+"""Maximum duration of a request."""
 START_S: Final = 120.0
-"""A gateway answers once its kernel runs, and a cluster may first have to find room for it."""
+"""Maximum duration of a request that starts a process. A gateway responds when its kernel runs, and a cluster may have
+to find resources first.
+"""
 EXCERPT_CHARACTERS: Final = 200
-"""The characters shown of a server's refusal."""
+"""Maximum number of characters of a server's error message to display."""
 OK, REDIRECTS, SERVER_ERRORS = range(200, 300), range(300, 400), range(500, 600)
 UNAUTHORIZED, FORBIDDEN, NOT_FOUND = 401, 403, 404
-NOT_RUNNING: Final = (424, 503)
-"""The answers of a Hub for a user whose server does not run."""
+SERVER_NOT_RUNNING: Final = (424, 503)
+"""How a Hub responds if the user's server is not running."""
 
 
 class ServerAnswerError(RefusedError):
-    """A Jupyter Server refused a call. `status` is that of HTTP."""
+    """Raised if a Jupyter Server refuses a request. `status` is the HTTP status."""
 
     reason = "repl-unreachable"
 
@@ -51,16 +54,19 @@ class ServerAnswerError(RefusedError):
 
 
 class TokenRefusedError(ServerAnswerError):
-    """The server wants a token, or another one."""
+    """Raised if the server requires a token, or another one."""
 
 
 class KernelNotFoundError(ServerAnswerError):
-    """The server has no such kernel, or no longer."""
+    """Raised if the server has no such kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelModel:
-    """A kernel in its server's list. `state` is of little use: it stays `starting` until the first client comes."""
+    """A kernel in the list of a server.
+
+    `state` is not reliable, because it remains `starting` until the first client connects.
+    """
 
     id: str
     spec: str
@@ -70,17 +76,18 @@ class KernelModel:
 
 @dataclass(frozen=True, slots=True)
 class ServerSession:
-    """A notebook or console that is open in a server: its path there, and its kernel."""
+    """A notebook or console that is open on a server: its path on the server, and its kernel."""
 
     path: str
     kernel: KernelModel
 
 
 class ServerApi:
-    """The calls of one server.
+    """The requests to one server.
 
-    Each raises, beside what it names: `ReplUnreachableError` where nobody answers in time, `TokenRefusedError`,
-    a plain `RefusedError` where no token can be read, and `ServerAnswerError` for what else is refused.
+    In addition to the documented exceptions, each method raises `ReplUnreachableError` if the server does not respond
+    in time, `TokenRefusedError`, a plain `RefusedError` if the token cannot be read, and `ServerAnswerError` for other
+    refusals.
     """
 
     def __init__(
@@ -89,10 +96,10 @@ class ServerApi:
         token: TokenSource,
         environ: Mapping[str, str],
         *,
-        timeout_s: float = CALL_S,
+        timeout_s: float = REQUEST_S,
         add_secret: Callable[[str, str], None] | None = None,
     ) -> None:
-        """`timeout_s`: for calls that start no process. `add_secret` gets the token before the token is shown."""
+        """`timeout_s` is for requests that start no process. `add_secret` gets the token before it is sent."""
         self.base = base
         self._timeout_s = timeout_s
         self._token = token
@@ -102,13 +109,13 @@ class ServerApi:
         self._tls: ssl.SSLContext | None = None
 
     async def kernels(self) -> tuple[KernelModel, ...]:
-        """Return the running kernels. A Kernel Gateway tells them only if configured to."""
-        return tuple(map(_kernel, as_maps(await self._call("GET", "/api/kernels"))))
+        """Return the running kernels. A Kernel Gateway only lists them if it is configured to."""
+        return tuple(map(_parse_kernel, as_maps(await self._request("GET", "/api/kernels"))))
 
     async def sessions(self) -> tuple[ServerSession, ...]:
         """Return the open notebooks and consoles. A Kernel Gateway has none."""
-        found = as_maps(await self._call("GET", "/api/sessions"))
-        return tuple(ServerSession(str(one.get("path", "")), _kernel(as_map(one.get("kernel")))) for one in found)
+        rows = as_maps(await self._request("GET", "/api/sessions"))
+        return tuple(ServerSession(str(row.get("path", "")), _parse_kernel(as_map(row.get("kernel")))) for row in rows)
 
     async def kernel(self, kernel: str) -> KernelModel:
         """Return one kernel.
@@ -116,86 +123,86 @@ class ServerApi:
         Raises:
             KernelNotFoundError: no kernel has this id.
         """
-        return _kernel(as_map(await self._call("GET", _path(kernel))))
+        return _parse_kernel(as_map(await self._request("GET", _kernel_path(kernel))))
 
     async def start(self, spec: str, env: Mapping[str, str]) -> KernelModel:
-        """Return a new kernel of a kernelspec, the server's default one for an empty `spec`.
+        """Start a kernel from a kernelspec and return it. An empty `spec` is the server's default.
 
-        A gateway takes only the variables `KERNEL_…` of `env`, and a Jupyter Server none.
+        A gateway only accepts variables in `env` that start with `KERNEL_`, and a Jupyter Server accepts none.
         """
         body = {**({"name": spec} if spec else {}), **({"env": dict(env)} if env else {})}
-        return _kernel(as_map(await self._call("POST", "/api/kernels", body, timeout_s=START_S)))
+        return _parse_kernel(as_map(await self._request("POST", "/api/kernels", body, timeout_s=START_S)))
 
     async def interrupt(self, kernel: str) -> None:
-        """Interrupt what a kernel runs.
+        """Interrupt the code that a kernel is running.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
         """
-        await self._call("POST", f"{_path(kernel)}/interrupt", {})
+        await self._request("POST", f"{_kernel_path(kernel)}/interrupt", {})
 
     async def restart(self, kernel: str) -> None:
-        """End the kernel's process and start another under the same id.
+        """Restart the process of a kernel, which keeps its id.
 
         Raises:
             KernelNotFoundError: no kernel has this id.
         """
         try:
-            await self._call("POST", f"{_path(kernel)}/restart", {}, timeout_s=START_S)
+            await self._request("POST", f"{_kernel_path(kernel)}/restart", {}, timeout_s=START_S)
         except ServerAnswerError as error:
-            if error.status in SERVER_ERRORS:  # a Jupyter Server answers 500 for a missing kernel
+            if error.status in SERVER_ERRORS:  # a Jupyter Server responds with 500 if the kernel does not exist
                 await self.kernel(kernel)
             raise
 
     async def delete(self, kernel: str) -> None:
-        """End a kernel; a missing kernel is no failure."""
+        """Shut down a kernel. It is not an error if it does not exist."""
         with suppress(KernelNotFoundError):
-            await self._call("DELETE", _path(kernel))
+            await self._request("DELETE", _kernel_path(kernel))
 
     def headers(self) -> dict[str, str]:
-        """Return the header that shows the token. Waits for a disk."""
+        """Return the header with the token. Blocks."""
         token = self._token.read(self._environ)
         if token and self._add_secret is not None:
             self._add_secret(self._token.name, token)
         return {"Authorization": f"token {token}"} if token else {}
 
     def tls(self) -> ssl.SSLContext | None:
-        """Return the rules for certificates: verified by the system's trust. None for a server without TLS."""
+        """Return a context that verifies certificates with the system's trust store. None for a server without TLS."""
         if self._tls is None and self.base.startswith("https:"):
             self._tls = ssl.create_default_context()
         return self._tls
 
-    def refusal(self, status: int, detail: str, path: str) -> ServerAnswerError:
-        """Return the error for an answer that refuses."""
+    def error_from_status(self, status: int, detail: str, path: str) -> ServerAnswerError:
+        """Return the error for a response that is not successful."""
         detail = f" ({one_line(detail[:EXCERPT_CHARACTERS])})" if detail else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
-                cause = f"does not list its kernels, or wants another token: HTTP {status}{detail}"
-                hint = f"a Kernel Gateway lists none unless told to: name the kernel's id; else {self._token.hint}"
+                cause = f"does not list its kernels, or requires a different token: HTTP {status}{detail}"
+                hint = f"for a Kernel Gateway, use the kernel's id, as it may list none. Otherwise, {self._token.hint}"
             else:
-                cause = f"wants a token, or another one than it was shown: HTTP {status}{detail}"
+                cause = f"requires a token, or a different one: HTTP {status}{detail}"
                 hint = self._token.hint
             return TokenRefusedError(self.base, status, cause, hint=hint)
         if status == NOT_FOUND and path != "/api/kernels":
             return KernelNotFoundError(
                 self.base,
                 status,
-                f"knows no such kernel: HTTP {status}{detail}",
-                hint="it was deleted, or the server started anew: name one that runs there, or one to be started",
+                f"has no such kernel: HTTP {status}{detail}",
+                hint="it was deleted, or the server was restarted: name a running kernel, or one to start",
             )
         if status in REDIRECTS:
             return ServerAnswerError(
                 self.base,
                 status,
-                f"redirects, as a Hub does where the user's server does not run or the token is wrong: HTTP {status}",
-                hint=f"start the user's server on the Hub, and it is tried again; if it runs, {self._token.hint}",
+                f"redirects, as a Hub does if the user's server is not running or the token is wrong: HTTP {status}",
+                hint=f"start the user's server on the Hub. Codriver retries. If it is running, {self._token.hint}",
             )
-        hint = "check the URL: it is the server's own, as far as its path ends before /lab or /tree"
-        if status in NOT_RUNNING:
-            hint = "a Hub answers so when the user's server does not run: start it there, and it is tried again"
-        return ServerAnswerError(self.base, status, f"refuses: HTTP {status}{detail}", hint=hint)
+        hint = "check the URL: use the part before /lab or /tree"
+        if status in SERVER_NOT_RUNNING:
+            hint = "a Hub responds so if the user's server is not running: start it on the Hub. Codriver retries"
+        return ServerAnswerError(self.base, status, f"refused the request: HTTP {status}{detail}", hint=hint)
 
-    async def _call(
+    async def _request(
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, timeout_s: float | None = None
     ) -> object:
         timeout_s = timeout_s or self._timeout_s
@@ -204,75 +211,75 @@ class ServerApi:
         exchange = HttpExchange(self.base, timeout_s=timeout_s)
         try:
             with anyio.fail_after(timeout_s):
-                status, answer = await anyio.to_thread.run_sync(
+                status, response = await anyio.to_thread.run_sync(
                     partial(self._exchange, exchange, method, path, body), abandon_on_cancel=True, limiter=self._limiter
                 )
         except TimeoutError:
-            cause = f"it did not answer {method} {path} within {timeout_s:g} s"
+            cause = f"it did not respond to {method} {path} within {timeout_s:g} s"
             raise ReplUnreachableError(self.base, cause) from None
         except (OSError, HTTPException) as error:
-            raise ReplUnreachableError(self.base, describe(error)) from None
+            raise ReplUnreachableError(self.base, describe_error(error)) from None
         finally:
             exchange.abort()
         if status not in OK:
-            raise self.refusal(status, _message(answer), path)
-        return _json(answer, self.base)
+            raise self.error_from_status(status, _error_message(response), path)
+        return _parse_json(response, self.base)
 
     def _exchange(
         self, exchange: HttpExchange, method: str, path: str, body: Mapping[str, object] | None
     ) -> tuple[int, bytes]:
         headers = {**self.headers(), "Accept": "application/json", "Content-Type": "application/json"}
-        detail = None if body is None else json.dumps(body).encode()
-        return exchange.run(method, path, headers=headers, body=detail, tls=self.tls())
+        content = None if body is None else json.dumps(body).encode()
+        return exchange.run(method, path, headers=headers, body=content, tls=self.tls())
 
 
-def describe(error: BaseException) -> str:
-    """Return the reason in words why a server was not reached."""
+def describe_error(error: BaseException) -> str:
+    """Describe why a server was not reached."""
     from http.client import HTTPException  # noqa: PLC0415  # as above
 
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
-            f"its certificate is not trusted ({error.verify_message}): have the system trust its authority, or name "
-            "that by the variable SSL_CERT_FILE"
+            f"its certificate is not trusted ({error.verify_message}): add its authority to the system's trust store, "
+            "or set the variable SSL_CERT_FILE"
         )
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error}): it may speak plain http"
+        return f"TLS failed ({error.reason or error}): the server may use plain http"
     if isinstance(error, socket.gaierror):
-        return "its host name is not known"
+        return "its host name cannot be resolved"
     if isinstance(error, ConnectionRefusedError):
         return "nothing listens there"
     if isinstance(error, HTTPException):
-        return f"what listens there does not speak HTTP as a Jupyter Server does ({type(error).__name__})"
+        return f"the listener does not speak HTTP like a Jupyter Server ({type(error).__name__})"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__
 
 
-def _path(kernel: str) -> str:
+def _kernel_path(kernel: str) -> str:
     return f"/api/kernels/{quote(kernel, safe='')}"
 
 
-def _message(answer: bytes) -> str:
-    """Return the reason that a refusal gives: its `message` in JSON."""
+def _error_message(response: bytes) -> str:
+    """Return the `message` or `reason` in the JSON of a refusal."""
     try:
-        data = json.loads(answer)
+        data = json.loads(response)
     except (ValueError, RecursionError):
         return ""
     detail = data.get("message") or data.get("reason") if isinstance(data, dict) else None
     return detail if isinstance(detail, str) else ""
 
 
-def _json(answer: bytes, base: str) -> object:
-    if not answer.strip():
+def _parse_json(response: bytes, base: str) -> object:
+    if not response.strip():
         return None
     try:
-        data: object = json.loads(answer)
+        data: object = json.loads(response)
     except (ValueError, RecursionError):
         raise ServerAnswerError(
-            base, 200, "answers with something else than JSON", hint="check the URL: it is not that of the server"
+            base, 200, "responded with something other than JSON", hint="check the URL: it is not that of the server"
         ) from None
     return data
 
 
-def _kernel(data: Mapping[str, Any]) -> KernelModel:
+def _parse_kernel(data: Mapping[str, Any]) -> KernelModel:
     connections = data.get("connections")
     return KernelModel(
         str(data.get("id", "")),

@@ -28,7 +28,7 @@ from codriver.features.jupyter.kernels.named_kernels import (
     KernelUrl,
     NamedKernel,
     TokenSource,
-    read_url,
+    parse_url,
 )
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi
 from codriver.features.jupyter.kernels.server_sessions import is_alive
@@ -42,18 +42,19 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Listener
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
-"""The protocols of Jupyter Servers' kernels, in the address of a REPL."""
-FILES: Final = "jupyter"
-"""The protocol of kernels reached by their connection file."""
-FAREWELL_S: Final = 5.0
+"""The protocols of kernels of Jupyter Servers, in the address of a REPL."""
+FILE_PROTOCOL: Final = "jupyter"
+"""The protocol of kernels that are reached by their connection file."""
+DELETE_S: Final = 5.0
+"""Maximum time to delete a kernel when Codriver's server ends."""
 LOCAL_SERVER_S: Final = 2.0
-"""The time for a server on this machine to tell whether a kernel is its own."""
+"""Maximum time for a server on this machine to respond whether a kernel is its own."""
 
 logger = logging.getLogger(__name__)
 
 
 class ServerKernels:
-    """The kernels of Jupyter Servers that our server may use. Lives as long as that."""
+    """The kernels of Jupyter Servers that one Codriver server may use."""
 
     def __init__(
         self,
@@ -62,33 +63,34 @@ class ServerKernels:
         catch_up: CatchUp,
         named: Callable[[], Iterable[NamedKernel]],
     ) -> None:
-        """`add_secret` gets each token, with a name for it, before a server sees the token.
+        """Create the owner of these kernels.
 
-        `catch_up` waits until a kernel's messages are stored, if they come faster than they are stored. `named` returns
-        the kernels that the user names now: their tokens, and the variables for their start.
+        `add_secret` gets each token and its name before the token is sent. `catch_up` waits until a kernel's messages
+        are stored, if they are received faster. `named` returns the kernels that the user has named, with their tokens
+        and variables.
         """
         self._environ = environ
         self._catch_up = catch_up
         self._add_secret = add_secret
         self._named = named
         self._started: dict[str, tuple[ServerApi, str]] = {}
-        """The kernels started for us, by address."""
-        self._led_to: dict[str, str] = {}
-        """The ids of kernels named without their id, by address."""
+        """The kernels that Codriver started, by address."""
+        self._ids_by_address: dict[str, str] = {}
+        """The ids of kernels that were named by a notebook or kernelspec, by address."""
 
     def ids(self) -> frozenset[str]:
-        """Return the ids of kernels named without them: by a notebook, or as kernels to start."""
-        return frozenset(self._led_to.values())
+        """Return the ids of kernels that were named by a notebook or kernelspec."""
+        return frozenset(self._ids_by_address.values())
 
     def connectors(self) -> Mapping[str, Connector]:
-        """Return the connectors of such kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
+        """Return the connectors for these kernels, by protocol. See `codriver.repls.contract.adapter.Connector`."""
         return {
-            FILES: self._connect_by_file,
+            FILE_PROTOCOL: self._connect_by_file,
             **{protocol: partial(self._connect, protocol) for protocol in SERVER_PROTOCOLS},
         }
 
     async def end(self) -> None:
-        """Delete the kernels that were started for us."""
+        """Delete the kernels that Codriver started."""
         started, self._started = self._started, {}
         async with anyio.create_task_group() as tasks:
             for api, kernel in started.values():
@@ -99,7 +101,7 @@ class ServerKernels:
     ) -> AbstractAsyncContextManager[Adapter]:
         from codriver.features.jupyter.kernels.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
-        del is_remote  # the connection file tells the kernel's place
+        del is_remote  # the connection file contains the kernel's host
         return connect(partial(self._open_file, Path(address), found_by), listener=listener, workspace=workspace)
 
     @asynccontextmanager
@@ -113,7 +115,7 @@ class ServerKernels:
             yield channel
 
     async def _server_of(self, file: Path, kernel: str) -> ServerApi | None:
-        """Return the server of this user on this machine that started the kernel of a connection file."""
+        """Return the server on this machine that started the kernel of a connection file."""
         if file.name.startswith(CODRIVER_PREFIX) or not file.name.startswith("kernel-"):
             return None
         for base, token in await anyio.to_thread.run_sync(_local_servers, self._environ):
@@ -133,7 +135,7 @@ class ServerKernels:
         is_remote: bool,
         found_by: Path | None = None,
     ) -> AbstractAsyncContextManager[Adapter]:
-        del workspace, is_remote, found_by  # the kernel's server is asked for the kernel in any case
+        del workspace, is_remote, found_by  # the server provides the kernel in any case
         return self._connected(f"{protocol.removeprefix('jupyter+')}://{address}", listener)
 
     @asynccontextmanager
@@ -142,10 +144,11 @@ class ServerKernels:
         from codriver.features.jupyter.kernels.server_channel import open_server_channel  # noqa: PLC0415  # as above
 
         try:
-            url = read_url(text)
-        except KernelNameError as error:  # of our own making, so never seen
+            url = parse_url(text)
+        except KernelNameError as error:  # impossible, because Codriver wrote the address
             raise CodriverError(str(error)) from None
-        by_address = {one.location.address: one for one in self._named() if isinstance(one.location, KernelUrl)}
+        kernels = self._named()
+        by_address = {named.location.address: named for named in kernels if isinstance(named.location, KernelUrl)}
         named = by_address.get(url.address) or NamedKernel(url)
         if url.is_unencrypted and not named.is_plain_allowed:
             warning, _, hint = PLAIN_HTTP_REFUSED.format(base=url.base).partition(". ")
@@ -153,18 +156,18 @@ class ServerKernels:
         api = ServerApi(url.base, await self._token(url, named), self._environ, add_secret=self._add_secret)
         kernel = await self._find(url, named, api)
         if not url.kernel:
-            self._led_to[url.address] = kernel
+            self._ids_by_address[url.address] = kernel
         async with connect(partial(open_server_channel, api, kernel), listener=listener) as adapter:
             yield adapter
 
     async def _token(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
-        """Return the place of the token: as named, else in the file of a server of this user on this machine."""
+        """Return the source of the token: as named, or else the file of a server of this user on this machine."""
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
             return named.token
-        return await anyio.to_thread.run_sync(_token_of_local, url.base, self._environ)
+        return await anyio.to_thread.run_sync(_local_token_source, url.base, self._environ)
 
     async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
-        """Return the id of the kernel; a kernel named for a start is started."""
+        """Return the id of the kernel, after starting it if it is named by a kernelspec."""
         if url.kernel:
             return url.kernel
         if url.notebook:
@@ -173,8 +176,8 @@ class ServerKernels:
                 paths = ", ".join(sorted(sessions)) or "none"
                 raise refused(
                     "repl-unreachable",
-                    f"the notebook {url.notebook} is not open at {url.base}; open are: {paths}",
-                    hint="open it there with a kernel, or correct the path, which counts from the server's own folder",
+                    f"the notebook {url.notebook} is not open at {url.base}. Open notebooks: {paths}",
+                    hint="open it there with a kernel, or correct the path. It is relative to the server's directory",
                 )
             return sessions[url.notebook]
         if url.address in self._started:
@@ -190,31 +193,37 @@ class ServerKernels:
 
 async def _delete(api: ServerApi, kernel: str) -> None:
     try:
-        with anyio.fail_after(FAREWELL_S):
+        with anyio.fail_after(DELETE_S):
             await api.delete(kernel)
     except (CodriverError, TimeoutError) as error:
-        logger.warning("the kernel %s at %s may run on, as it could not be deleted: %s", kernel, api.base, error)
+        logger.warning(
+            "the kernel %s at %s may still run, because it could not be deleted: %s", kernel, api.base, error
+        )
 
 
 def _local_servers(environ: Mapping[str, str]) -> list[tuple[str, TokenSource]]:
-    """Return the servers of this user on this machine: their URLs, and the places of their tokens."""
-    servers = [one for one in RuntimeDirectory(runtime_directory(environ)).contents().servers if is_alive(one)]
+    """Return the URLs of this user's servers on this machine, with the sources of their tokens."""
+    contents = RuntimeDirectory(runtime_directory(environ)).contents()
+    servers = [server for server in contents.servers if is_alive(server)]
     return [
-        (one.url.rstrip("/"), TokenSource(str(one.path)) if one.token else TokenSource())
-        for one in servers
-        if urlsplit(one.url).hostname in LOOPBACK
+        (server.url.rstrip("/"), TokenSource(str(server.path)) if server.token else TokenSource())
+        for server in servers
+        if urlsplit(server.url).hostname in LOOPBACK
     ]
 
 
-def _token_of_local(base: str, environ: Mapping[str, str]) -> TokenSource:
-    """Return the file with the token of a server of this user, by its port."""
+def _local_token_source(base: str, environ: Mapping[str, str]) -> TokenSource:
+    """Return the file with the token of this user's server at the port of a URL."""
     port = urlsplit(base).port
     token_sources = (token for url, token in _local_servers(environ) if urlsplit(url).port == port)
     return next((token for token in token_sources if token.file), TokenSource())
 
 
-def describe_silence(address: str, seconds: float) -> str | None:
-    """Describe the address of a kernel that has not answered for some seconds, if its server has to start it."""
+def describe_start_delay(address: str, seconds: float) -> str | None:
+    """Describe that a server has not started the kernel at an address yet.
+
+    Return None if the server does not have to start it.
+    """
     if "/?" not in address:
         return None
-    return f"{address} has started no kernel for {seconds:g} s: on a cluster that may take some minutes"
+    return f"{address} has not started a kernel after {seconds:g} s. On a cluster, that may take some minutes"

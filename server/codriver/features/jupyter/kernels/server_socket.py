@@ -17,7 +17,7 @@ from urllib.parse import quote
 import anyio
 
 from codriver.features.jupyter.kernels.content_reader import SHORT_BYTES
-from codriver.features.jupyter.kernels.server_api import ServerApi, describe
+from codriver.features.jupyter.kernels.server_api import ServerApi, describe_error
 from codriver.features.jupyter.kernels.server_frames import (
     MAX_FRAME_BYTES,
     SUBPROTOCOL,
@@ -209,12 +209,12 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
     except TimeoutError:
         raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_S:g} s") from None
     except InvalidStatus as error:
-        raise api.refusal(error.response.status_code, error.response.reason_phrase, path) from None
+        raise api.error_from_status(error.response.status_code, error.response.reason_phrase, path) from None
     except InvalidHandshake as error:
         cause = f"it does not open a WebSocket ({type(error).__name__})"
         raise NotAnReplError(api.base, cause, protocol="Jupyter") from None
     except (OSError, EOFError) as error:
-        raise ReplUnreachableError(api.base, describe(error)) from None
+        raise ReplUnreachableError(api.base, describe_error(error)) from None
 
 
 @cache
