@@ -62,8 +62,8 @@ def live(tmp_path_factory):
         yield running
 
 
-def failure(client, test):
-    answer = client.call("run_tests", paths=[f"test_shop.py::{test}"], timeoutMs=60_000, detail=False)
+def failure(client, test, file="test_shop.py"):
+    answer = client.call("run_tests", paths=[f"{file}::{test}"], timeoutMs=60_000, detail=False)
     (row,) = answer["results"]
     return row
 
@@ -110,6 +110,17 @@ def test_one_failure_has_at_most_1500_bytes(client):
 def test_the_failed_line_is_included_unless_the_message_has_its_calls(client):
     assert "statement" not in failure(client, "test_price")
     assert failure(client, "test_missing")["statement"] == 'assert total([{"price": 10}]) == 10'
+
+
+def test_variables_that_only_have_a_class_are_left_out(live, client):
+    (live.workspace / "test_locals.py").write_text(
+        "import dataclasses\n\n\n@dataclasses.dataclass\nclass Point:\n    x: int\n\n\nclass Other:\n    pass\n\n\n"
+        "def test_locals():\n    function, other, kind, point = print, Other(), Other, Point(1)\n"
+        "    error, numbers = ValueError('no price'), [1, 2]\n    assert other is None\n"
+    )
+    assert failure(client, "test_locals", "test_locals.py")["locals"] == (
+        "point=Point(x=1), error=ValueError('no price'), numbers=[1, 2]"
+    )
 
 
 def test_equal_information_about_strings_is_left_out(live, client):

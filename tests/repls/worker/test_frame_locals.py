@@ -59,7 +59,7 @@ def test_long_values_are_described_by_their_size(python):
         "numbers, deep, big = list(range(1000)), [[[[1]]]], 10 ** 500",
         "long, within = 'x' * 5000, ['y' * 5000]",
         "import collections",
-        "queue = collections.deque([1, 2])",
+        "queue = collections.deque(range(11))",
         "del collections",
     )
     assert found == {
@@ -68,8 +68,57 @@ def test_long_values_are_described_by_their_size(python):
         "big": "int of 1661 bits",
         "long": "'" + "x" * 119,
         "within": "[str of 5000]",
-        "queue": "deque of 2",
+        "queue": "deque of 11",
     }
+
+
+def test_short_values_of_the_standard_library_are_printed(python):
+    found = values(
+        python,
+        "import collections as c, re, types",
+        "queue, count, ordered = c.deque([1, 2]), c.Counter('aab'), c.OrderedDict(a=1)",
+        "steps, raw, space = range(3), bytearray(b'ab'), types.SimpleNamespace(a=1)",
+        "pattern, match = re.compile('a+'), re.match('a', 'ab')",
+        "del c, re, types",
+    )
+    assert found == {
+        "queue": "deque([1, 2])", "count": "Counter({'a': 2, 'b': 1})", "ordered": "OrderedDict({'a': 1})",
+        "steps": "range(0, 3)", "raw": "bytearray(b'ab')", "space": "namespace(a=1)", "pattern": "re.compile('a+')",
+        "match": "<re.Match object; span=(0, 1), match='a'>",
+    }  # fmt: skip
+
+
+def test_exceptions_dataclasses_and_named_tuples_are_printed_with_their_plain_parts(python):
+    python.evaluate(RISKY)
+    python.evaluate(
+        "import collections, dataclasses\n"
+        "@dataclasses.dataclass\nclass Point:\n    x: int\n    y: object = None\n    password: str = 'p'\n"
+        "    cache: dict = dataclasses.field(default_factory=dict, repr=False)\n"
+        "@dataclasses.dataclass\nclass Slotted:\n    __slots__ = ('x',)\n    x: int\n"
+        "@dataclasses.dataclass\nclass Custom:\n    x: int = 1\n    def __repr__(self): ran.append('repr')\n"
+        "Pair = collections.namedtuple('Pair', 'left right')\n"
+        "class Failed(Exception):\n    def __str__(self): ran.append('str')\n"
+    )
+    found = values(
+        python,
+        "point, slotted, custom, pair = Point(1, [2]), Slotted(3), Custom(), Pair('a', Risky())",
+        "error, failed, large = ValueError('bad', 1), Failed('it'), Point('x' * 500)",
+        "ran.clear()",
+    )
+    assert found == {
+        "point": "Point(x=1, y=[2], password=<not shown>)", "slotted": "Slotted(x=3)", "custom": "<Custom>",
+        "pair": "Pair(left='a', right=<Risky>)", "error": "ValueError('bad', 1)", "failed": "Failed('it')",
+        "large": "Point(x=str of 500, y=None, password=<not shown>)",
+    }  # fmt: skip
+    assert texts(python.evaluate("ran"), "value") == ["[]"]
+
+
+def test_an_error_includes_plain_dataclasses_but_not_those_with_other_parts(python):
+    python.evaluate(
+        "import dataclasses\n@dataclasses.dataclass\nclass Box:\n    part: object\nclass Other: pass\n"
+        "def fail(box, other):\n    1 / 0"
+    )
+    assert seen(python, "fail(Box(1), Box(Other()))") == ["box=Box(part=1)"]
 
 
 def test_names_of_secrets_are_omitted(python):

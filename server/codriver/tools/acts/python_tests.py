@@ -77,6 +77,12 @@ UNKNOWN_OPTION: Final = (
     'args: ["-o", "addopts="].'
 )
 MAX_LOCALS: Final = 3
+LOCAL_CHARACTERS: Final = 120
+"""Maximum characters of the value of a variable."""
+SHORT_LOCAL: Final = 40
+"""Maximum size of a value that may be displayed although the message has it too."""
+UNINFORMATIVE: Final = re.compile(r"<[\w.<>]+>")
+"""Matches the text of a value of which only the class is known."""
 MAX_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
 MANAGE: Final = "manage.py"
@@ -397,9 +403,11 @@ def failure_row(
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
     if frames := [frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
         row["frames"] = frames
-    with_locals = [frame for frame in (*failure_frames(test, workspace)[:1], *project_frames[:1]) if frame.locals]
-    if with_locals:
-        row["locals"] = ", ".join(f"{name}={text}" for name, text in [*with_locals[0].locals.items()][:MAX_LOCALS])
+    displayed = (
+        _informative_locals(one, failure) for one in (*failure_frames(test, workspace)[:1], *project_frames[:1])
+    )
+    if found := next(filter(None, displayed), []):
+        row["locals"] = ", ".join(found)
     if source is not None and source.excerpts:
         row["source"] = "\n".join(source.excerpts)
     if source is not None and source.suspects:
@@ -410,6 +418,16 @@ def failure_row(
     if output:
         row["output"] = output if len(output) <= OUTPUT_CHARACTERS else f"…{output[-OUTPUT_CHARACTERS:]}"
     return row
+
+
+def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
+    """Return the first variables of a frame whose values are not just the names of classes, nor in the message."""
+    known = f"{failure.message}{''.join(text for _, text in failure.sections)}"
+    return [
+        f"{name}={cut(text, LOCAL_CHARACTERS)}"
+        for name, text in frame.locals.items()
+        if UNINFORMATIVE.fullmatch(text) is None and (len(text) <= SHORT_LOCAL or text not in known)
+    ][:MAX_LOCALS]
 
 
 def _cause(error: LinkedError, workspace: Path) -> str:

@@ -1,15 +1,18 @@
 """A printer of plain values in short texts, without running user code.
 
 Numbers, strings, None, members of enumerations, dates and other small values of the standard library, and short
-collections of these are printed. Other values are described by their type, because their `repr` may be user code.
+collections of these are printed, as are exceptions, dataclasses and named tuples that contain such values. Other values
+are described by their type, because their `repr` may be user code.
 """
 
 from __future__ import annotations
 
 import collections
 import enum
+import itertools
 import re
 import sys
+import types
 
 from .previews import title_of
 
@@ -32,7 +35,11 @@ SECRET = re.compile(
 )
 """Matches names of variables and keys whose values may be secret."""
 COUNTED = (collections.deque, collections.OrderedDict, collections.defaultdict, collections.Counter, bytearray, range)
-"""Classes whose instances are described by their size."""
+"""Classes whose instances are described by their size if they are too long."""
+OF_FACTORY = re.compile(r"\b(dataclasses|reprlib|collections[/\\]__init__)\.py$")
+"""Matches the files that create the `__repr__` of dataclasses and named tuples."""
+PATTERNS = (type(re.compile("")), type(re.match("", "")))
+MISSING = object()
 LIBRARY_VALUES = {
     "datetime": ("date", "datetime", "time", "timedelta", "timezone"),
     "decimal": ("Decimal",),
@@ -82,9 +89,10 @@ class PlainPrinter:
                 return self._collection(value, kind, most, level)
             except RuntimeError:  # another thread has changed it
                 return f"{name_of(kind)} of {len(value)}"
-        if kind in COUNTED:
-            return f"{name_of(kind)} of {len(value)}"
-        return title_of(value) or _library_text(value, most) or f"<{name_of(kind)}>"
+        if named := self._with_parts(value, most, level):
+            return named
+        text = title_of(value) or _library_text(value, most)
+        return text or (f"{name_of(kind)} of {len(value)}" if kind in COUNTED else f"<{name_of(kind)}>")
 
     def whole(self, value: Any, most: int) -> str:
         """Print a value in one line if all of it is plain and at most `most` characters long, or return ""."""
@@ -96,12 +104,16 @@ class PlainPrinter:
 
     def _is_plain(self, value: Any, level: int = 0) -> bool:
         kind = type(value)
-        if kind in self._atoms or kind not in self._brackets:
-            return kind in self._atoms
-        if len(value) > PARTS or level >= LEVELS:
-            return False
-        parts = [*value.keys(), *value.values()] if hasattr(kind, "items") else value
-        return all(self._is_plain(part, level + 1) for part in parts)
+        if kind in self._atoms:
+            return True
+        if kind in self._brackets:
+            parts = [*value.keys(), *value.values()] if hasattr(kind, "items") else value
+        else:
+            found = _parts_of(value)
+            if found is None:
+                return False
+            parts = [part for _, part in found[1]]
+        return len(parts) <= PARTS and level < LEVELS and all(self._is_plain(part, level + 1) for part in parts)
 
     def _collection(self, value: Any, kind: type, most: int, level: int) -> str:
         if len(value) > PARTS or (level >= LEVELS and len(value)):
@@ -118,6 +130,19 @@ class PlainPrinter:
         text = before + comma.join(parts) + after
         return text if len(text) <= most else f"{name_of(kind)} of {len(value)}"
 
+    def _with_parts(self, value: Any, most: int, level: int) -> str:
+        """Print an exception, dataclass or similar value with its parts, or return an empty string for any other."""
+        found = _parts_of(value)
+        if found is None or level > LEVELS or len(found[1]) > PARTS:
+            return ""
+        before, parts, after = found
+        words = [
+            f"{name}={self._of_key(name, part, most, level)}" if name else self.text(part, most, level + 1)
+            for name, part in parts
+        ]
+        text = before + ", ".join(words) + after
+        return text if len(text) <= most else ""
+
     def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:
         named = key if type(key) is str else self.text(key, most, level + 1)
         return "<not shown>" if SECRET.search(named) else self.text(part, most, level + 1)
@@ -126,12 +151,69 @@ class PlainPrinter:
 PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str, bytes), repr), BRACKETS)
 
 
+def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:
+    """Return the parts of a value with their names, if any, between the beginning and the end of its text.
+
+    Return None for values without known parts. No user code runs: a dataclass or named tuple counts only if the
+    standard library created its `__repr__`.
+    """
+    kind = type(value)
+    name = name_of(kind)
+    if kind is collections.deque:
+        return f"{name}([", [("", part) for part in itertools.islice(value, PARTS + 1)], "])"
+    if kind in (collections.Counter, collections.OrderedDict):
+        return f"{name}(", [("", dict(value))], ")"
+    if kind is types.SimpleNamespace:
+        return "namespace(", [*vars(value).items()], ")"
+    if issubclass(kind, BaseException):
+        arguments = BaseException.__dict__["args"].__get__(value)
+        return f"{name}(", [("", part) for part in arguments], ")"
+    represent = _of_class(kind, "__repr__")
+    code = getattr(represent, "__code__", None) if type(represent) is types.FunctionType else None
+    if code is None or OF_FACTORY.search(code.co_filename) is None:
+        return None
+    if issubclass(kind, tuple) and type(names := _of_class(kind, "_fields")) is tuple:
+        return f"{name}(", list(zip(names, tuple.__iter__(value))), ")"
+    fields = _of_class(kind, "__dataclass_fields__")
+    if type(fields) is not dict:
+        return None
+    field_type = getattr(sys.modules.get("dataclasses"), "Field", None)
+    displayed = [key for key, field in fields.items() if type(field) is field_type and field.repr]
+    found = [(key, _stored(value, key)) for key in displayed]
+    return f"{name}(", [(key, part) for key, part in found if part is not MISSING], ")"
+
+
+def _of_class(kind: type, name: str) -> Any:
+    """Return an attribute as stored in a class or its bases, or MISSING."""
+    for one in type.__dict__["__mro__"].__get__(kind):
+        space = type.__dict__["__dict__"].__get__(one)
+        if name in space:
+            return space[name]
+    return MISSING
+
+
+def _stored(value: Any, name: str) -> Any:
+    """Return an attribute in the dictionary or a slot of an object, or MISSING."""
+    found = _of_class(type(value), name)
+    try:
+        if type(found) is types.MemberDescriptorType:
+            return found.__get__(value)
+        space = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return MISSING
+    return space.get(name, MISSING) if type(space) is dict else MISSING
+
+
 def _library_text(value: Any, most: int) -> str:
     """Return the text of a member of an enumeration or of a value of the standard library, or an empty string."""
     kind = type(value)
     if type(kind) is enum.EnumMeta:
         name = object.__getattribute__(value, "__dict__").get("_name_")
         return f"{name_of(kind)}.{name}" if type(name) is str else ""
+    is_pattern = kind in PATTERNS and type(value.pattern if kind is PATTERNS[0] else value.string) in (str, bytes)
+    if is_pattern or kind in (range, bytearray):
+        text = repr(value) if is_pattern or len(value) <= most or kind is range else ""
+        return text if len(text) <= most else ""
     name = name_of(kind)
     module = next((module for module, names in LIBRARY_VALUES.items() if name in names), "")
     if not module or sys.modules.get(module) is None or vars(sys.modules[module]).get(name) is not kind:
