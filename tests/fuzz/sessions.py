@@ -20,7 +20,7 @@ from codriver.features.jupyter.kernels.python_programs import answer_data, parse
 from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
 from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, ready
-from codriver.features.jupyter.notebooks import notebook_in, with_outputs
+from codriver.features.jupyter.notebooks import parse_notebook, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
 from fuzz.drawing import pieces, text_of
@@ -65,7 +65,7 @@ def kernel_content(data):
 def notebook(data):
     """Check that a cell of a notebook can receive outputs without other changes, or that the file is rejected."""
     try:
-        found = notebook_in(data, "a.ipynb")
+        found = parse_notebook(data, "a.ipynb")
     except RefusedError as error:
         assert "a.ipynb" in str(error)
         return
@@ -73,7 +73,7 @@ def notebook(data):
     for cell in found.cells[:3]:
         assert found.cell(str(cell.index)) in found.cells
         changed = with_outputs(data, "a.ipynb", cell.index, [PRINTED], 7).decode()
-        again = notebook_in(changed.encode(), "a.ipynb").cells[cell.index]
+        again = parse_notebook(changed.encode(), "a.ipynb").cells[cell.index]
         assert again.execution_count == 7
         assert again.outputs == ("stream",)
         stored = json.loads(changed.removeprefix("\ufeff"))["cells"][cell.index]["outputs"]

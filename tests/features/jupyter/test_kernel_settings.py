@@ -4,7 +4,7 @@ import pytest
 from accepted import accept
 
 from codriver.app.workspace_settings import load
-from codriver.features.jupyter.configured_kernels import kernels_of
+from codriver.features.jupyter.configured_kernels import configured_kernels
 from codriver.features.jupyter.kernel_entries import UnencryptedError, check_encrypted
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, TokenSource
 from codriver.features.jupyter.settings import KERNELS
@@ -27,7 +27,7 @@ def own(tmp_path, monkeypatch):
 def kernels(own, text="", *, given=(), environ=None):
     own.write_text(text)
     loaded = load(own.parents[2] / "ws", environ=environ or {}, overrides={"kernels": tuple(given) or None})
-    return kernels_of(loaded.settings, environ or {})
+    return configured_kernels(loaded.settings, environ or {})
 
 
 def test_a_table_names_a_kernel_with_its_token_and_variables(own):

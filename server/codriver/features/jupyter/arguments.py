@@ -1,4 +1,4 @@
-"""Arguments that name a cell of a notebook, for tools of the base."""
+"""Arguments that name a cell of a notebook, which Jupyter adds to other tools."""
 
 from __future__ import annotations
 
@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
 CellName = Annotated[
     str,
-    BeforeValidator(lambda given: str(given) if type(given) is int else given),
+    BeforeValidator(lambda value: str(value) if type(value) is int else value),
     WithJsonSchema({"type": "string"}),
 ]
-"""A cell as callers name it: its id, or its index from 0.
+"""The id of a cell, or its index from 0.
 
-The schema names one type, since some clients accept no list of types. An index may be a number all the same.
+Numbers are accepted too. The schema does not list them, because some clients cannot handle a list of types.
 """
 
 
 class StatusArguments(Given):
-    """What `status` also takes."""
+    """Additional arguments of `status`."""
 
     cell: CellName | None = Field(None, description="One cell's source, by index or id.")
 
 
 class CellOfEdit(PartArguments):
-    """What each edit of `edit_files` also takes. `list_cells` mentions this argument."""
+    """Additional arguments of each edit in `edit_files`. They are unlisted; `list_cells` mentions them."""
 
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({"cell_id": "cell", "cellId": "cell"})
 
     cell: CellName | None = Field(None, json_schema_extra={UNLISTED: True})
 
     def part(self) -> FilePart | None:
-        """Return the cell to which an edit is limited, or None for the whole file."""
+        """Return the cell to which the edit is limited, or None for the whole file."""
         return None if self.cell is None else part_of_notebook(self.cell)

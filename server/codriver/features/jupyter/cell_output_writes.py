@@ -1,7 +1,7 @@
 """Write the outputs of notebook cells to their files.
 
-Outputs are written when the evaluation finishes, whether or not a call waits for it. They are written only if the file
-is as it was when the run started, apart from writes of other runs of this server.
+Outputs are written when the evaluation finishes, whether or not a call is waiting for it. They are not written if the
+file has changed since the run started, except by other runs of this server.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from codriver.core.records import Recent
 from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.features.jupyter.notebooks import left_out, with_outputs
+from codriver.features.jupyter.notebooks import omission_output, with_outputs
 from codriver.tools.calls.call import Description
 
 if TYPE_CHECKING:
@@ -37,15 +37,16 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_RUNS: Final = 1000
-"""Maximum number of runs whose outcome is remembered, as many as evaluations."""
+"""Maximum number of remembered runs, as many as evaluations."""
 CHECK_INTERVAL_S: Final = 5.0
-SETTLE_S: Final = 10.0
-"""How long an answer waits for the disk before it reports that the outputs are still being written."""
+"""Maximum time between two checks whether an evaluation has finished without printing anything."""
+WRITE_TIMEOUT_S: Final = 10.0
+"""Maximum time that an answer waits for a write before it reports that the outputs are still being written."""
 
 
 @dataclass(slots=True)
-class Write:
-    """The outputs of one run, and the cell to which they belong."""
+class OutputWrite:
+    """A write of the outputs of one run to a cell."""
 
     path: Path
     display_path: str
@@ -54,22 +55,22 @@ class Write:
     """Index of the cell, from 0."""
     cell_id: str | None
     stamp: bytes
-    """Stamp of the content that the file must still have."""
+    """Digest that the file must have. Otherwise, nothing is written."""
     find_open: Callable[[], str | None]
-    """Return where a notebook is open, or None if it is closed. May wait for a server, 2 s at most."""
-    count: int | None = None
-    why_not: str = ""
-    """Why nothing was written."""
-    over: anyio.Event = field(default_factory=anyio.Event)
+    """Returns the program in which the notebook is open, or None. Waits for servers, at most 2 s."""
+    execution_count: int | None = None
+    failure: str = ""
+    """Reason why nothing was written."""
+    finished: anyio.Event = field(default_factory=anyio.Event)
 
 
 def digest_of(data: bytes) -> bytes:
-    """Return the stamp of a file's content."""
+    """Return a digest of a file's content, by which versions of the file are compared."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-class CellWrites:
-    """Runs of cells whose outputs are being or have been written, by evaluation. One for the life of a server."""
+class CellOutputWrites:
+    """Pending and finished writes of cell outputs, by evaluation. Lives as long as the server."""
 
     def __init__(
         self,
@@ -86,37 +87,37 @@ class CellWrites:
         self._repls = repls
         self._transcripts = transcripts
         self._editor = editor
-        self.by_evaluation: Recent[str, Write] = Recent(MAX_RUNS)
+        self.by_evaluation: Recent[str, OutputWrite] = Recent(MAX_RUNS)
 
-    def begin(self, evaluation: Evaluation, write: Write) -> None:
-        """Write the outputs of an evaluation that has just started when it finishes."""
+    def start(self, evaluation: Evaluation, write: OutputWrite) -> None:
+        """Register a write for an evaluation that has just started. The outputs are written when it finishes."""
         self.by_evaluation[evaluation.id] = write
         self._tasks.start_soon(self._follow, evaluation, write)
 
     async def describe(self, evaluation: Evaluation) -> tuple[str, str] | None:
-        """Describe the cell of an evaluation and its file, with a note if the file lacks its outputs.
+        """Describe the cell of an evaluation and its file, with a note if its outputs are not in the file.
 
-        The result is None for other code. For a finished evaluation, wait until its outputs are written or cannot be.
+        Return None if the evaluation is not a cell. If it has finished, wait for the write first.
         """
         write = self.by_evaluation.get(evaluation.id)
         if write is None:
             return None
         if evaluation.over:
-            with anyio.move_on_after(SETTLE_S):
-                await write.over.wait()
-        about = " ".join(filter(None, (str(write.index), write.cell_id)))
-        count = "" if write.count is None else f" [{write.count}]"
-        if write.why_not:
-            words = f"the outputs were not written to {write.display_path}: {write.why_not}"
-            return f"{about}{count} of {write.display_path}", words
-        if not write.over.is_set():
+            with anyio.move_on_after(WRITE_TIMEOUT_S):
+                await write.finished.wait()
+        cell = " ".join(filter(None, (str(write.index), write.cell_id)))
+        count = "" if write.execution_count is None else f" [{write.execution_count}]"
+        if write.failure:
+            note = f"the outputs were not written to {write.display_path}: {write.failure}"
+            return f"{cell}{count} of {write.display_path}", note
+        if not write.finished.is_set():
             return (
-                f"{about} of {write.display_path}",
+                f"{cell} of {write.display_path}",
                 f"the outputs will be written to {write.display_path} when it finishes",
             )
-        return f"{about}{count}, written to {write.display_path}", ""
+        return f"{cell}{count}, written to {write.display_path}", ""
 
-    async def _follow(self, evaluation: Evaluation, write: Write) -> None:
+    async def _follow(self, evaluation: Evaluation, write: OutputWrite) -> None:
         transcript = self._transcripts.get(evaluation.id)
         while transcript is not None:
             current = self._core.state.evaluations.get(evaluation.id)
@@ -124,62 +125,66 @@ class CellWrites:
                 break
             with anyio.move_on_after(CHECK_INTERVAL_S):
                 await transcript.change()
-        # The code that ran has to be recorded, even if the server stops now.
+        # The code has run, so write its outputs even if the server is stopping.
         with anyio.CancelScope(shield=True):
             try:
-                write.why_not = await self._finish(evaluation, write)
+                write.failure = await self._finish(evaluation, write)
             finally:
-                write.over.set()
+                write.finished.set()
 
-    async def _finish(self, evaluation: Evaluation, write: Write) -> str:
-        """Write the outputs to the notebook, and return the reason of a failure or an empty string."""
+    async def _finish(self, evaluation: Evaluation, write: OutputWrite) -> str:
+        """Write the outputs to the notebook. Return the reason if that fails, otherwise an empty string."""
         try:
             run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
         except ReplDisconnectedError:
             run = None
         if run is None or not run.has_started:
             return "the cell did not run, or its kernel has ended, so the file is unchanged"
-        write.count = run.execution_count
+        write.execution_count = run.execution_count
         try:
-            if where := await anyio.to_thread.run_sync(write.find_open):
-                return f"it was opened in {where} during the run, which would not see them"
-            made: list[bytes] = []
-            await self._editor.rewrite(write.path, partial(_rewritten, write, run, made))
+            if program := await anyio.to_thread.run_sync(write.find_open):
+                return f"it was opened in {program} during the run, which would not see them"
+            contents: list[bytes] = []
+            await self._editor.rewrite(write.path, partial(_with_run_outputs, write, run, contents))
         except FilesChangedError:
             return (
                 "it has changed since the run started, so only this answer has them; run the cell again to write them"
             )
         except (RefusedError, UnreadableError) as error:
             return f"{error}; only this answer has them"
-        self._expect(write, digest_of(made[-1]))
+        self._expect(write, digest_of(contents[-1]))
         return ""
 
-    def _expect(self, done: Write, stamp: bytes) -> None:
-        """Make other runs in this file expect its new content."""
-        before = (done.path, done.stamp)
-        self._reads.follow(*before, stamp)
+    def _expect(self, finished_write: OutputWrite, stamp: bytes) -> None:
+        """Update the expected content of the file for its other runs and for the callers that have read it."""
+        old_version = (finished_write.path, finished_write.stamp)
+        self._reads.replace(*old_version, stamp)
         for write in self.by_evaluation.values():
-            if (write.path, write.stamp) == before and not write.over.is_set():
+            if (write.path, write.stamp) == old_version and not write.finished.is_set():
                 write.stamp = stamp
 
 
-def _rewritten(write: Write, run: CellRun, made: list[bytes], data: bytes | None) -> bytes:
-    """Return the content of the file with the outputs, and add it to `made`.
+def _with_run_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], data: bytes | None) -> bytes:
+    """Return the content of the file with the outputs of a run, and append it to `contents`.
 
     Raises:
-        FilesChangedError: the file has changed.
+        FilesChangedError: the file has changed since the run started.
     """
     if data is None or digest_of(data) != write.stamp:
         raise FilesChangedError([write.display_path])
-    outputs = [*run.outputs, *([left_out(run.omitted)] if run.omitted else [])]
-    made.append(with_outputs(data, write.display_path, write.index, outputs, run.execution_count))
-    return made[-1]
+    outputs = [*run.outputs, *([omission_output(run.omitted)] if run.omitted else [])]
+    contents.append(with_outputs(data, write.display_path, write.index, outputs, run.execution_count))
+    return contents[-1]
 
 
 async def describe_cell(call: Call, evaluation: Evaluation) -> Description | None:
-    """Return what an answer about an evaluation says of its cell, or None for other code. Called for every answer."""
-    writes: CellWrites = call.services.parts[CellWrites]
+    """Describe the cell of an evaluation for an answer, or return None if it is not a cell."""
+    writes: CellOutputWrites = call.services.parts[CellOutputWrites]
     if evaluation.id not in writes.by_evaluation:
         return None
-    found = await writes.describe(evaluation)
-    return None if found is None else Description({"cell": found[0]}, found[1:] if found[1] else ())
+    description = await writes.describe(evaluation)
+    return (
+        None
+        if description is None
+        else Description({"cell": description[0]}, description[1:] if description[1] else ())
+    )

@@ -1,4 +1,4 @@
-"""The kernels that the settings name."""
+"""The Jupyter kernels in the settings."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ if TYPE_CHECKING:
     from codriver.settings.model import Settings
 
 
-def kernels_of(settings: Settings, environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """Return the kernels that the settings name."""
+def configured_kernels(settings: Settings, environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
+    """Return the kernels in the settings, with their tokens from `environ`."""
     return named_kernels(settings.value_of(KERNELS), environ)
 
 
-def check_kernels(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check the kernels that the settings name: see `check_encrypted`."""
-    check_encrypted(kernels_of(settings, environ))
+def check_configured_kernels(settings: Settings, environ: Mapping[str, str]) -> None:
+    """Check the connections of the kernels in the settings.
+
+    Raises:
+        UnencryptedError: see `check_encrypted`.
+    """
+    check_encrypted(configured_kernels(settings, environ))
 
 
-def repls_named(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFound, ...]:
-    """Return the kernels that the settings name, as REPLs to connect to."""
-    return tuple(map(_as_repl, kernels_of(settings, environ)))
+def configured_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFound, ...]:
+    """Return the kernels in the settings as REPLs to connect to."""
+    return tuple(map(_as_repl, configured_kernels(settings, environ)))
 
 
 def _as_repl(kernel: NamedKernel) -> ReplFound:

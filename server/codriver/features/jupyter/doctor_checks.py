@@ -1,4 +1,4 @@
-"""What the doctor checks about kernels."""
+"""The doctor's checks of Jupyter kernels."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ def _has_jupyter() -> bool:
 
 
 def fix_for(repl: Mapping[str, Any]) -> str | None:
-    """Return what to do about a kernel that is not connected, or None for any other REPL."""
+    """Return the fix for a kernel that is not connected, or None for other REPLs."""
     if repl.get("kind") not in ("kernel", "server"):
         return None
     return f"rm {repl.get('origin')}, if its kernel has ended" if _has_jupyter() else INSTALL
 
 
 def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
-    """List the kernels that a human started here, which no server has tried to connect to."""
+    """Yield a row for each running kernel of the workspace, which a server would connect to."""
     fix = "codriver serve connects to it" if _has_jupyter() else INSTALL
     directory = runtime_directory({"HOME": str(environment.home), **environment.variables})
     for kernel in KernelSearch(workspace.resolve(), directory).find().kernels:
-        whose = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
-        yield Check("REPLs", "note", f"{whose} is running, found by {kernel.origin.text}", fix)
+        name = f"the kernel of {kernel.notebook}" if kernel.notebook else f"a kernel ({kernel.key})"
+        yield Check("REPLs", "note", f"{name} is running, found by {kernel.origin.text}", fix)
 
 
 CHECKS: Final = FeatureChecks(("jupyter_client",), without_server=check_kernels, fix_for=fix_for)

@@ -1,4 +1,4 @@
-"""What Jupyter adds to a running server."""
+"""The hooks that add Jupyter to a running server."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.errors import refused
 from codriver.features.jupyter import list_cells, run_cell
 from codriver.features.jupyter.arguments import CellOfEdit, StatusArguments
-from codriver.features.jupyter.cell_output_writes import CellWrites, describe_cell, digest_of
-from codriver.features.jupyter.configured_kernels import check_kernels, kernels_of, repls_named
+from codriver.features.jupyter.cell_output_writes import CellOutputWrites, describe_cell, digest_of
+from codriver.features.jupyter.configured_kernels import check_configured_kernels, configured_kernels, configured_repls
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_processes import find_process
@@ -40,14 +40,16 @@ if TYPE_CHECKING:
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.call import Call, Services
 
-NOTEBOOK: Final = ".ipynb"
+NOTEBOOK_SUFFIX: Final = ".ipynb"
 
 
 def _server_kernels(services: Services, _tasks: TaskGroup) -> ServerKernels:
-    def named() -> tuple[NamedKernel, ...]:
-        return kernels_of(services.live.settings, os.environ)
+    def named_kernels() -> tuple[NamedKernel, ...]:
+        return configured_kernels(services.live.settings, os.environ)
 
-    return ServerKernels(os.environ, services.learn_secret, services.transcripts.store.wait_until_written, named)
+    return ServerKernels(
+        os.environ, services.learn_secret, services.transcripts.store.wait_until_written, named_kernels
+    )
 
 
 def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
@@ -60,64 +62,66 @@ def _discovery(services: Services, _tasks: TaskGroup) -> KernelDiscovery:
     )
 
 
-def _writes(services: Services, tasks: TaskGroup) -> CellWrites:
+def _writes(services: Services, tasks: TaskGroup) -> CellOutputWrites:
     reads = services.part(NotebookReads)
-    return CellWrites(tasks, services.core, services.repls, services.transcripts, services.editor, reads)
+    return CellOutputWrites(tasks, services.core, services.repls, services.transcripts, services.editor, reads)
 
 
-def _process_of(file: str) -> int | None:
-    found = find_process(file)
-    return None if found is None else found.id
+def _find_process_id(file: str) -> int | None:
+    process = find_process(file)
+    return None if process is None else process.id
 
 
-def why_not(services: Services, who: str, change: Change) -> str:
-    """Return why a caller must not change a notebook, or an empty string. Waits for servers."""
-    before, path = change.before.data, change.path
-    if path.suffix != NOTEBOOK or before is None:
+def guard_notebook(services: Services, who: str, change: Change) -> str:
+    """Return why a caller must not change a notebook, or an empty string. Waits for Jupyter Servers."""
+    old_content, path = change.before.data, change.path
+    if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
         return ""
-    if services.part(NotebookReads).is_stale(who, path, digest_of(before)):
+    if services.part(NotebookReads).is_stale(who, path, digest_of(old_content)):
         return "it changed since you read it; list_cells returns its present cells"
-    if where := find_open_notebook(path):
-        return f"it is open in {where}, whose copy would lack the edit; ask your human to close it in that program"
+    if program := find_open_notebook(path):
+        return f"it is open in {program}, whose copy would lack the edit; ask your human to close it in that program"
     return ""
 
 
-def _forget(call: Call, who: str, file: Path) -> None:
+def _forget_read(call: Call, who: str, file: Path) -> None:
     call.services.part(NotebookReads).forget(who, file)
 
 
-async def status_of_cells(call: Call, arguments: Any) -> Answer:
-    """Answer `status` about the cells of a notebook."""
+async def answer_about_cells(call: Call, arguments: Any) -> Answer:
+    """Answer `status` with `about: cells`, by calling `list_cells`."""
     if arguments.file is None:
         raise refused("bad-arguments", "about: cells requires a notebook", hint="Pass its path as file.")
-    added = call.addition(StatusArguments)
-    cell = None if added is None else added.cell
-    given = {"filePath": arguments.file, "from": arguments.start, "cell": cell, "who": arguments.who}
-    return await run(list_cells.TOOL, call, {name: value for name, value in given.items() if value is not None})
+    addition = call.addition(StatusArguments)
+    cell = None if addition is None else addition.cell
+    list_arguments = {"filePath": arguments.file, "from": arguments.start, "cell": cell, "who": arguments.who}
+    return await run(
+        list_cells.TOOL, call, {name: value for name, value in list_arguments.items() if value is not None}
+    )
 
 
 SERVER: Final = ServerHooks(
     tools=(list_cells.TOOL, run_cell.TOOL),
     parts=(
         Part(NotebookReads, lambda _services, _tasks: NotebookReads()),
-        Part(CellWrites, _writes),
+        Part(CellOutputWrites, _writes),
         Part(ServerKernels, _server_kernels, end=ServerKernels.end),
         Part(KernelDiscovery, _discovery, seek=KernelDiscovery.run),
     ),
     connectors=(Connectors(ServerKernels, ServerKernels.connectors, describe_start_delay),),
     launchers=((JUPYTER, launch_kernel),),
-    named_repls=(repls_named,),
-    checks=(check_kernels,),
+    named_repls=(configured_repls,),
+    checks=(check_configured_kernels,),
     added_arguments=(
         AddedArguments(("status",), StatusArguments),
         AddedArguments((), CellOfEdit, inside=EditArguments),
     ),
     calls=CallHooks(
         describe=(describe_cell,),
-        process_of=MappingProxyType({FILE_PROTOCOL: _process_of}),
-        guards=(why_not,),
-        changed=(_forget,),
-        subjects=MappingProxyType({"cells": Subject("cells (of a notebook)", "the notebook", status_of_cells)}),
+        process_of=MappingProxyType({FILE_PROTOCOL: _find_process_id}),
+        guards=(guard_notebook,),
+        changed=(_forget_read,),
+        subjects=MappingProxyType({"cells": Subject("cells (of a notebook)", "the notebook", answer_about_cells)}),
     ),
-    edit_languages=((NOTEBOOK, apply_to_notebook),),
+    edit_languages=((NOTEBOOK_SUFFIX, apply_to_notebook),),
 )

@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
 KEY: Final = re.compile(r"[A-Za-z][\w.-]*")
-MAY_BE_PASSED: Final = re.compile(r"KERNEL_\w+")
+FORWARDED_VARIABLE: Final = re.compile(r"KERNEL_\w+")
+"""Matches the environment variables that kernel gateways pass on to kernels."""
 
 
 class NamedKernelEntry(BaseModel):
-    """One kernel of the setting, which as a string is `[KEY=]FILE|URL`."""
+    """A kernel in the settings: a table, or a string `[KEY=]FILE|URL`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, frozen=True, extra="forbid")
 
@@ -45,16 +46,16 @@ class NamedKernelEntry(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_text(cls, given: Any) -> Any:
-        if isinstance(given, str):
-            key, location = split_key(given)
+    def _from_text(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            key, location = split_key(value)
             return {("url" if "://" in location else "file"): location} | ({"key": key} if key else {})
-        if isinstance(given, dict) and "token" in given:
+        if isinstance(value, dict) and "token" in value:
             raise ValueError("a settings file must not contain a token: use tokenFile or tokenEnv")
-        return given
+        return value
 
     @model_validator(mode="after")
-    def _names_one(self) -> NamedKernelEntry:
+    def _check_location(self) -> NamedKernelEntry:
         if bool(self.url) == bool(self.file) or (self.file and "://" in self.file):
             raise ValueError("a kernel needs either a file or a url")
         parse_location(self.text)
@@ -69,20 +70,20 @@ class NamedKernelEntry(BaseModel):
 
     @field_validator("key")
     @classmethod
-    def _is_key(cls, key: str | None) -> str | None:
+    def _check_key(cls, key: str | None) -> str | None:
         if key is not None and not KEY.fullmatch(key):
             raise ValueError("a key consists of letters, digits, `-`, `_` and `.`")
         return key
 
     @field_validator("env")
     @classmethod
-    def _may_be_passed(cls, env: dict[str, str]) -> dict[str, str]:
-        if any(not MAY_BE_PASSED.fullmatch(name) for name in env):
+    def _check_env(cls, env: dict[str, str]) -> dict[str, str]:
+        if any(not FORWARDED_VARIABLE.fullmatch(name) for name in env):
             raise ValueError("gateways pass on only variables whose names begin with KERNEL_")
         return env
 
     def __str__(self) -> str:
-        """Return the kernel as a string, without any secret."""
+        """Return the kernel as `[KEY=]FILE|URL`, which contains no secrets."""
         return f"{self.key}={self.text}" if self.key else self.text
 
 
@@ -91,29 +92,26 @@ class UnencryptedError(StartError):
 
 
 def check_encrypted(kernels: Iterable[NamedKernel]) -> None:
-    """Check that the connection to each server is encrypted or explicitly allowed to be plain, before a token is sent.
+    """Check that the connections to other machines are encrypted, unless the settings allow plain HTTP.
 
     Raises:
-        UnencryptedError: a connection is unencrypted and the settings do not allow that.
+        UnencryptedError: a connection is unencrypted, and the settings do not allow that.
     """
-    for one in kernels:
-        if isinstance(one.location, KernelUrl) and one.location.is_unencrypted and not one.is_plain_allowed:
-            raise UnencryptedError(PLAIN_HTTP_REFUSED.format(base=one.location.base))
+    for kernel in kernels:
+        if isinstance(kernel.location, KernelUrl) and kernel.location.is_unencrypted and not kernel.is_plain_allowed:
+            raise UnencryptedError(PLAIN_HTTP_REFUSED.format(base=kernel.location.base))
 
 
 def first_error(error: ValidationError) -> str:
-    """Return the first validation error of the setting, without its values, which may be secrets."""
+    """Return the first validation error of the setting as text, without any value, because that may be a secret."""
     first = error.errors(include_input=False, include_url=False)[0]
-    where = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
-    words = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {words}" if where else words
+    location = ".".join(str(part) for part in first["loc"][1:] if part != "NamedKernelEntry")
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{location}: {message}" if location else message
 
 
 def named_kernels(entries: Sequence[NamedKernelEntry], environ: Mapping[str, str]) -> tuple[NamedKernel, ...]:
-    """Return the kernels of the setting.
-
-    A kernel without a token uses the token of another kernel on the same server.
-    """
+    """Return the kernels in the settings. Those without a token use that of another kernel on the same server."""
     return tuple(_named(entry, entries, environ) for entry in entries)
 
 
@@ -121,15 +119,17 @@ def _named(entry: NamedKernelEntry, entries: Iterable[NamedKernelEntry], environ
     location = parse_location(entry.text)
     if not isinstance(location, KernelUrl):
         return NamedKernel(location, entry.key)
-    like = [one for one in (entry, *entries) if _base(one) == location.base]
-    with_token = next((one for one in like if one.token_file or one.token_env), None)
+    same_server = [other for other in (entry, *entries) if _base(other) == location.base]
+    with_token = next((other for other in same_server if other.token_file or other.token_env), None)
     if with_token is not None:
         token = TokenSource(with_token.token_file, with_token.token_env)
     else:
         token = TokenSource(variable=CLI_TOKEN if environ.get(CLI_TOKEN) else None)
     if location.spec is not None and entry.key and not location.name:
         location = KernelUrl(location.base, spec=location.spec, name=entry.key)
-    return NamedKernel(location, entry.key, token, entry.env, is_plain_allowed=any(one.plain_http for one in like))
+    return NamedKernel(
+        location, entry.key, token, entry.env, is_plain_allowed=any(other.plain_http for other in same_server)
+    )
 
 
 def _base(entry: NamedKernelEntry) -> str | None:

@@ -1,4 +1,4 @@
-"""The recipe for a Jupyter kernel that Codriver starts."""
+"""Recipes for starting Jupyter kernels."""
 
 from __future__ import annotations
 
@@ -30,45 +30,54 @@ if TYPE_CHECKING:
 
 IPYKERNEL: Final = "ipykernel_launcher"
 PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher": "xeus-python"}
-"""The packages of the modules that start kernels, if their names differ."""
+"""Packages to install for modules that start kernels, if their names differ."""
 
 
-def launch_kernel(kind: Kind, words: str, project: Project) -> Recipe:
-    """A kernel: IPython's in the project's interpreter, which needs no kernelspec, or that of the named spec."""
+def launch_kernel(kind: Kind, repl: str, project: Project) -> Recipe:
+    """Return the recipe for `repl`, which is `jupyter` or `jupyter:` and the name of a kernelspec.
+
+    Without a kernelspec, start IPython in the project's interpreter.
+
+    Raises:
+        RecipeError: jupyter_client is not installed, or the kernelspec is missing or invalid.
+    """
     if find_spec("jupyter_client") is None:
-        raise RecipeError(words, f"jupyter_client is not installed; run {install_extra('jupyter')}")
-    found = project.interpreter()
-    _, is_named, spec_name = words.partition(":")
-    name = f"{CODRIVER_PREFIX}{os.getpid()}-{words.replace(':', '-')}.json"
+        raise RecipeError(repl, f"jupyter_client is not installed; run {install_extra('jupyter')}")
+    interpreter = project.interpreter()
+    _, has_spec, spec_name = repl.partition(":")
+    name = f"{CODRIVER_PREFIX}{os.getpid()}-{repl.replace(':', '-')}.json"
     file = runtime_directory(project.environ) / name
     added: dict[str, str] = {}
-    note = f"Python code is evaluated by IPython in {found.path} ({found.whose})"
-    command: tuple[str, ...] = (found.path, "-m", IPYKERNEL, "-f", str(file))
-    if is_named:
+    note = f"Python code is evaluated by IPython in {interpreter.path} ({interpreter.whose})"
+    command: tuple[str, ...] = (interpreter.path, "-m", IPYKERNEL, "-f", str(file))
+    if has_spec:
         try:
-            spec = find_kernelspec(spec_name, kernel_directories(found.path, project.environ))
-            command, added = command_of(spec, file, python=found.path, environ=project.environ)
+            spec = find_kernelspec(spec_name, kernel_directories(interpreter.path, project.environ))
+            command, added = command_of(spec, file, python=interpreter.path, environ=project.environ)
         except KernelSpecError as error:
-            raise RecipeError(words, str(error)) from error
-        note = f"the kernel is that of {spec.directory}"
-    is_in_python = command[0] == found.path
+            raise RecipeError(repl, str(error)) from error
+        note = f"the kernel was started from {spec.directory}"
+    is_in_python = command[0] == interpreter.path
     module = command[command.index("-m") + 1] if is_in_python and "-m" in command[:-1] else ""
     package = PACKAGES.get(module, module)
-    remedy = f"{found.path} has no {package}: run `pip install {package}` in that environment ({found.whose})"
+    remedy = (
+        f"{interpreter.path} has no {package}: run `pip install {package}` in that environment ({interpreter.whose})"
+    )
     return Recipe(
         command,
         {**_kernel_environ(project.environ), **added},
         start_timeout_s=SLOW_START_S,
         protocol=kind.protocol,
         notes=(note,),
-        caution=found.caution if is_in_python else None,
-        remark=found.remark if is_in_python else None,
+        caution=interpreter.caution if is_in_python else None,
+        remark=interpreter.remark if is_in_python else None,
         address_file=AddressFile(file, prepare_connection_file, remove_connection_file, shut_down_kernel),
         remedies=((f"No module named {module}", remedy),) if module else (),
     )
 
 
 def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a kernel, with no word of another kernel's or of a server's, and no warning at its start."""
+    # Jupyter Server passes these variables to its kernels. They do not apply to a kernel that Codriver starts.
     environment = {name: value for name, value in child_environ(environ).items() if not name.startswith("JPY_")}
+    # Without this variable, debugpy prints a warning when a kernel starts.
     return {**environment, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}

@@ -1,4 +1,4 @@
-"""`list_cells`: list a notebook's cells, one line each, or return the source of one."""
+"""The tool `list_cells`: list the cells of a notebook, one line each, or return the source of one cell."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from codriver import files
 from codriver.core.values import NOTEBOOK
 from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import cut
-from codriver.features.jupyter.arguments import CellName  # pydantic asks for it
+from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import digest_of
-from codriver.features.jupyter.missing_kernel import CELLS, to_have_kernel
+from codriver.features.jupyter.missing_kernel import CELLS, advise_on_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import not_a_notebook, notebook_in
+from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 64 * 2**20
 """Maximum size of a notebook in bytes, including its images."""
 LINE_BYTES = 8
-"""Minimum size of a cell's line in an answer: `"0 code",`."""
+"""Minimum size of a cell's line in an answer, which is `"0 code",`."""
 FIRST_LINE_CHARACTERS = 80
 """Maximum characters of a cell's first line."""
 
@@ -46,20 +46,19 @@ class CellsArguments(Arguments):
 
 
 async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
-    """Return the cells of a notebook from an index on, as many as fit, and the session of its kernel."""
+    """List the cells of a notebook from an index on, as many as fit, with the session of its kernel."""
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
-    reading = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
-    path, stamp, notebook = await call.services.work.notebooks.run(call.client, reading)
+    read = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
+    path, stamp, notebook = await call.services.work.notebooks.run(call.client, read)
     call.services.part(NotebookReads).note(call.who(arguments.who), path, stamp)
-    most_bytes = budget(call)
+    max_bytes = budget(call)
     if arguments.cell is not None:
-        return _source(notebook.cell(arguments.cell), arguments.start, most_bytes)
-    left = notebook.cells[arguments.start :]
-    lines = [
-        _line(cell) for cell in left[: most_bytes // LINE_BYTES]
-    ]  # formatting more would be wasted, since they cannot fit
-    fitting, _, _ = fit(lines, most_bytes)
-    omitted = len(left) - len(fitting)
+        return _source(notebook.cell(arguments.cell), arguments.start, max_bytes)
+    remaining = notebook.cells[arguments.start :]
+    # More lines than this cannot fit, so do not format them.
+    lines = [_line(cell) for cell in remaining[: max_bytes // LINE_BYTES]]
+    fitting, _, _ = fit(lines, max_bytes)
+    omitted = len(remaining) - len(fitting)
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
     if notebook.kernel:
         fields["kernelspec"] = notebook.kernel
@@ -68,23 +67,23 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
         fields["sessionKey"] = repl.key
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(fitting)}"] if omitted else []
     if CELLS not in call.state.capabilities():
-        notes.append(f"run_cell needs a kernel: {to_have_kernel(call.state)}")
+        notes.append(f"run_cell needs a kernel: {advise_on_kernel(call.state)}")
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
-def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
+def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
     """Return the source of a cell from a line on, as much as fits."""
     lines = cell.source.splitlines(keepends=True)[start:]
     fitting: list[str] = []
     size = 0
     for line in lines:
         size += len(json.dumps(line, ensure_ascii=False).encode("utf-8", "surrogatepass"))
-        if fitting and size > most_bytes:
+        if fitting and size > max_bytes:
             break
         fitting.append(line)
     source, is_cut = "".join(fitting), False
-    if len(fitting) == 1 and size > most_bytes:
-        source, is_cut = cut(source, most_bytes // 4), True
+    if len(fitting) == 1 and size > max_bytes:
+        source, is_cut = cut(source, max_bytes // 4), True
     fields: dict[str, object] = {"cells": [_line(cell)], "source": source}
     notes = (
         [f"{len(lines) - len(fitting)} more lines: from {start + len(fitting)}"] if len(fitting) < len(lines) else []
@@ -94,46 +93,46 @@ def _source(cell: Cell, start: int, most_bytes: int) -> Answer:
 
 
 def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
-    """Return the connected kernel of a notebook, or None if it has no kernel or several."""
+    """Return the connected kernel of a notebook, or None if it has none or several."""
     path = notebook.resolve()
-    found = [
+    kernels = [
         repl
         for repl in state.repls.values()
         if repl.phase == "connected" and repl.notebook and (workspace / repl.notebook).resolve() == path
     ]
-    return found[0] if len(found) == 1 else None
+    return kernels[0] if len(kernels) == 1 else None
 
 
 def _line(cell: Cell) -> str:
     """Format a cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
 
-    The numbers are its index from 0, its id and its execution count.
+    Here, 3 is its index from 0, 8c1d its id, and 7 its execution count.
     """
-    first, *more = cell.source.strip("\n").splitlines() or [""]
-    fitting = cut(first, FIRST_LINE_CHARACTERS)
-    rest = f" (+{len(more)} line{'s' * (len(more) > 1)})" if more else ""
-    count = "" if cell.execution_count is None else f" [{cell.execution_count}]"
+    first, *further_lines = cell.source.strip("\n").splitlines() or [""]
+    first_line = cut(first, FIRST_LINE_CHARACTERS)
+    line_count = f" (+{len(further_lines)} line{'s' * (len(further_lines) > 1)})" if further_lines else ""
+    execution = "" if cell.execution_count is None else f" [{cell.execution_count}]"
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
     error = ", error" if cell.has_error else ""
-    about = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
-    return f"{about}{count} {fitting}{rest}{outputs}{error}".rstrip()
+    identification = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
+    return f"{identification}{execution} {first_line}{line_count}{outputs}{error}".rstrip()
 
 
-def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """Return the path, stamp and content of a notebook. Files outside of the workspace need `allow_outside`.
+def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """Return the path, digest and content of a notebook. Files outside the workspace need `allow_outside`.
 
     Raises:
         RefusedError: the file is not a notebook, or must not be read.
     """
     try:
-        path = editable_path(workspace, given, allow_outside=allow_outside)
+        path = editable_path(workspace, file_path, allow_outside=allow_outside)
         rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
-        raise not_a_notebook(given, str(error)) from error
+        raise not_a_notebook(file_path, str(error)) from error
     except OSError as error:
-        raise not_a_notebook(given, error.strerror or "it cannot be opened") from error
-    return path, digest_of(data), notebook_in(data, path.name)
+        raise not_a_notebook(file_path, error.strerror or "it cannot be opened") from error
+    return path, digest_of(data), parse_notebook(data, path.name)
 
 
 TOOL = Tool(

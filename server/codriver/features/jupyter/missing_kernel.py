@@ -1,4 +1,4 @@
-"""The hint for an agent when a tool needs a kernel and no REPL is one."""
+"""The hint for agents when a tool needs a Jupyter kernel and there is none."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from codriver.core.state import State
 
 CELLS: Final = "cells"
-"""Capability of a REPL that records the outputs of notebook cells, such as a Jupyter kernel."""
+"""Capability of REPLs that record the outputs of notebook cells."""
 
 
-def to_have_kernel(state: State, kernelspec: str = "") -> str:
-    """Describe how to add a Jupyter kernel to the REPLs that this server starts."""
+def advise_on_kernel(state: State, kernelspec: str = "") -> str:
+    """Describe how to configure a Jupyter kernel in addition to the REPLs that this server starts."""
     started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
-    names = ", ".join(f"'{words}'" for words in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
+    names = ", ".join(f"'{name}'" for name in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
     return (
         f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"
     )
@@ -25,5 +25,5 @@ def to_have_kernel(state: State, kernelspec: str = "") -> str:
 
 KERNELS: Final = CapabilitySource(
     may_have=lambda repl: repl.origin.text.startswith(JUPYTER),
-    advice=lambda state: f"a Jupyter kernel has it: {to_have_kernel(state)}",
+    advice=lambda state: f"a Jupyter kernel has it: {advise_on_kernel(state)}",
 )

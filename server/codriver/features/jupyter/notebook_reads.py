@@ -1,7 +1,7 @@
-"""Versions of notebooks that each caller has read, so that nothing is written to one that has changed since.
+"""The version of each notebook that a caller has read, so that nothing is written to a notebook that has changed since.
 
-Cells are named by an index or id of the version that the caller read, and outputs or code would go to the wrong cell of
-another version. Outputs that Codriver writes do not count as changes.
+Callers name cells by their index or id in the version that they read. In another version, outputs or code would be
+written to the wrong cell. Outputs that Codriver writes do not count as changes.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ if TYPE_CHECKING:
 
 
 MAX_READS: Final = 500
-"""Maximum number of remembered pairs of a caller and a notebook."""
+"""Maximum number of pairs of a caller and a notebook that are remembered."""
 
 
 @dataclass(slots=True)
 class NotebookReads:
-    """Digest of the notebook version that each caller knows, for the life of one server."""
+    """Digests of the notebook versions that callers have read. Lives as long as the server."""
 
     known: Recent[tuple[str, Path], bytes] = field(default_factory=partial(Recent, MAX_READS))
 
     def note(self, who: str, path: Path, digest: bytes) -> None:
-        """Record that a caller knows this version."""
+        """Record that a caller has read this version."""
         self.known[who, path] = digest
 
     def forget(self, who: str, path: Path) -> None:
-        """Forget which version a caller knows, because it changed the notebook."""
+        """Forget which version a caller has read, because the caller changed the notebook."""
         self.known.pop((who, path), None)
 
     def is_stale(self, who: str, path: Path, digest: bytes) -> bool:
-        """Return whether a caller knows another version. A caller that has read none knows none."""
+        """Return whether a caller has read another version. False if it has not read the notebook."""
         return self.known.get((who, path), digest) != digest
 
-    def follow(self, path: Path, before: bytes, after: bytes) -> None:
-        """Replace a known version by its successor, which differs only in outputs that Codriver wrote."""
-        for (who, read), digest in list(self.known.items()):
-            if read == path and digest == before:
-                self.known[who, read] = after
+    def replace(self, path: Path, old: bytes, new: bytes) -> None:
+        """Replace a version by one that only differs in outputs that Codriver wrote, for all callers."""
+        for (who, notebook), digest in list(self.known.items()):
+            if notebook == path and digest == old:
+                self.known[who, notebook] = new

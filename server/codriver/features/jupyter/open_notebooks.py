@@ -1,4 +1,4 @@
-"""Find out whether a notebook is open in another program, which would not see what is written to the file."""
+"""Find out whether a notebook is open in another program, which would not notice changes to the file."""
 
 from __future__ import annotations
 
@@ -14,8 +14,5 @@ if TYPE_CHECKING:
 
 
 def find_open_notebook(path: Path) -> str | None:
-    """Return a name for the Jupyter Server in which a notebook is open, or None.
-
-    Waits for servers.
-    """
+    """Return a description of the Jupyter Server in which a notebook is open, or None. Waits for servers."""
     return describe_server_with_notebook(path, RuntimeDirectory(runtime_directory(os.environ)).contents().servers)

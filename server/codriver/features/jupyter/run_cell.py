@@ -1,4 +1,4 @@
-"""`run_cell`: run cells of a notebook in its kernel, and write their outputs to the file."""
+"""The tool `run_cell`: run cells of a notebook in its kernel, and write their outputs to the file."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from codriver.editing.editable_paths import NotEditableError, editable_path, sho
 from codriver.editing.file_changes import UnreadableError, read
 from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, refused
-from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic asks for it
-from codriver.features.jupyter.cell_output_writes import CellWrites, Write, digest_of
+from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
+from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, digest_of
 from codriver.features.jupyter.list_cells import kernel_of
-from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, to_have_kernel
+from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, advise_on_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
-from codriver.features.jupyter.notebooks import not_a_notebook, notebook_in
+from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.tools.acts.source_files import FILE
 from codriver.tools.acts.submission import begin, default_limits
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_IMAGES = 10
-KERNEL_OF_VSCODE = re.compile(r"kernel-v\d+-?\w")
-
-
-RESTART_S = 60.0
-ALL_MS = 600_000
-"""Default time limit of all cells together, in ms."""
+"""Maximum number of images in an answer."""
+VSCODE_CONNECTION_FILE = re.compile(r"kernel-v\d+-?\w")
+"""Matches the file name of a kernel that VS Code started. Source: `createConnectionFile` of its Jupyter extension."""
+RESTART_TIMEOUT_S = 60.0
+ALL_CELLS_TIMEOUT_MS = 600_000
+"""Default time limit for running all cells."""
 
 
 class RunCellArguments(Evaluating):
@@ -75,15 +75,15 @@ class RunCellArguments(Evaluating):
         return self
 
 
-def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], why: str) -> RefusedError:
-    """Return the refusal of a call for whose cells no kernel, or no single kernel, was found."""
+def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], detail: str) -> RefusedError:
+    """Return the refusal of a call when no kernel, or no single kernel, was found for the notebook."""
     choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
-    start = to_have_kernel(state, "" if kernelspec == "python3" else kernelspec)
-    return refused("no-kernel", f"{name} has no kernel{why}: nothing was run", hint=choice + start)
+    start = advise_on_kernel(state, "" if kernelspec == "python3" else kernelspec)
+    return refused("no-kernel", f"{name} has no kernel{detail}: nothing was run", hint=choice + start)
 
 
 async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
-    """Run one cell or all of them. The output of each cell is written when it finishes, even after this call."""
+    """Run one cell or all cells. The outputs of a cell are written when it finishes, even after this call returned."""
     check_may_edit("run_cell", call.services.live.settings)
     notebook = await _open(call, arguments)
     target = _target(call, arguments.repl_session_key, notebook.path, notebook.content)
@@ -102,15 +102,17 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class OpenedNotebook:
-    """A notebook that may be run and written: no other program has it open, and its caller read this version."""
+    """A notebook that may be run: it is not open in another program, and has not changed since the caller read it."""
 
     who: str
     path: Path
     display_path: str
     """Path as displayed in answers."""
     stamp: bytes
+    """Digest of the file."""
     content: Notebook
     find_open: Callable[[], str | None]
+    """Returns the program in which the notebook is open, or None."""
 
 
 async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
@@ -121,8 +123,8 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
     """
     who, services = call.who(arguments.who), call.services
     allow_outside = services.live.settings.allow_edits_outside_workspace
-    reading = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
-    path, stamp, content = await services.work.notebooks.run(call.client, reading)
+    read_file = partial(_read, services.workspace, arguments.file_path, allow_outside=allow_outside)
+    path, stamp, content = await services.work.notebooks.run(call.client, read_file)
     if services.part(NotebookReads).is_stale(who, path, stamp):
         raise refused(
             "file-changed",
@@ -130,17 +132,17 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
             hint="list_cells returns the present cells.",
         )
     find_open = partial(find_open_notebook, path)
-    if where := await services.work.files.run(call.client, find_open):
+    if program := await services.work.files.run(call.client, find_open):
         kernel = kernel_of(call.state, path, services.workspace)
-        way = (
+        alternative = (
             f"Evaluate the cell's code in its kernel with evaluate_code and replSessionKey {kernel.key}"
             if kernel
             else ""
         )
         raise refused(
             "notebook-open",
-            f"{path.name} is open in {where}, whose copy would lack the outputs: nothing was run",
-            hint=f"{way or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
+            f"{path.name} is open in {program}, whose copy would lack the outputs: nothing was run",
+            hint=f"{alternative or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
         )
     return OpenedNotebook(who, path, show(services.workspace, path), stamp, content, find_open)
 
@@ -152,10 +154,10 @@ def _check_cell(cell: Cell, name: str) -> None:
         RefusedError: the cell has no code, or too much.
     """
     if not _has_code(cell):
-        what = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
+        state = "is blank" if cell.type == "code" else f"is of the type {cell.type}"
         raise refused(
             "no-code",
-            f"cell {cell.index} of {name} {what}: nothing was run",
+            f"cell {cell.index} of {name} {state}: nothing was run",
             hint="list_cells shows which cells have code.",
         )
     if (size := len(cell.source.encode("utf-8", "surrogatepass"))) > FILE.most_bytes:
@@ -183,19 +185,19 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
         default_limits=default_limits(call, target),
     )
     begin(call, target, notebook.who, request)
-    write = Write(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
-    call.services.part(CellWrites).begin(call.state.evaluations[request.id], write)
+    write = OutputWrite(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)
+    call.services.part(CellOutputWrites).start(call.state.evaluations[request.id], write)
     return request.id
 
 
 async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
-    """Run all cells with code in order, until one fails or the time is up, and describe them all."""
+    """Run all cells with code in order until one fails or the time is up, and list the status of each."""
     cells = [cell for cell in notebook.content.cells if _has_code(cell)]
     for cell in cells:
         _check_cell(cell, notebook.path.name)
     if not cells:
         raise refused("no-code", f"no cell of {notebook.path.name} has code: nothing was run", hint="")
-    ends = anyio.current_time() + (arguments.timeout_ms or ALL_MS) / 1000
+    deadline = anyio.current_time() + (arguments.timeout_ms or ALL_CELLS_TIMEOUT_MS) / 1000
     fields: dict[str, object] = {"sessionKey": target.repl.key}
     restarts = target.repl.owned if arguments.restart is None else arguments.restart
     if restarts:
@@ -204,13 +206,13 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
     lines: list[str] = []
     for number, cell in enumerate(cells):
         evaluation = _begin(call, notebook, target, cell)
-        current = await wait(call, evaluation, max(ends - anyio.current_time(), 0.1), may_last=True)
-        description = await call.services.part(CellWrites).describe(current)
+        current = await wait(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
+        description = await call.services.part(CellOutputWrites).describe(current)
         lines.append(f"{description[0] if description else cell.index}: {current.status}")
-        left = [str(cell.index) for cell in cells[number + 1 :]]
+        not_run = [str(cell.index) for cell in cells[number + 1 :]]
         if current.status != "done" or (description and description[1]):
             answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
-            fields |= {"cells": lines, **({"notRun": left} if left else {})}
+            fields |= {"cells": lines, **({"notRun": not_run} if not_run else {})}
             return replace(answer, fields={**answer.fields, **fields})
         refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
         _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
@@ -224,16 +226,16 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
 
     Raises:
         RefusedError: the kernel is not ready in time.
-        CapabilityMissingError: only its human can restart it.
+        CapabilityMissingError: Codriver cannot restart it.
     """
     key = target.repl.key
-    given = {"replSessionKey": key, "timeoutMs": int(RESTART_S * 1000), "who": arguments.who}
-    await restart_repl(call, RestartArguments.model_validate(given))
+    restart_arguments = {"replSessionKey": key, "timeoutMs": int(RESTART_TIMEOUT_S * 1000), "who": arguments.who}
+    await restart_repl(call, RestartArguments.model_validate(restart_arguments))
     return resolve(call.state, key)
 
 
 async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
-    """Add a note about unsaved changes, once for each caller, if an editor has the directory open."""
+    """Add a note about unsaved changes if an editor has the notebook's directory open, once for each caller."""
     subject = ("editor", notebook.path)
     if not call.services.delivered.notes.is_new(notebook.who, subject):
         return answer
@@ -249,31 +251,31 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
 
 
 def _is_of_vscode(repl: Repl) -> bool:
-    """Return whether VS Code started the kernel, by the name of its connection file. Source: `createConnectionFile`."""
-    return repl.origin.kind == "kernel" and KERNEL_OF_VSCODE.match(PurePath(repl.origin.text).name) is not None
+    """Return whether VS Code started the kernel, by the name of its connection file."""
+    return repl.origin.kind == "kernel" and VSCODE_CONNECTION_FILE.match(PurePath(repl.origin.text).name) is not None
 
 
-def _read(workspace: Path, given: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
-    """Return the path, stamp and content of a notebook that can be written.
+def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
+    """Return the path, digest and content of a notebook.
 
     Raises:
-        RefusedError: the file is not such a notebook.
+        RefusedError: the file is not a notebook, or must not be edited.
     """
     try:
-        path = editable_path(workspace, given, allow_outside=allow_outside)
+        path = editable_path(workspace, file_path, allow_outside=allow_outside)
         data = read(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
-        raise not_a_notebook(given, str(error)) from error
+        raise not_a_notebook(file_path, str(error)) from error
     if data is None:
-        raise not_a_notebook(given, "there is no such file")
-    return path, digest_of(data), notebook_in(data, path.name)
+        raise not_a_notebook(file_path, "there is no such file")
+    return path, digest_of(data), parse_notebook(data, path.name)
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
-    """Return the session of the notebook's kernel, or else the session with the key, or else the only free kernel.
+    """Return the session of the notebook's kernel, otherwise the one with this key, otherwise the only free kernel.
 
     Raises:
-        RefusedError: the kernel is ambiguous.
+        RefusedError: there is no kernel, or the kernel is ambiguous.
     """
     of_notebook = kernel_of(call.state, path, call.services.workspace)
     if of_notebook is not None:
@@ -298,7 +300,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 
 def _runs_cells(repl: Repl) -> bool:
-    """Return whether the REPL records outputs of cells, or did so and is reconnecting."""
+    """Return whether the REPL records the outputs of cells, or did so before it had to reconnect."""
     return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
 
 

@@ -1,4 +1,4 @@
-"""The option of `codriver serve` that names kernels: `--kernel`."""
+"""The option `--kernel` of `codriver serve`."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ KERNEL: Final = click.Option(
 
 
 def extended(command: click.Command) -> click.Command:
-    """Return a copy of `codriver serve` with this option, which stands before `--python`."""
-    found, callback = copy.copy(command), command.callback
+    """Return a copy of `codriver serve` with this option, listed before `--python`."""
+    copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators
-    at = [one.name for one in command.params].index("python")
-    found.params = [*command.params[:at], KERNEL, *command.params[at:]]
-    found.callback = partial(_serve, callback)
-    return found
+    index = [parameter.name for parameter in command.params].index("python")
+    copied.params = [*command.params[:index], KERNEL, *command.params[index:]]
+    copied.callback = partial(_serve, callback)
+    return copied
 
 
-def _serve(serve: Callable[..., Any], /, *, kernel: tuple[str, ...], **given: Any) -> None:
-    kernels = tuple(map(_from_here, kernel))
-    serve(**given, added={KERNELS.name: kernels} if kernels else {})
+def _serve(serve: Callable[..., Any], /, *, kernel: tuple[str, ...], **options: Any) -> None:
+    kernels = tuple(map(_absolute_location, kernel))
+    serve(**options, added={KERNELS.name: kernels} if kernels else {})
 
 
-def _from_here(kernel: str) -> str:
-    """`[KEY=]FILE|URL` with the file's path from the current directory on."""
+def _absolute_location(kernel: str) -> str:
+    """Make the path in `[KEY=]FILE` absolute. Leave `[KEY=]URL` as it is."""
     key, location = split_key(kernel)
     if "://" not in location:
-        location = os.path.abspath(os.path.expanduser(location))  # noqa: PTH100, PTH111  # links stay as they are
+        location = os.path.abspath(os.path.expanduser(location))  # noqa: PTH100, PTH111  # symbolic links are not resolved
     return f"{key}={location}" if key else location

@@ -1,6 +1,6 @@
-"""The setting of Jupyter: kernels to connect to.
+"""The setting `kernels`: Jupyter kernels to connect to.
 
-It counts only in the user's own settings, because it decides which server receives a token.
+It is ignored in the settings of a workspace, because it decides which server receives a token.
 """
 
 from __future__ import annotations
