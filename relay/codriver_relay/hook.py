@@ -220,7 +220,7 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
         edit["content"] = contents
     before = text_of(dict_of(result, "returnDisplay") or result, ("originalFile", "originalContent"), INPUT_BYTES)
     edits = made.get("edits")
-    replacements = [pair_of(one) for one in (edits if isinstance(edits, list) else [made])]
+    replacements = [pair_of(change) for change in (edits if isinstance(edits, list) else [made])]
     if before is not None:
         edit["before"] = before
     elif all(replacements) and contents is None:
@@ -239,13 +239,13 @@ def pair_of(edit: object) -> list[str] | None:
 def dict_of(given: Json, *names: str) -> Json:
     """Return the first of these members that is an object, or {}."""
     found = (given.get(name) for name in names)
-    return next((one for one in found if isinstance(one, dict)), {})
+    return next((value for value in found if isinstance(value, dict)), {})
 
 
 def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
     """Return the first of these members that is a string of at most `most` characters, or None."""
     found = (given.get(name) for name in names)
-    return next((one for one in found if isinstance(one, str) and len(one) <= most), None)
+    return next((value for value in found if isinstance(value, str) and len(value) <= most), None)
 
 
 def request_of(arguments: Json) -> dict[str, object]:

@@ -501,7 +501,7 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
     """Return the records to check, narrowed down with an index if possible."""
     indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
-        place, value = min(indexed, key=lambda one: snapshot.count_with_value(*one))
+        place, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
         return _in_lines(snapshot.with_value(place, value), lines)
     return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
 

@@ -338,10 +338,10 @@ class Table:
 
     def request(self, inputs: Iterable[Row]) -> list[Row]:
         """Request the answers for these inputs, and return those inputs that are new."""
-        new = [one for one in inputs if one not in self.answers]
-        for one in new:
-            self.answers[one] = {}
-            self.readers[one] = set()
+        new = [key for key in inputs if key not in self.answers]
+        for key in new:
+            self.answers[key] = {}
+            self.readers[key] = set()
         return new
 
 
@@ -418,9 +418,9 @@ class RuleSolver:
             if self._current is None:
                 self._grow()
             else:
-                for one in inputs:
-                    table.readers[one].add(self._current)
-            return lambda one: list(table.answers[one])
+                for row in inputs:
+                    table.readers[row].add(self._current)
+            return lambda row: list(table.answers[row])
 
         return answer
 
@@ -437,8 +437,8 @@ class RuleSolver:
             self._current = job
             grown = self._do(job)
             self._current = None
-            for one in grown:
-                for reader in job.table.readers[one]:
+            for key in grown:
+                for reader in job.table.readers[key]:
                     self._put(reader)
 
     def _do(self, job: Job) -> set[Row]:
@@ -451,12 +451,12 @@ class RuleSolver:
         for planned, output in self._plans(job.table, self._context):
             for batch in operators.run(planned.steps, job.inputs, budget):
                 for row in map(output, batch):
-                    one = input_of(row)
-                    answers = job.table.answers[one]
+                    key = input_of(row)
+                    answers = job.table.answers[key]
                     if row not in answers:
                         answers[row] = None
                         budget.charge_rows(1)
-                        grown.add(one)
+                        grown.add(key)
         return grown
 
     def _plans(self, table: Table, context: Context) -> list[tuple[Plan, Callable[[Row], Row]]]:

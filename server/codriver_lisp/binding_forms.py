@@ -464,11 +464,11 @@ def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
     return scope
 
 
-def _inner(one: Binding | None, other: Binding | None) -> Binding | None:
+def _inner(first: Binding | None, other: Binding | None) -> Binding | None:
     """Return the innermost of two bindings, either of which may be missing."""
-    if one is None or other is None:
-        return one or other
-    return max(one, other, key=lambda binding: binding.number)
+    if first is None or other is None:
+        return first or other
+    return max(first, other, key=lambda binding: binding.number)
 
 
 def ns_form(document: Document) -> Form | None:

@@ -226,7 +226,7 @@ class _Finder:
         """Record a method, or the methods that implement a protocol for a type."""
         words = items[1:3] if head != "extend-protocol" else items[1:2]
         start = "" if head in ("defmethod", "remove-method") else f"{head} "
-        name = start + " ".join(word for one in words for word in _tokens(self._text, one))
+        name = start + " ".join(word for part in words for word in _tokens(self._text, part))
         owner = items[2] if head in ("extend-type", "extend") else items[1]
         raw = self._word(owner) if owner.kind == "atom" else ""
         space, _, plain = raw.rpartition("/")
@@ -248,8 +248,8 @@ class _Finder:
             for feature, branch in zip(pairs[::2], pairs[1::2], strict=False):
                 if self._word(feature) in self._features:
                     inner = _items(branch) if self._text.startswith("#?@", form.start) else [branch]
-                    for one in inner:
-                        self._top(one, digest, is_sure=is_sure)
+                    for child in inner:
+                        self._top(child, digest, is_sure=is_sure)
                     return
         elif (start[:1] == "^" or start == "#^") and len(items) > 1:
             self._top(items[-1], digest, is_sure=is_sure)
@@ -330,7 +330,9 @@ class _Finder:
         if form.kind != "prefixed" or self._text[form.start : form.start + 2] != "#?":
             return form
         pairs = _items(_items(form)[-1]) if _items(form) else []
-        chosen = (one for word, one in zip(pairs[::2], pairs[1::2], strict=False) if self._word(word) in self._features)
+        chosen = (
+            branch for word, branch in zip(pairs[::2], pairs[1::2], strict=False) if self._word(word) in self._features
+        )
         return next(chosen, form)
 
     def _libraries(self, form: Form, prefix: str) -> Iterator[str]:
@@ -384,10 +386,10 @@ def _digest_of(words: Sequence[str]) -> bytes:
 def _tokens(text: str, form: Form) -> list[str]:
     """Return the tokens of a form, without whitespace, comments and forms after `#_`."""
     found = [token for token in tokens(text[form.start : form.end]) if token.lastgroup not in ("space", "comment")]
-    if not any(one.lastgroup == "discard" for one in found):
-        return [one[0] for one in found]
+    if not any(match.lastgroup == "discard" for match in found):
+        return [match[0] for match in found]
     discarded = [(discard.start - form.start, discard.end - form.start) for discard in _discards(form)]
-    return [one[0] for one in found if not any(begin <= one.start() < end for begin, end in discarded)]
+    return [match[0] for match in found if not any(begin <= match.start() < end for begin, end in discarded)]
 
 
 def _discards(form: Form) -> Iterator[Form]:

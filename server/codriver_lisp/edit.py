@@ -186,7 +186,7 @@ def _may_define(document: Document, name: str) -> bool:
         found = [read_definitions(document.text, features=[feature]) for feature in DIALECTS]
     except TooManyFormsError:
         return True
-    return any(one.unknown or any(name in each.makes for each in one.found) for one in found)
+    return any(definition.unknown or any(name in each.makes for each in definition.found) for definition in found)
 
 
 class _Plan:
@@ -334,8 +334,8 @@ class _Plan:
 
     def _conflict(self, number: int, other: int, at: int) -> None:
         line = self._document.positions.line(at)
-        for one, another in ((number, other), (other, number)):
-            self.errors.append((one, EditError(f"it changes the same code at line {line} as edit {another}")))
+        for first, another in ((number, other), (other, number)):
+            self.errors.append((first, EditError(f"it changes the same code at line {line} as edit {another}")))
 
     def _merged_deletions(self) -> list[_Deletion]:
         """Return the deletions in order, merging neighbours separated only by whitespace so that no gap remains."""

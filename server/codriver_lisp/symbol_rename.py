@@ -114,15 +114,19 @@ class _Symbol:
             pairs, types = ({**some, **_within(namespace, some)} for some in (pairs, types))
         words = {**pairs, **types}
         all_found = find_occurrences(document, forms, names, [*words, *words.values()])
-        self._is_type = any(one.role == "type" and one.word == old for one in all_found)
+        self._is_type = any(occurrence.role == "type" and occurrence.word == old for occurrence in all_found)
         self._changes = words if self._is_type else pairs
         self._new_names = set(self._changes.values())
-        self._is_protocols = any(one.role == "protocol" and one.word == old for one in all_found)
+        self._is_protocols = any(occurrence.role == "protocol" and occurrence.word == old for occurrence in all_found)
         self._all = all_found
 
     def has_local(self, start: int, end: int) -> bool:
         """Return whether the name is local anywhere between the offsets `start` and `end`."""
-        return any(self._is_local(one) for one in self._all if start <= one.start < end and one.word == self._old)
+        return any(
+            self._is_local(occurrence)
+            for occurrence in self._all
+            if start <= occurrence.start < end and occurrence.word == self._old
+        )
 
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
         """Return the occurrences between `start` and `end` to rename.
@@ -132,50 +136,60 @@ class _Symbol:
         Raises:
             EditFailedError: there are none, or the meaning of the code would change.
         """
-        within = [one for one in self._all if start <= one.start and one.end <= end]
-        named = [one for one in within if self._stem(one) in self._changes]
-        local = [one for one in named if self._is_local(one)]
-        outer = [one for one in named if self._is_outer(one)]
+        within = [occurrence for occurrence in self._all if start <= occurrence.start and occurrence.end <= end]
+        named = [occurrence for occurrence in within if self._stem(occurrence) in self._changes]
+        local = [occurrence for occurrence in named if self._is_local(occurrence)]
+        outer = [occurrence for occurrence in named if self._is_outer(occurrence)]
         left: dict[str, list[int]] = defaultdict(list)
-        for one in named:
-            if one.role in WHYS and not self._is_outer(one):
-                left[WHYS[one.role]].append(one.start)
+        for occurrence in named:
+            if occurrence.role in WHYS and not self._is_outer(occurrence):
+                left[WHYS[occurrence.role]].append(occurrence.start)
         is_local = bool(local) and not is_whole
         chosen, others = (local, outer) if is_local else (outer, local)
         if others:
-            left[OUTER if is_local else LOCAL] = [one.start for one in others]
+            left[OUTER if is_local else LOCAL] = [occurrence.start for occurrence in others]
         if not chosen:
             self._refuse_none(local, left)
         if not is_whole and not is_local:
-            named_all = [one for one in self._all if self._stem(one) in self._changes and self._is_outer(one)]
-            if beyond := [one.start for one in named_all if not start <= one.start < end]:
+            named_all = [
+                occurrence
+                for occurrence in self._all
+                if self._stem(occurrence) in self._changes and self._is_outer(occurrence)
+            ]
+            if beyond := [occurrence.start for occurrence in named_all if not start <= occurrence.start < end]:
                 left[OUTSIDE] = beyond
         if is_local:
             self._check_local(local, within)
         else:
             self._check_outer(outer, within)
         kind: NameKind = "type" if self._is_type else "protocol" if self._is_protocols else "symbol"
-        return Found([(one.start, one.end, self._renamed(one)) for one in chosen], left, kind)
+        return Found(
+            [(occurrence.start, occurrence.end, self._renamed(occurrence)) for occurrence in chosen], left, kind
+        )
 
-    def _stem(self, one: Occurrence) -> str:
+    def _stem(self, occurrence: Occurrence) -> str:
         """Return the word or, in Hy, the part of it before the first dot."""
-        return one.word.partition(".")[0] if self._document.is_hy else one.word
+        return occurrence.word.partition(".")[0] if self._document.is_hy else occurrence.word
 
-    def _renamed(self, one: Occurrence) -> str:
-        stem = self._stem(one)
-        return self._changes[stem] + one.word[len(stem) :]
+    def _renamed(self, occurrence: Occurrence) -> str:
+        stem = self._stem(occurrence)
+        return self._changes[stem] + occurrence.word[len(stem) :]
 
-    def _is_local(self, one: Occurrence) -> bool:
-        if one.role == "binding":
+    def _is_local(self, occurrence: Occurrence) -> bool:
+        if occurrence.role == "binding":
             return True
-        return one.role in ("reference", "taken") and one.scope.old is not None and self._stem(one) == self._old
+        return (
+            occurrence.role in ("reference", "taken")
+            and occurrence.scope.old is not None
+            and self._stem(occurrence) == self._old
+        )
 
-    def _is_outer(self, one: Occurrence) -> bool:
-        if one.role in ("reference", "taken"):
-            return not self._is_local(one)
-        if one.role in ("method", "hint"):
-            return self._is_protocols if one.role == "method" else self._is_type
-        return one.role in ("global", "type", "protocol", "referred")
+    def _is_outer(self, occurrence: Occurrence) -> bool:
+        if occurrence.role in ("reference", "taken"):
+            return not self._is_local(occurrence)
+        if occurrence.role in ("method", "hint"):
+            return self._is_protocols if occurrence.role == "method" else self._is_type
+        return occurrence.role in ("global", "type", "protocol", "referred")
 
     def _line(self, offset: int) -> int:
         return self._document.positions.line(offset)
@@ -193,46 +207,52 @@ class _Symbol:
 
     def _check_outer(self, outer: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
         """Check that the name still refers to the namespace's definition, and does not clash with another name."""
-        for one in outer:
-            if one.role == "referred":
-                words = f"{self._old!r} is another namespace's, referred to at line {self._line(one.start)}: "
+        for occurrence in outer:
+            if occurrence.role == "referred":
+                words = f"{self._old!r} is another namespace's, referred to at line {self._line(occurrence.start)}: "
                 words += "rename it there, where it is defined"
                 raise EditFailedError(EditError(words))
-            if one.role == "taken":
-                self._refuse_key(one.start, "key")
-            if one.role == "reference" and self._stem(one) == self._old and one.scope.new is not None:
-                self._refuse_hidden(one.start, one.scope.new.at)
-        for one in within:
-            word = self._stem(one)
-            is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and word == self._new)
-            if word in self._new_names and one.role not in WHYS and not is_bound:
-                words = f"{word!r} is in use at line {self._line(one.start)}: both would become one"
+            if occurrence.role == "taken":
+                self._refuse_key(occurrence.start, "key")
+            if (
+                occurrence.role == "reference"
+                and self._stem(occurrence) == self._old
+                and occurrence.scope.new is not None
+            ):
+                self._refuse_hidden(occurrence.start, occurrence.scope.new.at)
+        for occurrence in within:
+            word = self._stem(occurrence)
+            is_bound = occurrence.role == "binding" or (
+                occurrence.role == "reference" and occurrence.scope.new and word == self._new
+            )
+            if word in self._new_names and occurrence.role not in WHYS and not is_bound:
+                words = f"{word!r} is in use at line {self._line(occurrence.start)}: both would become one"
                 raise EditFailedError(EditError(words))
 
     def _check_local(self, local: Sequence[Occurrence], within: Sequence[Occurrence]) -> None:
         """Check that each occurrence still refers to the same local name."""
         if "/" in self._new:
             raise EditFailedError(EditError(f"{self._new!r} has a namespace, and a local name has none"))
-        for one in local:
-            old, new = one.scope.old, one.scope.new
-            if one.role == "taken":
-                self._refuse_key(one.start, "key")
+        for occurrence in local:
+            old, new = occurrence.scope.old, occurrence.scope.new
+            if occurrence.role == "taken":
+                self._refuse_key(occurrence.start, "key")
             if old is not None and old.kind != "local":
                 self._refuse_key(old.at, old.kind)
             if old is None or new is None:
                 continue
             if old.group == new.group:
-                words = f"{self._old!r} and {self._new!r} are bound together at line {self._line(one.start)}: "
+                words = f"{self._old!r} and {self._new!r} are bound together at line {self._line(occurrence.start)}: "
                 raise EditFailedError(EditError(words + "both would become one"))
-            if one.role == "reference" and new.number > old.number:
-                self._refuse_hidden(one.start, new.at)
-        for one in within:
-            old, new = one.scope.old, one.scope.new
-            if self._stem(one) != self._new or one.role != "reference" or old is None:
+            if occurrence.role == "reference" and new.number > old.number:
+                self._refuse_hidden(occurrence.start, new.at)
+        for occurrence in within:
+            old, new = occurrence.scope.old, occurrence.scope.new
+            if self._stem(occurrence) != self._new or occurrence.role != "reference" or old is None:
                 continue
             if new is None or new.number < old.number:
-                words = f"{self._new!r} at line {self._line(one.start)} would become the local name that is bound at "
-                words += f"line {self._line(old.at)}"
+                words = f"{self._new!r} at line {self._line(occurrence.start)} "
+                words += f"would become the local name that is bound at line {self._line(old.at)}"
                 raise EditFailedError(EditError(words))
 
     def _refuse_hidden(self, at: int, by: int) -> None:
@@ -365,15 +385,15 @@ class _References:
         """
         chosen: list[Occurrence] = []
         left: dict[str, list[int]] = defaultdict(list)
-        for one in self._all:
-            if self._is_named(one):
-                chosen.append(one)
-            elif one.role in WHYS and one.word in self._changes:
-                left[WHYS[one.role]].append(one.start)
+        for occurrence in self._all:
+            if self._is_named(occurrence):
+                chosen.append(occurrence)
+            elif occurrence.role in WHYS and occurrence.word in self._changes:
+                left[WHYS[occurrence.role]].append(occurrence.start)
         if checks:
             self._check(chosen)
         changes = {**self._name.changes, **self._qualified}
-        return Found([(one.start, one.end, changes[one.word]) for one in chosen], left)
+        return Found([(occurrence.start, occurrence.end, changes[occurrence.word]) for occurrence in chosen], left)
 
     def _refers(self, name: str) -> bool:
         """Return whether `name`, written without a namespace, means the other namespace's.
@@ -383,34 +403,37 @@ class _References:
         if not self._required.refers(name):
             return False
         return name in self._required.referred or not any(
-            one.word == name and _DEFINING.search(self._document.text[max(0, one.start - 200) : one.start])
-            for one in self._all
+            occurrence.word == name
+            and _DEFINING.search(self._document.text[max(0, occurrence.start - 200) : occurrence.start])
+            for occurrence in self._all
         )
 
-    def _is_named(self, one: Occurrence) -> bool:
-        if one.role == "referred":
-            is_within = any(start <= one.start < end for start, end in self._required.spans)
-            return is_within and one.word in self._name.changes
-        if one.word in self._qualified:
-            return one.role in ("reference", "global", "type", "protocol", "taken")
-        if one.role == "method":
-            return self._name.kind == "protocol" and bool(self._required.spans) and one.word == self._name.old
-        is_local = one.scope.old is not None and one.word == self._name.old
-        return one.word in self._bare and one.role in ("reference", "global", "taken") and not is_local
+    def _is_named(self, occurrence: Occurrence) -> bool:
+        if occurrence.role == "referred":
+            is_within = any(start <= occurrence.start < end for start, end in self._required.spans)
+            return is_within and occurrence.word in self._name.changes
+        if occurrence.word in self._qualified:
+            return occurrence.role in ("reference", "global", "type", "protocol", "taken")
+        if occurrence.role == "method":
+            return self._name.kind == "protocol" and bool(self._required.spans) and occurrence.word == self._name.old
+        is_local = occurrence.scope.old is not None and occurrence.word == self._name.old
+        return occurrence.word in self._bare and occurrence.role in ("reference", "global", "taken") and not is_local
 
     def _check(self, chosen: Sequence[Occurrence]) -> None:
         """Check that each occurrence keeps its meaning, and that no other name takes on the new meaning."""
         line, new = self._document.positions.line, self._name.new
-        for one in chosen:
-            if one.role == "taken":
-                raise EditFailedError(EditError(map_key_message(self._document, one.start, one.word)))
-            if one.role == "reference" and one.word in self._bare and one.scope.new is not None:
-                words = f"{new!r} is a local name at line {line(one.start)}: it would hide the new name there"
+        for occurrence in chosen:
+            if occurrence.role == "taken":
+                raise EditFailedError(EditError(map_key_message(self._document, occurrence.start, occurrence.word)))
+            if occurrence.role == "reference" and occurrence.word in self._bare and occurrence.scope.new is not None:
+                words = f"{new!r} is a local name at line {line(occurrence.start)}: it would hide the new name there"
                 raise EditFailedError(EditError(words))
         used = {*self._qualified.values(), *(self._bare.values())}
-        for one in self._all:
-            is_bound = one.role == "binding" or (one.role == "reference" and one.scope.new and one.word == new)
-            if chosen and one.word in used and one.role not in WHYS and not is_bound:
+        for occurrence in self._all:
+            is_bound = occurrence.role == "binding" or (
+                occurrence.role == "reference" and occurrence.scope.new and occurrence.word == new
+            )
+            if chosen and occurrence.word in used and occurrence.role not in WHYS and not is_bound:
                 raise EditFailedError(
-                    EditError(f"{one.word!r} is in use at line {line(one.start)}: both would become one")
+                    EditError(f"{occurrence.word!r} is in use at line {line(occurrence.start)}: both would become one")
                 )

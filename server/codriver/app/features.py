@@ -43,7 +43,7 @@ EXTENDED: Final = frozenset({"call", "serve", "watch"})
 def features() -> tuple[Feature, ...]:
     """Return the declarations of the listed features whose required features are listed too."""
     found: tuple[Feature, ...] = tuple(import_module(f"codriver.features.{name}").FEATURE for name in NAMES)
-    return tuple(one for one in found if set(one.requires) <= set(NAMES))
+    return tuple(feature for feature in found if set(feature.requires) <= set(NAMES))
 
 
 @cache
@@ -142,7 +142,7 @@ def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
     Raises:
         StartError: with these settings no server starts.
     """
-    for check in (one for hooks in server_hooks() for one in hooks.checks):
+    for check in (server for hooks in server_hooks() for server in hooks.checks):
         check(settings, environ)
 
 
@@ -167,10 +167,10 @@ def attach(services: Services, tasks: TaskGroup) -> None:
         report.name: partial(report.take, services.part(report.part)) for hooks in every for report in hooks.reports
     }
     services.repls.listen(reports)
-    for connectors in (one for hooks in every for one in hooks.connectors):
+    for connectors in (server for hooks in every for server in hooks.connectors):
         for protocol, connector in connectors.make(services.part(connectors.part)).items():
             services.repls.connect_by(protocol, connector, connectors.silence)
-    for repls in (one for hooks in every for one in hooks.accepted):
+    for repls in (server for hooks in every for server in hooks.accepted):
         accept = partial(repls.accept, services.part(repls.part))
         services.repls.connect_by(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))
     added = tuple((source, services.part(kind)) for hooks in every for source, kind in hooks.query_sources)

@@ -78,9 +78,9 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
     try:
         path = _file(workspace)
         about = circumstances(workspace)
-        if only_new and any(_who(one) == _who(client) for one in _clients(path, about)):
+        if only_new and any(_who(listed) == _who(client) for listed in _clients(path, about)):
             return
-        others = [one for one in _clients(path, about) if _who(one) != _who(client)]
+        others = [listed for listed in _clients(path, about) if _who(listed) != _who(client)]
         text = json.dumps({**about, "clients": [client, *others[: MAX_CLIENTS - 1]]}).encode()
         if len(text) > MAX_BYTES:
             text = json.dumps({**about, "clients": [client]}).encode()

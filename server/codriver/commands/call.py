@@ -381,7 +381,7 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
         return value
     from codriver.core.pictures import marked  # noqa: PLC0415  # rarely needed
 
-    return marked(value, lambda one: f"<<{one.description}: codriver image {answer['evaluationId']}>>")
+    return marked(value, lambda facts: f"<<{facts.description}: codriver image {answer['evaluationId']}>>")
 
 
 def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:

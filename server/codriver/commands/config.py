@@ -63,7 +63,7 @@ def config_check(*, workspace: Path) -> None:
     try:
         loaded = load(workspace, environ=os.environ)
         lapsed = trust.environment_lapse(workspace, os.environ, loaded.settings.python)
-        sentences = [withheld_message(one, workspace) for one in loaded.withheld]
+        sentences = [withheld_message(setting, workspace) for setting in loaded.withheld]
         if lapsed is not None:
             sentences.append(trust.lapse_sentence(lapsed, workspace))
         findings = (*loaded.warnings, *sentences)

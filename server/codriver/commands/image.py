@@ -78,7 +78,7 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
     """
     workspace = workspace.resolve()
     found = _images(workspace, evaluation, run)
-    chosen = [one for one in found if number in (None, one.number)]
+    chosen = [listed for listed in found if number in (None, listed.number)]
     if not chosen:
         raise click.ClickException(_no_image(evaluation, len(found)))
     if output == STDOUT or (output is None and not sys.stdout.isatty()):
@@ -88,8 +88,8 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
     elif output is not None:
         _write(chosen, Path(output), workspace)
     else:
-        for one in chosen:
-            echo(one_line(f"codriver image {one.evaluation} -n {one.number} -o FILE: {one.image.description}"))
+        for listed in chosen:
+            echo(one_line(f"codriver image {listed.evaluation} -n {listed.number} -o FILE: {listed.image.description}"))
 
 
 def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
@@ -97,7 +97,7 @@ def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
     if run is not None:
         found = _images_of_entries(entry.to_json() for entry in run_entries(workspace, run))
         chosen = evaluation or (found[-1].evaluation if found else "")
-        return [one for one in found if one.evaluation == chosen]
+        return [listed for listed in found if listed.evaluation == chosen]
     with client.connect(workspace, name="codriver-image") as connection:
         chosen = evaluation or _newest_with_image(connection)
         return _images_of(connection, chosen) if chosen else []
@@ -113,11 +113,11 @@ def _no_image(evaluation: str, count: int) -> str:
 
 def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
     if file.is_dir():
-        paths = [file / one.file_name for one in chosen]
+        paths = [file / listed.file_name for listed in chosen]
     else:
         paths = [file if count == 1 else file.with_stem(f"{file.stem}-{count}") for count in range(1, len(chosen) + 1)]
-    for one, path in zip(chosen, paths, strict=True):
-        echo(one_line(f"saved: {write_file(path, one.content, workspace)}"), err=True)
+    for listed, path in zip(chosen, paths, strict=True):
+        echo(one_line(f"saved: {write_file(path, listed.content, workspace)}"), err=True)
 
 
 def _newest_with_image(connection: Connection) -> str:
@@ -137,12 +137,12 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
         lines_with_images = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
     for line, _, text in lines_with_images:
-        if any(one.digest not in contents for one in images_in(text)):
+        if any(listed.digest not in contents for listed in images_in(text)):
             arguments = {"query": TEXT_AT, "inputs": [[line]], "maxImages": MOST}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {image(kind, data).digest: decoded(data) for kind, data in images}
     return _numbered(
-        (name, one, contents.get(one.digest)) for _, name, text in lines_with_images for one in images_in(text)
+        (name, listed, contents.get(listed.digest)) for _, name, text in lines_with_images for listed in images_in(text)
     )
 
 
@@ -155,10 +155,10 @@ def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
 def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Image]:
     counts: dict[str, int] = {}
     images = []
-    for name, one, content in found:
+    for name, listed, content in found:
         counts[name] = counts.get(name, 0) + 1
         if content:
-            images.append(Image(name, counts[name], one, content))
+            images.append(Image(name, counts[name], listed, content))
     return images
 
 

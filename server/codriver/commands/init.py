@@ -179,8 +179,8 @@ def _accept(workspace: Path, withheld: tuple[Withheld, ...] | None) -> None:
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import withheld_message  # noqa: PLC0415  # as above
 
-    for one in withheld or ():
-        echo(f"codriver: {withheld_message(one, workspace)}", err=True)
+    for setting in withheld or ():
+        echo(f"codriver: {withheld_message(setting, workspace)}", err=True)
     if withheld == ():
         accept_workspace(workspace, load(workspace, environ=os.environ), os.environ)
 

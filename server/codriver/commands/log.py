@@ -269,7 +269,7 @@ def formatted_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     text = entry["text"].rstrip("\n")
     if IMAGE_MARK in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
-        text = marked(text, lambda one: f"<<{one.description}: {command}>>")
+        text = marked(text, lambda facts: f"<<{facts.description}: {command}>>")
     indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * HANG)
     sign, color = SIGNS.get(category, " "), COLOURS.get(category)
     for log in event_logs():

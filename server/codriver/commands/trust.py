@@ -62,5 +62,5 @@ def _accept_as_written(workspace: Path) -> None:
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)
     echo(f"{one_line(str(workspace))}: accepted, with its current settings and environment")
-    for one in loaded.withheld:
-        echo(f"  counts from now on: {one_line(str(one))}")
+    for setting in loaded.withheld:
+        echo(f"  counts from now on: {one_line(str(setting))}")

@@ -354,15 +354,15 @@ class BatchRecords:
         record = json.loads(data.removeprefix(UNDER_WAY))
         back: list[str] = []
         left: list[str] = []
-        for one in record["files"]:
-            path = Path(one["path"])
+        for entry in record["files"]:
+            path = Path(entry["path"])
             try:
                 with locate_file(path, self._workspace) as location:
-                    if _TEMPORARY.fullmatch(one["temporary"]):
-                        location.discard(one["temporary"])
-                    if "after" not in one or content_of(location) == _before(one).data:
+                    if _TEMPORARY.fullmatch(entry["temporary"]):
+                        location.discard(entry["temporary"])
+                    if "after" not in entry or content_of(location) == _before(entry).data:
                         continue
-                    is_back = restore(location, _before(one), one["temporary"], is_after=_has(one["after"]))
+                    is_back = restore(location, _before(entry), entry["temporary"], is_after=_has(entry["after"]))
                     location.sync()
             except FileNotFoundError:  # the file's directory was not created yet
                 continue

@@ -77,10 +77,10 @@ def cut(diff: str, max_chars: int) -> tuple[str, bool]:
     return f"{diff[:end]}… {left} more lines\n", True
 
 
-def _common(one: list[str], other: list[str]) -> int:
+def _common(lines: list[str], other: list[str]) -> int:
     """Return the number of equal lines at the beginning."""
     count = 0
-    for line, counterpart in zip(one, other, strict=False):
+    for line, counterpart in zip(lines, other, strict=False):
         if line != counterpart:
             break
         count += 1

@@ -129,10 +129,16 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
     forms = [form for form in read(code).forms if form.kind != "discard"]
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
-        for one in found.found[begin:end]:
+        for definition in found.found[begin:end]:
             # A namespace that is computed when the code runs, so its definitions are unknown.
-            for name in () if one.is_undoing or not one.namespace else dict.fromkeys((one.name, *one.makes)):
-                yield Making(one.namespace, name, code[form.start : form.end], one.digest, one.head in ONCE)
+            for name in (
+                ()
+                if definition.is_undoing or not definition.namespace
+                else dict.fromkeys((definition.name, *definition.makes))
+            ):
+                yield Making(
+                    definition.namespace, name, code[form.start : form.end], definition.digest, definition.head in ONCE
+                )
         begin = end
 
 
@@ -148,7 +154,10 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     document = Document(code, is_hy=is_hy)
     if home == space or any(f"({head}{home}" in code for head in ("ns ", "in-ns '", "in-ns (quote ")):
         found = find_occurrences(document, document.reading.forms, (word, ""), [word, f"{home}/{word}"])
-        if any(one.role in ("reference", "global") and (one.scope.old is None or "/" in one.word) for one in found):
+        if any(
+            occurrence.role in ("reference", "global") and (occurrence.scope.old is None or "/" in occurrence.word)
+            for occurrence in found
+        ):
             return True
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
     if namespace_of(whole) == home:
@@ -164,7 +173,7 @@ def _statements(code: str) -> list[ast.stmt]:
 def _python_makings(code: str, space: str) -> Iterator[Making]:
     lines = code.splitlines()
     for node in _statements(code):
-        first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))])
+        first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         for name in _defined(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
             yield Making(space, name, text, ast.dump(node))
@@ -184,7 +193,7 @@ def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    names = [one for target in targets for one in ast.walk(target)]
+    names = [part for target in targets for part in ast.walk(target)]
     return [name.id for name in names if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
 
 
@@ -293,15 +302,15 @@ def _reached(
 ) -> dict[Path, int]:
     by: dict[Path, list[Path]] = {}
     for file, found in imports.items():
-        for target in {one for name in found for one in names.get(name, ()) if one != file}:
+        for target in {using for name in found for using in names.get(name, ()) if using != file}:
             by.setdefault(target, []).append(file)
     reached = dict.fromkeys(changed, 0)
     waiting = deque(reached)
     while waiting:
-        one = waiting.popleft()
-        for file in by.get(one, ()):
+        current = waiting.popleft()
+        for file in by.get(current, ()):
             if file not in reached:
-                reached[file] = reached[one] + 1
+                reached[file] = reached[current] + 1
                 waiting.append(file)
     return reached
 

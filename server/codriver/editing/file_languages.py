@@ -230,7 +230,10 @@ def _surrounding_lines(plain: str, numbers: Sequence[int]) -> str:
     for number in numbers:
         around = range(max(1, number - 1), min(len(lines), number + 1) + 1)
         parts.append(
-            "\n".join(f"{'→' if one == number else ' '} {one}  {cut(lines[one - 1], MAX_CHARS)}" for one in around)
+            "\n".join(
+                f"{'→' if line_number == number else ' '} {line_number}  {cut(lines[line_number - 1], MAX_CHARS)}"
+                for line_number in around
+            )
         )
     return "\n\n".join(parts)
 

@@ -94,7 +94,7 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
             splices.append(_splice(source, number, edit))
         except EditFailedError as error:
             errors.append((number, error.error))
-    splices.sort(key=lambda one: (one.start, one.end, -one.depth))
+    splices.sort(key=lambda splice: (splice.start, splice.end, -splice.depth))
     errors += _conflicts(splices)
     if errors:
         return Refused(tuple(sorted(errors, key=itemgetter(0))))
@@ -204,17 +204,17 @@ def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Ref
     parts: list[str] = []
     done, inserted_lines, went = dict[int, Done](), set[int](), set[int]()
     at = 0
-    for splice_index, one in enumerate(splices):
-        parts += source.lines[at : one.start]
-        if one.gap and parts:
-            _part(parts, one.gap, source.ending)
+    for splice_index, splice in enumerate(splices):
+        parts += source.lines[at : splice.start]
+        if splice.gap and parts:
+            _part(parts, splice.gap, source.ending)
         first = len(parts) + 1
-        inserted_lines.update(range(first, first + len(one.lines)))
-        went.update(range(one.start + 1, one.end + 1))
-        done[one.number] = Done(one.start + 1, first)
-        parts += [*one.lines, *[source.ending] * one.behind]
+        inserted_lines.update(range(first, first + len(splice.lines)))
+        went.update(range(splice.start + 1, splice.end + 1))
+        done[splice.number] = Done(splice.start + 1, first)
+        parts += [*splice.lines, *[source.ending] * splice.behind]
         following = splices[splice_index + 1].start if splice_index + 1 < len(splices) else len(source.lines)
-        at = max(at, one.end, min(one.wide_end, following))
+        at = max(at, splice.end, min(splice.wide_end, following))
     parts += source.lines[at:]
     if (
         at == len(source.lines) and splices and not splices[-1].lines
@@ -254,7 +254,11 @@ def _rest(source: PythonSource, lines: set[int]) -> str:
         node = waiting.pop()
         for _, value in ast.iter_fields(node):
             if isinstance(value, list) and value and isinstance(value[0], ast.stmt):
-                value[:] = [one for one in value if not lines.issuperset(range(source.span(one)[0], _last(one) + 1))]
+                value[:] = [
+                    statement
+                    for statement in value
+                    if not lines.issuperset(range(source.span(statement)[0], _last(statement) + 1))
+                ]
         waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.expr)]
     return ast.dump(source.tree)
 
@@ -342,26 +346,26 @@ class CodeFragment:
             return  # the parser describes the error better
         opened: list[int] = []
         is_start, is_first = True, True
-        for one in tokens:
-            kind = token.tok_name[one.type]
-            if one.type == token.INDENT:
+        for item in tokens:
+            kind = token.tok_name[item.type]
+            if item.type == token.INDENT:
                 is_first = True
-                if not self._step and one.start[0] > 1:
-                    self._step = one.string.removeprefix(self._margin)
+                if not self._step and item.start[0] > 1:
+                    self._step = item.string.removeprefix(self._margin)
             if kind.endswith("STRING_START"):
-                opened.append(one.start[0])
+                opened.append(item.start[0])
             elif kind.endswith("STRING_END"):
-                self._fixed.update(range(opened.pop() + 1, one.end[0] + 1))
-            elif one.type == token.STRING and not (is_start and is_first):
-                self._fixed.update(range(one.start[0] + 1, one.end[0] + 1))
-            if one.type == tokenize.COMMENT:
-                self.ends_in_comment = one.start[0] == len(self._rows)
+                self._fixed.update(range(opened.pop() + 1, item.end[0] + 1))
+            elif item.type == token.STRING and not (is_start and is_first):
+                self._fixed.update(range(item.start[0] + 1, item.end[0] + 1))
+            if item.type == tokenize.COMMENT:
+                self.ends_in_comment = item.start[0] == len(self._rows)
                 if is_start:
-                    self._starts.add(one.start[0])
-            if one.type in _SILENT:
-                is_start = is_start or one.type == token.NEWLINE
+                    self._starts.add(item.start[0])
+            if item.type in _SILENT:
+                is_start = is_start or item.type == token.NEWLINE
             elif is_start:
-                self._starts.add(one.start[0])
+                self._starts.add(item.start[0])
                 is_start = is_first = False
 
     def _check(self) -> None:
@@ -479,10 +483,10 @@ class PythonSource:
         found = found or [assignment for assignment in self.assignments if assignment.name == name]
         if not found:
             raise EditFailedError(EditError(self._none(name)))
-        matching = [one for one in found if line is None or one.first <= line <= one.last]
+        matching = [candidate for candidate in found if line is None or candidate.first <= line <= candidate.last]
         if len(matching) == 1:
             return self._alone(matching[0])
-        line_numbers = ", ".join(str(one.node.lineno) for one in found[:MAX_NAMED])
+        line_numbers = ", ".join(str(candidate.node.lineno) for candidate in found[:MAX_NAMED])
         if line is not None and not matching:
             raise EditFailedError(EditError(f"{name} is not defined at line {line}; it is at {line_numbers}"))
         raise EditFailedError(
@@ -513,7 +517,7 @@ class PythonSource:
     def _near(self, name: str) -> str:
         names = list(dict.fromkeys(definition.name for definition in (*self.definitions, *self.assignments)))
         last = name.rpartition(".")[2]
-        near = [one for one in names if one.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
+        near = [other for other in names if other.rpartition(".")[2] == last] or difflib.get_close_matches(name, names)
         candidates = near or names
         return f"; there is {', '.join(candidates[:MAX_NAMED])}" if candidates else "; the file defines none"
 

@@ -125,15 +125,15 @@ def make_private_directory(directory: Path) -> None:
     while not os.path.lexists(above):
         missing.append(above)
         above = above.parent
-    for one in reversed(missing):
-        one.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
+    for level in reversed(missing):
+        level.mkdir(mode=PRIVATE_DIRECTORY_MODE, exist_ok=True)
     if not directory.is_dir():
         raise NotADirectoryError(20, "it is no folder", str(directory))
     state = state_directory()
     if directory.is_relative_to(state):
-        for one in (directory, *directory.parents):
-            _close(one)
-            if one == state:
+        for level in (directory, *directory.parents):
+            _close(level)
+            if level == state:
                 break
 
 

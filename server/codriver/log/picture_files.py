@@ -49,7 +49,7 @@ class ImageFiles:
                 logger.warning("cannot save an image as %s: %s", path, error.strerror or error)
                 return None
         newest = reversed(self._log.entries(limit=MAX_INSPECTED))
-        self._lines[name] = next((one.line for one in newest if data in one.text), self._log.last_line or 0)
+        self._lines[name] = next((entry.line for entry in newest if data in entry.text), self._log.last_line or 0)
         return str(path)
 
     def drop(self, lines: Collection[int]) -> None:

@@ -91,7 +91,11 @@ class QuerySources:
             {**self.stores, **{source.name: store for source, store in added}},
             {
                 **self.growing,
-                **{one.name: (one.log, cast("GrowingSource", store)) for one, store in added if one.log is not None},
+                **{
+                    schema.name: (schema.log, cast("GrowingSource", store))
+                    for schema, store in added
+                    if schema.log is not None
+                },
             },
         )
 

@@ -129,7 +129,7 @@ class Redactor:
         if len(secret) < MIN_CHARACTERS or secret in self._by_name.values():
             return
         names = chain((name,), (f"{name}_{number}" for number in count(2)))
-        free = next(one for one in names if one not in self._by_name)
+        free = next(candidate for candidate in names if candidate not in self._by_name)
         self._by_name = {**self._by_name, free: secret}
         self._from_environment = _Secrets(sorted(self._by_name.items()), self._from_environment.by_secret)
         self._gather()

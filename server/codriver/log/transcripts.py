@@ -223,9 +223,9 @@ class Transcript:
     def signal(self) -> None:
         """Wake all tasks that wait for a change."""
         waiting, self._waiting = self._waiting, []
-        for one in waiting:
-            if not one.done():  # it may have been cancelled
-                one.set_result(None)
+        for future in waiting:
+            if not future.done():  # it may have been cancelled
+                future.set_result(None)
 
     def change(self) -> Awaitable[None]:
         """Return a future for the next `signal`, which a single task must await immediately."""

@@ -155,7 +155,10 @@ def _remove_old(target: Path) -> None:
         ]
         oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MAX_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
-        for folder in [*(one for one in oldest if not _is_in_use(one)), *unversioned]:
+        for folder in [
+            *(version_directory for version_directory in oldest if not _is_in_use(version_directory)),
+            *unversioned,
+        ]:
             files.remove_tree(folder)
 
 

@@ -133,7 +133,9 @@ class LogMessages:
         if not ranks:
             return
         least, sent_numbers = min(ranks), listener.sent_numbers
-        new_messages = [one for one in self._stored if one.rank >= least and one.number > sent_numbers[one.rank]]
+        new_messages = [
+            stored for stored in self._stored if stored.rank >= least and stored.number > sent_numbers[stored.rank]
+        ]
         listener.left_out += sum(self._counts[least:]) - sum(sent_numbers[least:]) - len(new_messages)
         listener.sent_numbers = list(self._counts)
         for message in new_messages:

@@ -364,7 +364,7 @@ class MessageStream:
             with self._replies.batch():
                 whole = [self._whole(json.dumps(item).encode()) for item in items]
                 lines = [line for line in whole if line is not None]
-                left = [behind.read(one, in_batch=True) for one in lines if not self._plain.accept(one)]
+                left = [behind.read(raw, in_batch=True) for raw in lines if not self._plain.accept(raw)]
             for message in left:
                 await self._hand_on(behind, message)
 

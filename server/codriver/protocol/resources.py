@@ -121,10 +121,10 @@ class Resources:
     ) -> None:
         """Create the resources. `added` are those of features."""
         self._manifest = manifest
-        self._added = {(one.kind, one.parts): one for one in added}
-        self._plain = frozenset(one.kind for one in added if one.has_plain_path)
-        self._rows = [(*_row(row), one.mime_type) for one in added for row in one.listed]
-        self._template_rows = [(*_row(row), one.mime_type) for one in added for row in one.templates]
+        self._added = {(family.kind, family.parts): family for family in added}
+        self._plain = frozenset(family.kind for family in added if family.has_plain_path)
+        self._rows = [(*_row(row), listing.mime_type) for listing in added for row in listing.listed]
+        self._template_rows = [(*_row(row), listing.mime_type) for listing in added for row in listing.templates]
         self._services = services
         self._library = skills
         self._skills = SkillResources(skills, redactor)
@@ -139,7 +139,7 @@ class Resources:
     def templates(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the families of resources that are too many to list."""
         every = (*TEMPLATES, *self._template_rows)
-        families = every if client.accepts_skills else [one for one in every if one[0] != SKILL]
+        families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]
         return [dict(zip(("uriTemplate", *ABOUT_ONE), family, strict=True)) for family in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class Resources:
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
                 case ("codriver", kind, *given) if family := self._family(kind, given):
-                    text = await family.read(self._services, client, [one for one in given if one], query)
+                    text = await family.read(self._services, client, [item for item in given if item], query)
                     return Found(family.mime_type, text)
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error

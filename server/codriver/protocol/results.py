@@ -67,7 +67,10 @@ class FirstAnswers:
         self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
         """Members that a client of 2026-07-28 receives with each result."""
         self._listed = {
-            id(tool): _listed(tool) for one in manifest.tools for tool in (one, one.without_lisp) if tool is not None
+            id(tool): _listed(tool)
+            for variant in manifest.tools
+            for tool in (variant, variant.without_lisp)
+            if tool is not None
         }
 
     def in_version(self, protocol: str, result: Result, caching: Mapping[str, Any] = FRESH) -> Result:

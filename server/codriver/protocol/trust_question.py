@@ -145,7 +145,11 @@ class TrustDecisions:
     async def _restart_with_project_python(self) -> None:
         """Restart the stand-in REPLs with the project's interpreter, each when it is idle."""
         services = self._services
-        while any(one.repl == repl.id for repl in _standing_in(services) for one in services.core.state.unfinished()):
+        while any(
+            evaluation.repl == repl.id
+            for repl in _standing_in(services)
+            for evaluation in services.core.state.unfinished()
+        ):
             await anyio.sleep(CHECK_INTERVAL_S)
         why = "the user allowed the project's own interpreter"
         services.core.report(*(RestartRepl(repl.id, why) for repl in _standing_in(services)))

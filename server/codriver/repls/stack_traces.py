@@ -57,7 +57,7 @@ def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
     """Build a stack trace with its chain from the reported fields of an error."""
     error = read_parts(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
-    chain = [trace_of(one, reported_frames(link, dialect)) for one, link in zip(error.chain, links, strict=True)]
+    chain = [trace_of(linked, reported_frames(link, dialect)) for linked, link in zip(error.chain, links, strict=True)]
     return whole_trace(error, reported_frames(parts, dialect), chain)
 
 
@@ -88,9 +88,9 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
         values = {name: text for name, value in as_map(row.get("locals")).items() if (text := as_text(value))}
         found[as_int(row.get("error")), as_text(row.get("frame"))] = values
 
-    def filled(one: StackTrace, number: int) -> StackTrace:
-        frames = [replace(frame, locals=found.get((number, frame.text), {})) for frame in one.frames]
-        return replace(one, frames=tuple(frames))
+    def filled(linked: StackTrace, number: int) -> StackTrace:
+        frames = [replace(frame, locals=found.get((number, frame.text), {})) for frame in linked.frames]
+        return replace(linked, frames=tuple(frames))
 
     return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
 

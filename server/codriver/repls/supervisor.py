@@ -75,7 +75,11 @@ def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
 
 def with_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
     """Add a hint for each capability that features define and the REPL lacks."""
-    hints = {one.name: one.hint_for(profile.dialect) for one in added if one.name not in profile.capabilities}
+    hints = {
+        capability.name: capability.hint_for(profile.dialect)
+        for capability in added
+        if capability.name not in profile.capabilities
+    }
     return replace(profile, missing={**hints, **profile.missing}) if hints else profile
 
 
@@ -109,7 +113,7 @@ class Repls:
         self._connectors = dict(connectors)
         self._silences: dict[str, Callable[[str, float], str | None]] = {}
         self._added = tuple(added)
-        self.capability_names = (*CAPABILITIES, *(one.name for one in added))
+        self.capability_names = (*CAPABILITIES, *(capability.name for capability in added))
         """The names of all capabilities, in the order in which they are displayed."""
         self._recipe_of = recipe_of
         self._workspace = workspace

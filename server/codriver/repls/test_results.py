@@ -49,7 +49,9 @@ def run_of(results: list[TestResult], *, tests: int | None, output: str) -> Test
     hows = Counter(result.how for result in results if result.test != COLLECTION)
     return TestRun(
         tests=len({(result.namespace, result.test) for result in results}) if tests is None else tests,
-        passed=sum(one.outcome == "pass" and one.test != COLLECTION and not one.how for one in results),
+        passed=sum(
+            finished.outcome == "pass" and finished.test != COLLECTION and not finished.how for finished in results
+        ),
         failed=outcomes.count("fail"),
         errors=outcomes.count("error"),
         results=tuple(sorted(results, key=lambda result: _WORST_FIRST[result.outcome])),

@@ -22,5 +22,5 @@ def accept_workspace(workspace: Path, loaded: Loaded, environ: Mapping[str, str]
     """
     python = loaded.settings.python
     if loaded.origins["python"].layer in {"default", "user", "workspace"}:
-        python = next((str(one.value) for one in loaded.withheld if one.setting == "python"), python)
+        python = next((str(setting.value) for setting in loaded.withheld if setting.setting == "python"), python)
     trust.accept(workspace, loaded.granting, directories_to_accept(workspace, environ, python))

@@ -81,10 +81,10 @@ class SettingsError(StartError):
     @classmethod
     def of_all(cls, errors: Sequence[SettingsError], warnings: Sequence[str]) -> SettingsError:
         """Return one error with all messages, one per line. `warnings` are not fatal."""
-        one = cls(errors[0].source, "")
-        one.args = ("\n".join((*map(str, errors), *warnings)),)
-        one.errors, one.warnings = tuple(pair for error in errors for pair in error.errors), tuple(warnings)
-        return one
+        combined = cls(errors[0].source, "")
+        combined.args = ("\n".join((*map(str, errors), *warnings)),)
+        combined.errors, combined.warnings = tuple(pair for error in errors for pair in error.errors), tuple(warnings)
+        return combined
 
     @property
     def messages(self) -> tuple[str, ...]:
@@ -259,7 +259,7 @@ def _layers(
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
     by_variable = {variable(name): name for name in model.model_fields}
-    no_settings = NOT_SETTINGS.union(*(one.variables for one in model.DECLARED.values()))
+    no_settings = NOT_SETTINGS.union(*(declared.variables for declared in model.DECLARED.values()))
     for given, text in environ.items():
         if not given.startswith(PREFIX) or given in no_settings:
             continue
@@ -371,7 +371,9 @@ class Reloader:
         # Resolved once, because resolving the workspace on every check takes half of the time that an idle server
         # needs.
         self._files = files(workspace)
-        self._records = [(trust.record_path(one), partial(trust.read_record, one)) for one in self._accepting]
+        self._records = [
+            (trust.record_path(directory), partial(trust.read_record, directory)) for directory in self._accepting
+        ]
         self._read: ReadCache[object] = ReadCache()
         self._seen = self._read_files()
 

@@ -91,7 +91,7 @@ def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = Map
     Raises:
         WrongDurationError: the variable has an unknown name or an invalid number.
     """
-    names = [*(one.name for one in fields(Durations) if one.name != "others"), *others]
+    names = [*(declaration.name for declaration in fields(Durations) if declaration.name != "others"), *others]
     given: dict[str, float] = {}
     for word in environ.get(GIVEN, "").split():
         name, _, value = word.partition("=")
@@ -158,7 +158,7 @@ class Settings(BaseModel):
     @classmethod
     def names_off(cls, policy: MachinePolicy) -> list[str]:
         """Return the names of the settings that a policy turns off."""
-        switches = {**SWITCHES, **{one.policy: one.name for one in cls.DECLARED.values()}}
+        switches = {**SWITCHES, **{declaration.policy: declaration.name for declaration in cls.DECLARED.values()}}
         return [switches[key] for key in policy.off if key in switches]
 
     def value_of(self, setting: Setting[T]) -> T:
@@ -322,11 +322,14 @@ GROWING = frozenset({"repl", "nrepl"})
 def settings_with(declared: tuple[Setting[Any], ...]) -> type[Settings]:
     """Return the settings model of the base and of the features that declare settings. Each program calls this once."""
     added: dict[str, Any] = {
-        one.name: (_type_of(one), Field(one.default, ge=one.least, le=one.most, description=one.description))
-        for one in declared
+        declaration.name: (
+            _type_of(declaration),
+            Field(declaration.default, ge=declaration.least, le=declaration.most, description=declaration.description),
+        )
+        for declaration in declared
     }
     model = create_model("Settings", __base__=Settings, __module__=__name__, **added)
-    model.DECLARED = MappingProxyType({one.name: one for one in declared})
+    model.DECLARED = MappingProxyType({declaration.name: declaration for declaration in declared})
     return model
 
 

@@ -345,7 +345,9 @@ def is_versioned(workspace: Path) -> bool:
 def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry without its command line."""
     rest = ((key, value) for key, value in entry.items() if key not in ("command", "args"))
-    return {key: _rest(one) if key == "transport" and isinstance(one, dict) else one for key, one in rest}
+    return {
+        key: _rest(setting) if key == "transport" and isinstance(setting, dict) else setting for key, setting in rest
+    }
 
 
 def shared_command(environment: Environment) -> tuple[str, ...]:

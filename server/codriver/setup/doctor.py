@@ -100,14 +100,14 @@ def diagnose(
     checks += check_state(workspace)
     checks += check_entries(launch, environment)
     checks += check_hooks(launch, environment, call_tool)
-    checks += (check for one in of_features if one.always for check in one.always(workspace))
+    checks += (check for feature in of_features if feature.always for check in feature.always(workspace))
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, of_features, running=isinstance(health, dict))
     checks += _check_homes(sessions)
     checks += _check_test_runs(_rows(listed, "testRuns"))
     if not isinstance(health, dict):
-        for one in of_features:
-            checks += one.without_server(workspace, environment) if one.without_server is not None else ()
+        for feature in of_features:
+            checks += feature.without_server(workspace, environment) if feature.without_server is not None else ()
         checks += _check_python(workspace, environment, settings_model)
     return Report(tuple(checks), tuple(_repl_report(session, call_tool, of_features) for session in sessions))
 
@@ -127,7 +127,7 @@ def _rows(answer: dict[str, Any] | str, key: str) -> list[Mapping[str, Any]]:
 
 def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
     parts = [f"codriver {__version__}", f"Python {platform.python_version()}"]
-    for name in ("mcp", "basilisp", *(name for one in of_features for name in one.packages)):
+    for name in ("mcp", "basilisp", *(name for feature in of_features for name in feature.packages)):
         try:
             parts.append(f"{name} {importlib.metadata.version(name)}")
         except importlib.metadata.PackageNotFoundError:
@@ -153,8 +153,8 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
         return
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
-    for one in loaded.withheld:
-        yield Check("settings", "note", withheld_message(one), trust.command_for(workspace))
+    for setting in loaded.withheld:
+        yield Check("settings", "note", withheld_message(setting), trust.command_for(workspace))
     if loaded.policy is not None and loaded.policy.off:
         text = f"{loaded.policy.path} turns off on this machine: {', '.join(loaded.policy.off)}"
         how = "an administrator of this machine can change that file"
@@ -368,7 +368,9 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
         yield Check("REPLs", "ok", text)
     elif phase in COMING:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not connected yet'}")
-    elif fix := next(filter(None, (one.fix_for(repl) for one in of_features if one.fix_for is not None)), None):
+    elif fix := next(
+        filter(None, (feature.fix_for(repl) for feature in of_features if feature.fix_for is not None)), None
+    ):
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'for an unknown reason'}", fix)
     elif (check := check_found_port(repl, text)) is not None:
         yield check
@@ -423,7 +425,7 @@ def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
 
 
 def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: Iterable[FeatureChecks]) -> ReplReport:
-    added = {name: row_of for one in of_features for name, row_of in one.rows.items()}
+    added = {name: row_of for feature in of_features for name, row_of in feature.rows.items()}
     versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [

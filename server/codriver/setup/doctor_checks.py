@@ -194,7 +194,7 @@ ONLY_IN_MEMORY: Final = "code and output are only kept in memory, and lost when 
 def check_state(workspace: Path) -> Iterator[Check]:
     """Check that the state directory of a workspace, or the directory in which it will be created, can be written."""
     folder = workspace_state_directory(workspace)
-    existing = next(one for one in (folder, *folder.parents) if os.path.exists(one))  # noqa: PTH110  # `Path.exists` raises if permission is denied
+    existing = next(directory for directory in (folder, *folder.parents) if os.path.exists(directory))  # noqa: PTH110  # `Path.exists` raises if permission is denied
     alternative = "set XDG_STATE_HOME to a folder that can be"
     if not existing.is_dir():
         yield Check(

@@ -54,7 +54,7 @@ def as_list(value: object) -> list[object]:
 
 def as_maps(value: object) -> list[Mapping[str, Any]]:
     """Return the dictionaries in a list, or an empty list if `value` is not a list."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def as_number(value: object) -> float | None:

@@ -159,11 +159,11 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
 def differences(tried: Sequence[Tried]) -> list[str]:
     """Return one line for each test whose outcome differs between the candidates."""
     lines = []
-    for test in dict.fromkeys(name for one in tried for name in one.ended):
+    for test in dict.fromkeys(name for trial in tried for name in trial.ended):
         by_outcome: dict[str, list[str]] = {}
-        for one in tried:
-            if test in one.ended:
-                by_outcome.setdefault(one.ended[test], []).append(one.label)
+        for trial in tried:
+            if test in trial.ended:
+                by_outcome.setdefault(trial.ended[test], []).append(trial.label)
         if len(by_outcome) > 1:
             lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
     left = len(lines) - MAX_DIFFERENCES

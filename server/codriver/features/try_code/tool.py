@@ -114,9 +114,9 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
     tried |= await check_candidates(call, trial, who, outcomes)
     ordered = [tried[candidate.label] for candidate in arguments.candidates]
-    for one in ordered:
-        call.dispatch(AddServerLine(f"{who} tried {one.label}: {one.outcome}", who=who), who=who)
-    fields: dict[str, object] = {"candidates": [one.json() for one in ordered]}
+    for judged in ordered:
+        call.dispatch(AddServerLine(f"{who} tried {judged.label}: {judged.outcome}", who=who), who=who)
+    fields: dict[str, object] = {"candidates": [judged.json() for judged in ordered]}
     if differs := differences(ordered):
         fields["differs"] = differs
     return await _apply_chosen(call, arguments, ordered, fields)
@@ -144,10 +144,10 @@ async def _apply_chosen(
     chosen = arguments.keep
     if chosen is None:
         return Answer(fields)
-    passing = [one.label for one in tried if one.outcome == "passed" and chosen in (FIRST_PASSING, one.label)]
+    passing = [trial.label for trial in tried if trial.outcome == "passed" and chosen in (FIRST_PASSING, trial.label)]
     if not passing:
         return Answer({**fields, "notKept": "none passed" if chosen == FIRST_PASSING else f"{chosen} did not pass"})
-    candidate = next(one for one in arguments.candidates if one.label == passing[0])
+    candidate = next(trial for trial in arguments.candidates if trial.label == passing[0])
     given: dict[str, object] = {"who": arguments.who, "edits": candidate.edits, "load": True, "test": arguments.test}
     given |= {"onFailure": "restore", "limitMs": arguments.tests_ms}
     answer = await edit_files(call, EditFilesArguments.model_validate(given))

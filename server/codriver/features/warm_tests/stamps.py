@@ -43,7 +43,7 @@ def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int)
     paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
     for path in paths:
         with suppress(OSError):
-            for entry in sorted(os.scandir(path), key=lambda one: one.name):
+            for entry in sorted(os.scandir(path), key=lambda found: found.name):
                 name = entry.name.partition(".")[0]
                 if entry.name.endswith(".py") or (name.isidentifier() and entry.is_dir()):
                     # Editing a module of the project does not affect what is preloaded.

@@ -481,8 +481,8 @@ class _Run:
                     await self._owner.use_warm(self._spec, self._entry, builder.report(), seen, self._record)
             has_started = has_started or isinstance(event, (TestStarted, RunFinished))
             if has_started:
-                for one in waiting:
-                    yield one
+                for message in waiting:
+                    yield message
                 waiting.clear()
 
     async def _start_again(self, obstacle: Obstacle) -> bool:

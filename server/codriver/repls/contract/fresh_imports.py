@@ -93,7 +93,7 @@ def read_finding(text: str | None) -> FreshFinding | None:
         data = as_map(json.loads(text or "null"))
     except (ValueError, RecursionError):
         return None
-    rows = tuple(row for one in as_list(data.get("rows")) if (row := _row(as_map(one))) is not None)
+    rows = tuple(row for item in as_list(data.get("rows")) if (row := _row(as_map(item))) is not None)
     return FreshFinding(rows, as_int(data.get("more")) or 0, as_text(data.get("why")) or "") if data else None
 
 
@@ -106,7 +106,7 @@ def finding_lines(finding: FreshFinding) -> tuple[str, ...]:
 
 
 def _row(answer: Mapping[str, object]) -> FreshRow | None:
-    kind = next((one for one in KINDS if one == answer.get("kind")), None)
+    kind = next((known for known in KINDS if known == answer.get("kind")), None)
     name = as_text(answer.get("name"))
     if kind is None or not name:
         return None

@@ -37,7 +37,7 @@ _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
 _ACCESSOR_PREFIX: Final = "ask-"
 """The prefix of functions in a file that are accessors."""
 _ENTRY: Final = "answering"
-_JSON: Final = {one.name: one.as_json for one in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
+_JSON: Final = {dialect.name: dialect.as_json for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
 BROWSER: Final = "clojurescript"
 """The dialect in which running code cannot resolve or define names."""
 
@@ -132,7 +132,7 @@ class Forms(Mapping[str, str]):
         return len(self._accessors)
 
     def _code(self, name: str) -> str:
-        clauses = [self._defined[one] for one in closure(self._defined, [name, _ENTRY])]
+        clauses = [self._defined[function] for function in closure(self._defined, [name, _ENTRY])]
         roles = [f":{role} {self._role(ways)}" for role, ways in self._roles.items()]
         missing = [f":{role} {json.dumps(words)}" for role, words in self._missing.items()]
         return (
@@ -360,7 +360,11 @@ def _epochs(answer: Fields) -> Fields:
 
 def one_line(text: str) -> str:
     """Return a text with invisible characters escaped, because it may come from the application's users."""
-    return text if text.isprintable() else "".join([one if one.isprintable() else ascii(one)[1:-1] for one in text])
+    return (
+        text
+        if text.isprintable()
+        else "".join([character if character.isprintable() else ascii(character)[1:-1] for character in text])
+    )
 
 
 _REDUNDANT_TAGS: Final = frozenset(

@@ -236,9 +236,11 @@ CACHE_LOADED: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '
 def read_loaded(data: Mapping[str, object]) -> Loaded:
     """Parse the reply of the program that lists loaded code."""
     started = str(data.get("began") or "0")
-    spaces = (_namespace(one) for one in as_list(data.get("spaces")) if isinstance(one, dict))
-    lists = [[str(word) for word in one] for one in as_list(data.get("old")) if isinstance(one, list) and len(one) == 4]
-    counted = [one for one in as_list(data.get("instances")) if isinstance(one, list) and len(one) == 3]
+    spaces = (_namespace(item) for item in as_list(data.get("spaces")) if isinstance(item, dict))
+    lists = [
+        [str(word) for word in item] for item in as_list(data.get("old")) if isinstance(item, list) and len(item) == 4
+    ]
+    counted = [item for item in as_list(data.get("instances")) if isinstance(item, list) and len(item) == 3]
     old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
     old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
     return Loaded(
@@ -249,10 +251,10 @@ def read_loaded(data: Mapping[str, object]) -> Loaded:
     )
 
 
-def _namespace(one: Mapping[str, object]) -> LoadedNamespace:
-    found = [_var(row) for row in as_list(one.get("vars")) if isinstance(row, list) and len(row) == 5]
-    files = tuple(str(file) for file in as_list(one.get("files")))
-    return LoadedNamespace(str(one.get("ns")), str(one.get("mark")), files, tuple(found))
+def _namespace(described: Mapping[str, object]) -> LoadedNamespace:
+    found = [_var(row) for row in as_list(described.get("vars")) if isinstance(row, list) and len(row) == 5]
+    files = tuple(str(file) for file in as_list(described.get("files")))
+    return LoadedNamespace(str(described.get("ns")), str(described.get("mark")), files, tuple(found))
 
 
 def _var(row: list[object]) -> LoadedVar:

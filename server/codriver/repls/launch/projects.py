@@ -339,7 +339,9 @@ class Acceptance:
 
     def lapse_for(self, program: str, directory: Path) -> str | None:
         """Return why the acceptance of `directory` does not cover a program in it, or None if it does."""
-        if self.directories is None or any(is_inside(program, directory / one, directory) for one in self.directories):
+        if self.directories is None or any(
+            is_inside(program, directory / name, directory) for name in self.directories
+        ):
             return None
         return f"{program} is in none of the accepted environments ({', '.join(self.directories)})"
 
@@ -416,7 +418,9 @@ def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str
     environment = {
         name: value
         for name, value in environ.items()
-        if name not in DIRECTORY_VARIABLES and not name.startswith("PYTHON") and not any(one in value for one in names)
+        if name not in DIRECTORY_VARIABLES
+        and not name.startswith("PYTHON")
+        and not any(directory_name in value for directory_name in names)
     }
     directories = environ.get("PATH", os.defpath).split(os.pathsep)
     return {

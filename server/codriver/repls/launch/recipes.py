@@ -272,7 +272,9 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
     for kind in alike if named_kind is not None and not named_kind.needs_project else ():
         with suppress(RecipeError):
             found = replace(_recipe(kind.repl, outside), awaits_trust=True, is_apart=True)
-            if kind.launcher != "worker" and not any(is_inside(found.command[0], one, workspace) for one in inside):
+            if kind.launcher != "worker" and not any(
+                is_inside(found.command[0], directory, workspace) for directory in inside
+            ):
                 report = f"this is a plain {kind.title.partition(' with ')[0]} REPL, started in an empty folder"
                 because = "" if lapsed is None else f", because {lapse_of(lapsed)}"
                 return replace(

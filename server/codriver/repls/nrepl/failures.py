@@ -300,7 +300,7 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
         return read_trace(failure.parts, dialect)
     error = read_failure(failure, dialect)
     traces = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
-    chain = [trace_of(one, frames) for one, frames in zip(error.chain, traces[1:], strict=False)]
+    chain = [trace_of(link, frames) for link, frames in zip(error.chain, traces[1:], strict=False)]
     frames = traces[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
     return whole_trace(error, frames, chain)
 

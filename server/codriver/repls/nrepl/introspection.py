@@ -213,7 +213,7 @@ class Introspection:
             trace = stack_of(target.failure, self._dialect) if target.failure else None
             if trace and query.local_characters and LOCALS in self._ops:
                 answer = await self._send(LOCALS, target, characters=query.local_characters)
-                trace = with_locals(trace, [row for one in answer for row in as_list(one.fields.get("locals"))])
+                trace = with_locals(trace, [row for message in answer for row in as_list(message.fields.get("locals"))])
         elif support.adapted:
             data = await self._evaluate("stacktrace", session=target.id or "")
             trace = stacktrace_of(data, self._dialect)

@@ -227,7 +227,11 @@ async def probe(
     limits, stores_limits = await _probe_print_limits(connection, dialect, opened, ops)
     isolation = dialect.isolates or await _probe_isolation(connection, opened, ops)
     support = _support(dialect, ops, isolation=isolation, limits=limits)
-    support |= {one.name: Capability(op) for one in added if (op := next((op for op in one.ops if op in ops), None))}
+    support |= {
+        capability.name: Capability(op)
+        for capability in added
+        if (op := next((op for op in capability.ops if op in ops), None))
+    }
     outside, application = read_outside(answer), read_application(answer)
     notes = (
         *dialect.notes,
@@ -389,12 +393,12 @@ async def _probe_isolation(
     if "clone" not in ops:
         return "none"
     try:
-        one, other = [await opened.clone(connection, timeout_s=PROBE_S) for _ in range(2)]
-        if not one or not other or one == other:
+        first, other = [await opened.clone(connection, timeout_s=PROBE_S) for _ in range(2)]
+        if not first or not other or first == other:
             return "none"
-        await connection.request("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=one)
+        await connection.request("eval", timeout_s=PROBE_S, code='"codriver-probe"', session=first)
         seen = await connection.request("eval", timeout_s=PROBE_S, code="*1", session=other)
-        for session in (one, other):
+        for session in (first, other):
             await opened.close(session)
     except OpTimedOutError:
         return "none"

@@ -90,7 +90,7 @@ class SessionRecord:
     def _write(self, address: str, *, add: str = "", drop: str = "") -> None:
         recorded = self._read()
         before = recorded.get(address, [])
-        after = [*(one for one in before if one != drop), *([add] if add else [])][-MAX_SESSIONS:]
+        after = [*(identity for identity in before if identity != drop), *([add] if add else [])][-MAX_SESSIONS:]
         if after == before:
             return
         recorded.pop(address, None)

@@ -302,18 +302,18 @@ class TestRunner:
                 namespace, _, test = namespace.rpartition("/")
             if self._workspace is not None and not selection.only:
                 found = find(self._workspace, self._dialect.name, namespace if is_path else "")
-                found = [one for one in found if is_path or namespace in ("", one[0])]
+                found = [space for space in found if is_path or namespace in ("", space[0])]
             if selection.match and not words:
                 raise refused(
                     "bad-arguments",
                     f"match cannot be read: {selection.match!r}",
                     hint="write words of test names with and, or and not before a word: parser and not slow or reader",
                 )
-        names |= {"files": found, "spaces": [one for one, _ in found] if is_path else []}
+        names |= {"files": found, "spaces": [space for space, _ in found] if is_path else []}
         if is_path and not found:
             raise namespace_missing(namespace)
         if is_path and test:
-            return {**names, "ns": "", "name": "", "only": [(one, test) for one, _ in found]}
+            return {**names, "ns": "", "name": "", "only": [(space, test) for space, _ in found]}
         return {**names, "ns": "" if is_path else namespace, "name": test}
 
 

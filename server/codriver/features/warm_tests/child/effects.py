@@ -154,7 +154,7 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
     """Add a warning filter as `warnings.filterwarnings` does: at the front, or at the end with `append`."""
     filters_, implementation = warnings.filters, sys.modules["_warnings"]
     if precedes:
-        filters_[:] = [entry, *(one for one in filters_ if one != entry)]
+        filters_[:] = [entry, *(installed for installed in filters_ if installed != entry)]
     elif entry not in filters_:
         filters_.append(entry)
     if mutated := getattr(implementation, "_filters_mutated", None):

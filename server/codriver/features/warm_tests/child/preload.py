@@ -114,11 +114,15 @@ class Preloader:
         """Return the reason why a module must not be preloaded, or an empty string."""
         parts = name.split(".")
         names = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
-        return next((self.excluded[one] for one in names if one in self.excluded), "")
+        return next((self.excluded[module_name] for module_name in names if module_name in self.excluded), "")
 
     def obstacles(self) -> dict[str, str]:
         """Return the loaded modules that must not be preloaded, with reasons."""
-        found = {name: one.obstacle for name, one in self.records.items() if one.obstacle and not self.exclusion(name)}
+        found = {
+            name: record.obstacle
+            for name, record in self.records.items()
+            if record.obstacle and not self.exclusion(name)
+        }
         for name in self.hidden:
             parent = name.rpartition(".")[0]
             if parent and parent not in self.hidden and parent not in self.base and not self.exclusion(parent):
@@ -221,7 +225,7 @@ class Preloader:
     def is_redrawn(self) -> bool:
         """Return whether the innermost module being imported draws its random numbers again when it is revealed."""
         name = f"{self._importing[-1]}."
-        return any(name.startswith(f"{one}.") for one in REDRAWN)
+        return any(name.startswith(f"{prefix}.") for prefix in REDRAWN)
 
     @internal
     def _load(self, spec: Any) -> ModuleType:
@@ -293,14 +297,14 @@ class Preloader:
             importer.files.update(mine.files)
             importer.effects.extend(mine.effects)
             return
-        for one in [*importers, name]:
-            self.object_to(one, f"importing {name} raised {type(error).__name__}")
+        for module_name in [*importers, name]:
+            self.object_to(module_name, f"importing {name} raised {type(error).__name__}")
 
     def _record_native(self, name: str, module: ModuleType) -> None:
         """Record what native code does unobserved: it imports other modules and reads environment variables."""
         mine = self.record(name)
         names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
-        mine.imports.update((one, None) for one in names if one != name)
+        mine.imports.update((module_name, None) for module_name in names if module_name != name)
         if name == "numpy.random.bit_generator" and (draw := vars(module).get("randbits")) is not None:
             allowed = AllowedDraw(self, draw)
             self._replaced[id(allowed)] = allowed, draw
@@ -354,9 +358,11 @@ class Preloader:
             full = f"{base}.{name}" if level and name else base if level else name
             parts = full.split(".")
             names = [".".join(parts[: end + 1]) for end in range(len(parts))]
-            names += [f"{full}.{one}" for one in fromlist or () if isinstance(one, str)]
+            names += [f"{full}.{module_name}" for module_name in fromlist or () if isinstance(module_name, str)]
             imports = self.record(importer).imports
-            imports.update((one, None) for one in names if one in sys.modules and one != importer)
+            imports.update(
+                (module_name, None) for module_name in names if module_name in sys.modules and module_name != importer
+            )
         return result
 
     def _reads_variable(self, real: Any) -> Any:
@@ -392,7 +398,9 @@ class Preloader:
     def _warns(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
         """Record a warning. Replaces `warnings.showwarning`, which the filter `always` calls for every warning."""
         if self._importing and filename != TRIAL_FORKS:  # Python 3.12 warns about forks in processes with threads
-            names = (name for name, one in list(sys.modules.items()) if getattr(one, "__file__", None) == filename)
+            names = (
+                name for name, module in list(sys.modules.items()) if getattr(module, "__file__", None) == filename
+            )
             self.add_effect(("warning", (message, category, filename, line, next(names, self._importing[-1]))))
 
     # Hiding
@@ -439,7 +447,7 @@ class Preloader:
             if name not in self.closure(owner):
                 self.record(name).effects.append(("entries", (owner, path, container, new)))
         for name, registry in self.registries.changers.items():
-            owner = next((one for one in self.registries.watched if registry.startswith(f"{one}.")), "")
+            owner = next((watched for watched in self.registries.watched if registry.startswith(f"{watched}.")), "")
             if name not in self.closure(owner):
                 self.object_to(name, f"changes {registry}")
 
@@ -448,10 +456,10 @@ class Preloader:
         found: set[str] = set()
         waiting = [name]
         while waiting:
-            one = waiting.pop()
-            if one and one not in found:
-                found.add(one)
-                waiting += [*self.record(one).imports, one.rpartition(".")[0]]
+            module_name = waiting.pop()
+            if module_name and module_name not in found:
+                found.add(module_name)
+                waiting += [*self.record(module_name).imports, module_name.rpartition(".")[0]]
         return found
 
     def _put_back_replaced(self) -> None:
@@ -605,8 +613,10 @@ class AllowedDraw:
 def find_generators(objects: Iterable[Any]) -> list[Any]:
     """Return numpy's generators whose seeds were drawn from the system. Such seeds have more than 64 bits."""
     kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
-    found = [one for one in objects if kind is not None and issubclass(type(one), kind)]
-    return [one for one in found if is_large(getattr(getattr(one, "seed_seq", None), "entropy", None))]
+    found = [candidate for candidate in objects if kind is not None and issubclass(type(candidate), kind)]
+    return [
+        candidate for candidate in found if is_large(getattr(getattr(candidate, "seed_seq", None), "entropy", None))
+    ]
 
 
 def is_large(seed: Any) -> bool:

@@ -41,9 +41,9 @@ def containers(module: Any) -> Containers:
     found: Containers = {}
     for key, value in list(getattr(module, "__dict__", {}).items()):
         if not key.startswith("__"):
-            for path, one in within(key, value, name):
-                if "cache" not in path.lower() and len(one) <= MAX_ENTRIES:
-                    found[path] = one, type(one)(one)
+            for path, registry in within(key, value, name):
+                if "cache" not in path.lower() and len(registry) <= MAX_ENTRIES:
+                    found[path] = registry, type(registry)(registry)
     return found
 
 
@@ -58,18 +58,18 @@ def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
     if is_class and value.__module__ != module:
         return
     holder = type.__dict__["__dict__"].__get__(value) if is_class else instance_attributes(value)
-    for name, one in list(holder.items()):
-        if isinstance(name, str) and not name.startswith("__") and type(one) in KINDS:
-            yield f"{path}.{name}", one
-            yield from nested(f"{path}.{name}", one)
+    for name, registry in list(holder.items()):
+        if isinstance(name, str) and not name.startswith("__") and type(registry) in KINDS:
+            yield f"{path}.{name}", registry
+            yield from nested(f"{path}.{name}", registry)
 
 
 def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the containers that are values of a dict."""
     if type(value) is dict and len(value) <= MAX_ENTRIES:
-        for key, one in list(value.items()):
-            if type(key) is str and type(one) in KINDS:
-                yield f"{path}[{key!r}]", one
+        for key, registry in list(value.items()):
+            if type(key) is str and type(registry) in KINDS:
+                yield f"{path}[{key!r}]", registry
 
 
 def instance_attributes(value: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ def is_changed(present: Any, copy: Any) -> bool:
         return any(a is not c or b is not d for (a, b), (c, d) in pairs)
     if type(copy) is list:
         return any(a is not b for a, b in zip(present, copy, strict=True))
-    return {id(one) for one in present} != {id(one) for one in copy}
+    return {id(item) for item in present} != {id(item) for item in copy}
 
 
 def added(present: Any, copy: Any) -> Any:
@@ -106,10 +106,10 @@ def added(present: Any, copy: Any) -> Any:
     if type(copy) is list:
         is_same = len(present) >= len(copy) and all(a is b for a, b in zip(present, copy, strict=False))
         return present[len(copy) :] if is_same else None
-    known = {id(one) for one in present}
-    is_same = all(id(one) in known for one in copy)
-    known_ids = {id(one) for one in copy}
-    return [one for one in present if id(one) not in known_ids] if is_same else None
+    known = {id(item) for item in present}
+    is_same = all(id(item) in known for item in copy)
+    known_ids = {id(item) for item in copy}
+    return [item for item in present if id(item) not in known_ids] if is_same else None
 
 
 def remove_entries(container: Any, entries: Any) -> None:

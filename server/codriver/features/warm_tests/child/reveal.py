@@ -44,7 +44,10 @@ class Revealer:
         self.hidden = preloader.hidden
         self.request_plain = request_plain
         self.set_by_imports = {
-            value for one in preloader.records.values() for kind, value in one.effects if kind == "variable"
+            value
+            for module_name in preloader.records.values()
+            for kind, value in module_name.effects
+            if kind == "variable"
         }
         self.random_state: Any = None
         """The state of Python's random number generator when `random` was revealed."""
@@ -80,19 +83,19 @@ class Revealer:
         """Request a plain process if importing the module now would have a different result than preloading it had."""
         ahead, closure = [name], {name}
         while ahead:
-            one = ahead.pop()
-            for other in (*self.preloader.record(one).imports, one.rpartition(".")[0]):
+            module_name = ahead.pop()
+            for other in (*self.preloader.record(module_name).imports, module_name.rpartition(".")[0]):
                 if other in self.hidden and other not in closure:
                     closure.add(other)
                     ahead.append(other)
-        records = {one: self.preloader.record(one) for one in closure}
+        records = {module_name: self.preloader.record(module_name) for module_name in closure}
         hook, replaced = rewriting_hook(), self.replaced_modules()
         for looker, definer in self.preloader.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
                 self.request_plain(definer, "subclasses", looker)
-        for one, record in records.items():
-            if found := self.obstacle(one, record, replaced, hook):
-                self.request_plain(one, *found)
+        for module_name, record in records.items():
+            if found := self.obstacle(module_name, record, replaced, hook):
+                self.request_plain(module_name, *found)
 
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions were replaced, with the original functions."""
@@ -110,11 +113,11 @@ class Revealer:
         If only clocks are replaced, it matters whether the module holds an original function, because it calls the
         others through their module. Locks and sockets leave more behind than their functions.
         """
-        concerned = [one for one in replaced if one in record.imports]
+        concerned = [module_name for module_name in replaced if module_name in record.imports]
         if not concerned:
             return None
         if CLOCKS.issuperset(replaced):
-            real = [value for one in concerned for value in replaced[one]]
+            real = [value for module_name in concerned for value in replaced[module_name]]
             if not holds(self.hidden[name], real):
                 return None
         return "replaced", concerned[0]
@@ -285,14 +288,14 @@ def contents_of(cell: Any) -> list[Any]:
 
 def rewriting_hook() -> Any:
     """Return pytest's import hook, or None."""
-    return next((one for one in sys.meta_path if type(one).__name__ == "AssertionRewritingHook"), None)
+    return next((finder for finder in sys.meta_path if type(finder).__name__ == "AssertionRewritingHook"), None)
 
 
 def would_rewrite(hook: Any, name: str, origin: str) -> bool:
     """Return whether pytest would rewrite the assertions of a module."""
     config = hook.config
     storage = getattr(config, "stash", None) or config._store  # `_store` until 7.0
-    states = [one for one in storage._storage.values() if type(one).__name__ == "AssertionState"]
+    states = [state for state in storage._storage.values() if type(state).__name__ == "AssertionState"]
     if not states or hook._early_rewrite_bailout(name, states[0]):
         return False
     return bool(hook._should_rewrite(name, origin, states[0]))

@@ -39,7 +39,7 @@ def row(name: str, value: object) -> dict[str, str]:
 
 def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
     """Yield the public names that a module defines itself."""
-    for name, value in sorted(vars(module).items(), key=lambda one: str(one[0])):
+    for name, value in sorted(vars(module).items(), key=lambda entry: str(entry[0])):
         home = getattr(value, "__module__", None) if isinstance(value, (type, type(line))) else module.__name__
         if not name.startswith("_") and not isinstance(value, MODULE) and home == module.__name__:
             yield name, value
@@ -47,7 +47,7 @@ def defined_in(module: ModuleType) -> Iterator[tuple[str, object]]:
 
 def home_of(session: str) -> ModuleType | None:
     """Return the module of a session. It is searched among all objects, because no table contains it."""
-    modules = [one for one in gc.get_objects() if type(one) is MODULE] if session else []
+    modules = [candidate for candidate in gc.get_objects() if type(candidate) is MODULE] if session else []
     return next((module for module in modules if vars(module).get("__name__") == "hy-nrepl-session-" + session), None)
 
 
@@ -71,9 +71,9 @@ def _collection(value: object, levels: int) -> str:
     before, after = brackets.get(kind, ("{", "}"))
     items: list[object] = list(value)  # type: ignore[call-overload]  # the value is a collection
     first = items[:10]
-    parts = [in_line(one, levels - 1) for one in first]
+    parts = [in_line(item, levels - 1) for item in first]
     if isinstance(value, dict):
-        parts = [part + ": " + in_line(value[one], levels - 1) for part, one in zip(parts, first)]
+        parts = [part + ": " + in_line(value[key], levels - 1) for part, key in zip(parts, first)]
     return before + ", ".join(parts + ["..."] * (len(items) > 10)) + after
 
 

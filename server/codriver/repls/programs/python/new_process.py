@@ -56,7 +56,9 @@ def ignore_cached_code() -> None:
 
     def path_stats(self: object, path: str) -> dict[str, Any]:
         stats: dict[str, Any] = plain(self, path)
-        if path.startswith(standard) or any(one in path.split(os.sep) for one in ("site-packages", "dist-packages")):
+        if path.startswith(standard) or any(
+            directory in path.split(os.sep) for directory in ("site-packages", "dist-packages")
+        ):
             return stats
         source = os.stat(path)
         try:

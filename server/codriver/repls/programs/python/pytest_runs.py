@@ -117,7 +117,7 @@ class Plugin:
         """Remove test modules, and add files of loaded tests to the files that pytest will collect."""
         self.add_patterns(config.getini("python_files"))
         given = [*config.args, *self.extra]
-        config.args[:] = [one for one in given if not self.is_left_out(config, one)] or given
+        config.args[:] = [item for item in given if not self.is_left_out(config, item)] or given
 
     def is_left_out(self, config: Any, target: str) -> bool:
         """Return whether the project's settings exclude a file from a complete run."""
@@ -125,7 +125,7 @@ class Plugin:
         if [beneath(file), COLLECTION] not in self.only:
             return False
         root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
-        paths = [os.path.realpath(os.path.join(root, one)) for one in config.getini("testpaths")]
+        paths = [os.path.realpath(os.path.join(root, directory)) for directory in config.getini("testpaths")]
         if any(map(os.path.isdir, paths)) and not any(f"{file}/".startswith(f"{path}/") for path in paths):
             return True
         parts = os.path.dirname(os.path.relpath(file, root)).split(os.sep)

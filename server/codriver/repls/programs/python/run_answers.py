@@ -180,7 +180,9 @@ def by_unittest(modules: Iterable[ModuleType], selected: str, words: list[list[s
 def matches(words: list[list[str]], text: str) -> bool:
     """Return whether a text matches an alternative: it contains all of its words, and none that starts with `!`."""
     text = text.lower()
-    return not words or any(all((one.lstrip("!") in text) != one.startswith("!") for one in every) for every in words)
+    return not words or any(
+        all((marker.lstrip("!") in text) != marker.startswith("!") for marker in every) for every in words
+    )
 
 
 def exists(ns: str) -> bool:
@@ -205,7 +207,7 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
         files: list[str] = []
         names: dict[str, str] = {}
         modules: list[ModuleType] = []
-        for name in dict.fromkeys(one for one, _ in only):
+        for name in dict.fromkeys(test_name for test_name, _ in only):
             if not is_path(name) and not exists(name):
                 continue
             more = chosen("__main__" if name == "user" else name, home, ())
@@ -230,8 +232,10 @@ def chosen(ns: str, home: ModuleType | None, only: Sequence[Sequence[str]]) -> C
 
 def _of_loaded(home: ModuleType | None) -> Chosen:
     """Select everything: pytest's default, and the test modules that are loaded."""
-    loaded = [one for _, one in sorted(sys.modules.items()) if isinstance(one, type(sys))]
-    modules = [one for one in loaded if is_project_file(file_of(one)) or one.__name__ == "__main__"]
+    loaded = [candidate for _, candidate in sorted(sys.modules.items()) if isinstance(candidate, type(sys))]
+    modules = [
+        candidate for candidate in loaded if is_project_file(file_of(candidate)) or candidate.__name__ == "__main__"
+    ]
     modules += [home] if home else []
     modules = [
         module for module in modules if any(is_test(name, value, module) for name, value in list(vars(module).items()))

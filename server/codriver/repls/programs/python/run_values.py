@@ -70,8 +70,8 @@ def display_name(module: str) -> str:
 def home_of(session: str) -> ModuleType | None:
     """Return the module of a hy-nrepl session. It is searched among all objects, because no table contains it."""
     name, module = HY_SESSION + session, type(os)
-    found = [one for one in gc.get_objects() if type(one) is module] if session else []
-    return next((one for one in found if vars(one).get("__name__") == name), None)
+    found = [candidate for candidate in gc.get_objects() if type(candidate) is module] if session else []
+    return next((candidate for candidate in found if vars(candidate).get("__name__") == name), None)
 
 
 def file_of(module: ModuleType) -> str | None:
@@ -160,8 +160,8 @@ def store_failed(rows: list[Row]) -> None:
         found = list(traceback.walk_tb(trace))[::-1]
         locations = [(frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in found]
         start = 0
-        for one in frames:
-            location = (one["file"], one["line"], one["function"])
+        for described in frames:
+            location = (described["file"], described["line"], described["function"])
             if location not in locations[start:]:
                 break
             start = locations.index(location, start) + 1

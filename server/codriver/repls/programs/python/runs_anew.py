@@ -29,7 +29,7 @@ def environment() -> dict[str, str]:
     """Return the environment with which the REPL was started, without changes that its code has made."""
     try:
         with open("/proc/self/environ", "rb") as file:
-            pairs = [one.partition(b"=") for one in file.read().split(b"\0") if b"=" in one]
+            pairs = [variable.partition(b"=") for variable in file.read().split(b"\0") if b"=" in variable]
         return {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
     except OSError:
         return dict(os.environ)
