@@ -112,6 +112,7 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
         ("run_tests", "names", "test"),
         ("run_tests", "path", "paths"),
         ("edit_files", "names", "test"),
+        ("status", "path", "file"),
         ("get_evaluation", "path", "path"),
         ("inspect_app", "path", "path"),
         ("evaluate_code", "timeout", "timeout"),
@@ -137,6 +138,85 @@ def test_a_refusal_lists_all_valid_arguments_and_suggests_the_closest(name):
     words = f"the arguments of {tool.name} are: {', '.join(fields_of(tool.arguments))}"
     assert words in refused.value.hint
     assert "whoo: there is no such argument; did you mean who?" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("tool", "written", "suggested"),
+    [
+        ("evaluate_code", "expression", "code"),
+        ("evaluate_code", "cod", "code"),
+        ("symbol_info", "name", "symbol"),
+        ("complete_symbol", "symbol", "prefix"),
+        ("get_evaluation", "id", "evaluationId"),
+        ("get_evaluation", "wait", "waitMs"),
+        ("status", "key", "replSessionKey"),
+    ],
+)
+def test_a_misspelt_argument_comes_before_a_missing_one_and_that_before_a_similar_one(tool, written, suggested):
+    with pytest.raises(RefusedError) as refused:
+        parse(TOOLS[tool], {written: "x"})
+    assert f"{written}: there is no such argument; did you mean {suggested}?" in refused.value.message
+
+
+def test_null_means_nothing_for_any_name():
+    assert vars(parse(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_the_text_null_is_null_where_text_is_not_accepted(model):
+    for name, field in fields_of(model).items():
+        options = [one for one in (field.expected, field.expected.item) if one is not None]
+        reads = any(one.accepts_text or one.accepts_anything for one in options)
+        if not reads and not field.distinguishes_null:
+            assert read(model, **{name: " null"}) == {}
+
+
+@pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+def test_a_list_of_one_item_stands_for_the_item(model):
+    for name, field in fields_of(model).items():
+        expected = field.expected
+        if expected.item is None and not expected.accepts_anything:
+            values = [*values_of(expected), *(["[2]"] if expected.accepts_text else [])]
+            for value in values:
+                assert read(model, **{name: [value]}) == {name: value}
+                assert read(model, **{name: [value, value]}) == {name: [value, value]}
+
+
+WANTED = [{"filePath": "a.py", "oldText": "x", "newText": "y"}]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"filePath": "a.py", "oldText": "x", "newText": "y"},
+        {"file_path": "a.py", "old_string": "x", "new_string": "y"},
+        {"path": "a.py", "edits": [{"oldText": "x", "newText": "y"}]},
+        {"path": "a.py", "edits": {"oldText": "x", "newText": "y"}},
+        {"path": "a.py", "edits": '[{"oldText": "x", "newText": "y"}]'},
+        {"path": "a.py", "newText": "y", "edits": [{"oldText": "x"}]},
+        {"path": "a.py", "oldText": "x", "newText": "y", "edits": None},
+    ],
+)
+def test_arguments_of_an_edit_may_be_next_to_the_list_of_edits_or_replace_it(given):
+    assert read(TOOLS["edit_files"].arguments, **given, load=True) == {"edits": WANTED, "load": True}
+
+
+def test_an_argument_next_to_the_list_applies_to_each_item():
+    model, edits = TOOLS["edit_files"].arguments, [{"oldText": "x"}, {"oldText": "y"}]
+    assert read(model, path="a.py", edits=edits) == {"edits": [{"filePath": "a.py", **one} for one in edits]}
+
+
+@pytest.mark.parametrize("own", ["filePath", "path"])
+def test_an_argument_next_to_the_list_is_refused_if_an_item_has_it(own):
+    edits = [{"oldText": "x", "newText": "y"}, {own: "b.py", "oldText": "x", "newText": "y"}]
+    with pytest.raises(RefusedError) as refused:
+        parse(TOOLS["edit_files"], {"path": "a.py", "edits": edits})
+    assert "path: there is no such argument" in refused.value.message
+
+
+@pytest.mark.parametrize("given", ["A=1", ["A=1"], '["A=1"]', '{"A": "1"}', {"A": "1"}])
+def test_environment_variables_are_a_list_a_dictionary_or_one_text(given):
+    assert vars(parse(TOOLS["run_tests"], {"env": given}))["env"] == {"A": "1"}
 
 
 def test_the_unit_of_a_timeout_is_not_guessed():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
@@ -26,10 +27,21 @@ MAX_ARGS: Final = 200
 
 
 def _as_variables(given: object) -> object:
-    """Convert a list of `NAME=value`, as sent by clients with strict schemas, to a dictionary."""
+    """Convert a list of `NAME=value`, or one of them, as sent by clients with strict schemas, to a dictionary."""
+    if isinstance(given, str):
+        given = _from_text(given)
     if not isinstance(given, list) or not all(isinstance(one, str) and "=" in one[1:] for one in given):
         return given
     return {name: value for name, _, value in (one.partition("=") for one in given)}
+
+
+def _from_text(given: str) -> object:
+    """Return the list or dictionary of JSON text, or a list with the text itself."""
+    try:
+        read = json.loads(given) if given.lstrip()[:1] in ("[", "{") else None
+    except (ValueError, RecursionError):
+        read = None
+    return read if isinstance(read, list | dict) else [given]
 
 
 Variables = Annotated[

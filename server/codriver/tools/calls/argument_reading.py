@@ -1,14 +1,12 @@
 """Normalise arguments as agents write them, before they are validated.
 
 Only forms with a single possible meaning are accepted:
-    null for an argument that does not distinguish null from absence: the argument is absent;
 
-- JSON text for the expected list, object, number or boolean, unless the argument accepts text;
-
-- a single item for a list;
-
+- null, for an argument that does not distinguish null from absence: the argument is absent;
+- JSON text for the expected list, object, number, boolean or null, unless the argument accepts text;
+- a single item for a list, and a list of one item for that item;
+- the arguments of such an item next to the list, or instead of it;
 - another usual name of an argument, unless it is the name of a different one;
-
 - a file as a URI, with a line number appended, or prefixed with @.
 
 The rules follow from the model of the arguments. Everything else is unchanged, and the model rejects it.
@@ -42,10 +40,10 @@ Position: TypeAlias = tuple[str | int, ...]
 
 OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
     {
-        "path": ("filePath", "paths"),
+        "path": ("filePath", "paths", "file"),
         "file": ("filePath", "paths"),
-        "file_path": ("filePath", "paths"),
-        "filename": ("filePath",),
+        "file_path": ("filePath", "paths", "file"),
+        "filename": ("filePath", "file"),
         "old_string": ("oldText",),
         "oldString": ("oldText",),
         "new_string": ("newText",),
@@ -64,6 +62,9 @@ OF_MANY_TOOLS: Final = frozenset({"detail", "who"})
 
 NEAREST: Final = 0.6
 """Minimum similarity of a suggested name, from 0 to 1."""
+
+MISSPELT: Final = 0.8
+"""Minimum similarity of a name that is taken for a misspelling, even if another argument is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +180,12 @@ class Reader:
         fields = fields_of(model)
         found: dict[str, object] = {}
         written_as: dict[str, str] = {}
-        for written, value in given.items():
+        for written, value in _with_items(model, given).items():
             name = argument_name(model, written)
             field = fields.get(name)
-            if value is None and field is not None and not field.distinguishes_null:
+            if value is None and (field is None or not field.distinguishes_null):
+                continue
+            if field is not None and _is_null_text(field, value):
                 continue
             if name in found:
                 self._note_twice(name, written, written_as[name], position)
@@ -210,6 +213,8 @@ class Reader:
             return value
         if isinstance(value, str) and not expected.accepts_text:
             value = _from_json(expected, value)
+        if expected.item is None and isinstance(value, list) and len(value) == 1:
+            value = value[0] if _is_scalar_of(expected, value[0]) else value
         if expected.model is not None and isinstance(value, dict):
             return self.read(expected.model, value, position)
         if expected.item is None or _is_scalar_of(expected, value):
@@ -217,6 +222,57 @@ class Reader:
         if not isinstance(value, list | tuple):
             value = [value]
         return [self._as_expected(expected.item, one, (*position, index)) for index, one in enumerate(value)]
+
+
+def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str, object]:
+    """Move arguments that only the items of a list have into these items, or into a single new item.
+
+    This applies to `{"filePath": …, "oldText": …}` and `{"filePath": …, "edits": [{"oldText": …}]}`, with which other
+    editing tools are called.
+    """
+    of_items = _item_field(model)
+    if of_items is None:
+        return given
+    name, inner = of_items
+    fields, within = fields_of(model), fields_of(inner)
+    moved = {
+        written: value
+        for written, value in given.items()
+        if argument_name(model, written) not in fields and argument_name(inner, written) in within
+    }
+    if not moved:
+        return given
+    written_as = next((one for one in given if argument_name(model, one) == name), name)
+    field, listed = fields[name], given.get(written_as)
+    if isinstance(listed, str):
+        listed = _from_json(field.expected, listed)
+    items = [{}] if listed is None else listed if isinstance(listed, list) else [listed]
+    names = {argument_name(inner, written) for written in moved}
+    objects = [one for one in items if isinstance(one, dict)]
+    if len(objects) < len(items) or any(argument_name(inner, key) in names for one in objects for key in one):
+        return given
+    others = {written: value for written, value in given.items() if written not in moved}
+    return {**others, written_as: [{**moved, **one} for one in objects]}
+
+
+@lru_cache(maxsize=256)
+def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
+    """Return the name of the required argument that is a list of objects, and the model of these objects."""
+    found = [
+        (one.name, one.expected.item.model)
+        for one in fields_of(model).values()
+        if one.is_required and one.expected.item is not None and one.expected.item.model is not None
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_null_text(field: Field, value: object) -> bool:
+    """Return whether a value is the text `null` for an argument that accepts neither text nor a list of texts."""
+    expected = field.expected
+    if not isinstance(value, str) or value.strip() != "null" or field.distinguishes_null:
+        return False
+    options = [expected] if expected.item is None else [expected, expected.item]
+    return not any(one.accepts_text or one.accepts_anything for one in options)
 
 
 def _is_scalar_of(expected: Expected, value: object) -> bool:
@@ -273,11 +329,18 @@ def argument_name(model: type[Given], written: str) -> str:
     return spelled if spelled in fields else written
 
 
-def nearest(model: type[Given], written: str) -> str | None:
-    """Return the argument with the most similar name, if any is similar enough."""
+def nearest(model: type[Given], written: str, missing: str | None = None) -> str | None:
+    """Return the argument that a name probably means, if any is similar enough.
+
+    `missing` is the only missing argument, if this is the only unknown name.
+    """
     by_small = {name.lower(): name for name in fields_of(model)}
     small = written.lower().replace("_", "").replace("-", "")
-    longer = [name for name in by_small if name.startswith(small)]
+    if misspelt := get_close_matches(small, by_small, n=1, cutoff=MISSPELT):
+        return by_small[misspelt[0]]
+    if missing is not None:
+        return missing
+    longer = [name for name in by_small if name.startswith(small) or (len(small) > 1 and name.endswith(small))]
     found = longer or get_close_matches(small, by_small, n=1, cutoff=NEAREST)
     return by_small[found[0]] if found else None
 

@@ -334,14 +334,20 @@ def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[s
         return model.model_validate(read, context=tool.added_inside)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        raise _bad_arguments(tool, [_error(tool, one["loc"], one["type"], one["msg"]) for one in found]) from error
+        missing = [one["loc"] for one in found if one["type"] == "missing"]
+        unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
+        is_renamed = len(missing) == len(unknown) == 1 and missing[0][:-1] == unknown[0][:-1]
+        required = str(missing[0][-1]) if is_renamed else None
+        errors = [_error(tool, one["loc"], one["type"], one["msg"], required) for one in found]
+        raise _bad_arguments(tool, errors) from error
 
 
-def _error(tool: Tool, position: Position, kind: str, message: str) -> ArgumentError:
+def _error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
+    """Return an error of the validation. `missing` is the only missing argument, if one argument is unknown."""
     if kind == "extra_forbidden":
         model, _ = model_at(tool.arguments, position)
         models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
-        near = next(filter(None, (nearest(one, str(position[-1])) for one in models)), None)
+        near = next(filter(None, (nearest(one, str(position[-1]), missing) for one in models)), None)
         return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
     if kind == "too_short" and position and isinstance(position[-1], str):
         return ArgumentError((*position, 0), "the list is empty: pass at least one item")
