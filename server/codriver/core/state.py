@@ -335,6 +335,13 @@ class State:
         left = self.forgotten.get(evaluation.repl)
         return evaluation.repl if left is None else left.key
 
+    def has_session(self, key: str) -> bool:
+        """Return whether `key` is the key of a session or an alias of a REPL."""
+        repls = self.repls.values()
+        return any(
+            key in repl.aliases or any(key == repl.session_key(name) for name in repl.sessions) for repl in repls
+        )
+
     def unfinished(self) -> list[Evaluation]:
         """Return the unfinished evaluations in order of arrival."""
         return [self.evaluations[name] for name in self.live]

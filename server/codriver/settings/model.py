@@ -75,6 +75,11 @@ class Durations:
     half a second. A JVM may need more, but a longer delay would leave an agent without any tools when it starts its
     task.
     """
+    found_s: float = 1.0
+    """How long a call waits for a session that it names and that does not exist.
+
+    Its REPL may just have been started. A port file is found within this time.
+    """
     question_s: float = 30.0
     """How long a question to the user stays open while no call depends on the answer."""
     skills_s: float = 30.0

@@ -212,10 +212,8 @@ def _may_mean_program(call: Call, arguments: Arguments, key: str | None) -> bool
 
     A caller that names no session means the one that it used last.
     """
-    repls = call.state.repls.values()
     if key is not None:
-        keys = {repl.session_key(name) for repl in repls for name in repl.sessions}
-        return key not in keys.union(*(repl.aliases for repl in repls))
+        return not call.state.has_session(key)
     files = arguments.session_files
     if files and not any(PYTHON in dialects_by_suffix().get(Path(file).suffix, ()) for file in files):
         return False

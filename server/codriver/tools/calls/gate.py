@@ -48,6 +48,7 @@ CHECK_INTERVAL_S = 0.02
 SHORT_WAIT_MS = 100
 CONNECTING_S = 2.0
 """Time for REPLs that were just found to connect before one is chosen. A port that does not answer takes 5 s."""
+PREPARE_INTERVAL_S = 0.1
 SEARCH_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
@@ -98,6 +99,30 @@ async def await_candidates(call: Call, given: Arguments) -> None:
     with anyio.move_on_after(CONNECTING_S):
         while is_choice_open(call.state, recent_repls_of(call.state, call.client, call.who(given.who))):
             await anyio.sleep(CHECK_INTERVAL_S)
+
+
+async def await_session(call: Call, given: Arguments, key: str) -> None:
+    """Wait for the session that a call names if it may be found soon, for at most the time limit of the call.
+
+    That is the case while REPLs are searched for or connect for the first time, because the key of an application is
+    known only then, and shortly after the call, for applications that were just started.
+    """
+    started = anyio.current_time()
+    with anyio.move_on_after(call.wait_ms(getattr(given, "timeout_ms", None)) / 1000):
+        while not call.state.has_session(key):
+            lifecycle = call.state.lifecycle
+            is_coming = any(repl.is_coming and not repl.owned for repl in call.state.repls.values())
+            is_searching = lifecycle.is_searching or lifecycle.has_unread_port_files
+            if not (is_coming or is_searching) and anyio.current_time() > started + call.services.durations.found_s:
+                return
+            await anyio.sleep(PREPARE_INTERVAL_S)
+            await prepare(call, given)
+
+
+async def prepare(call: Call, given: Arguments) -> None:
+    """Let features find or connect the REPL that a call needs."""
+    for hook in call.services.hooks.before:
+        await hook(call, given)
 
 
 def is_choice_open(state: State, used: Sequence[str]) -> bool:
@@ -225,9 +250,11 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     given, started = None, anyio.current_time()
     if not switched_off(tool, call.services.live.settings):
         given = await parsed(tool, call, arguments)
-        if tool.needs or given.chooses_session or getattr(given, "repl_session_key", None) is not None:
-            for prepare in call.services.hooks.before:
-                await prepare(call, given)
+        key: str | None = getattr(given, "repl_session_key", None)
+        if tool.needs or given.chooses_session or key is not None:
+            await prepare(call, given)
+        if key is not None and not core.state.has_session(key):
+            await await_session(call, given, key)
         if given.chooses_session and len(core.state.repls) > 1:
             await await_candidates(call, given)
     obstacle = refusal(tool, core.state, call.services.live.settings)
