@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, plain, read_error
+from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, read_error, strip_escapes
 from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\
@@ -108,4 +108,4 @@ def test_an_answer_omits_the_traceback_of_the_reported_failure(language, name, v
 
 
 def test_only_ansi_sequences_are_removed():
-    assert plain("\x1b[1;31mred\x1b[0m [31m \x1b]0;title\x07") == "red [31m \x1b]0;title\x07"
+    assert strip_escapes("\x1b[1;31mred\x1b[0m [31m \x1b]0;title\x07") == "red [31m \x1b]0;title\x07"

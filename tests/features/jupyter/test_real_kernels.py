@@ -284,7 +284,7 @@ async def test_our_code_waits_for_another_clients_cell_and_can_be_interrupted_al
         said = await opened.interrupt()
         await until(lambda: endings)
         assert (said.outcome, endings[0].status) == ("interrupted", "interrupted")
-        assert "not sent" in said.note
+        assert "had not been sent" in said.note
         assert not of(OthersEnding, events, identity)
         assert (await opened.interrupt_others()).outcome == "interrupted"
         assert of(OthersEnding, events, identity) == [OthersEnding("interrupted")]

@@ -19,17 +19,19 @@ CellOutput = dict[str, object]
 
 
 MAX_CHARACTERS: Final = 16 * 2**20
-"""The most characters of one cell's outputs: endless printing must not fill the memory, or a notebook file."""
+"""Maximum number of characters in the outputs of a cell, so that endless printing does not fill the memory or a
+notebook.
+"""
 
 
 class CellOutputs:
-    """The outputs of one cell in order, up to `max_characters`.
+    """The outputs of a cell in order, with at most `max_characters`.
 
-    Consecutive texts of one stream are one output.
+    Consecutive texts of the same stream are one output.
     """
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
-        self._most = max_characters
+        self._max_characters = max_characters
         self._outputs: list[CellOutput] = []
         self._chunks: list[str] = []
         """The texts of the last output, if it is a stream."""
@@ -39,7 +41,7 @@ class CellOutputs:
         self._clears_next = False
 
     def receive(self, message: Message) -> None:
-        """Take a message about the execution."""
+        """Process a message about the execution."""
         content = message.content
         if isinstance(count := content.get("execution_count"), int):
             self._count = count
@@ -73,26 +75,26 @@ class CellOutputs:
             return
         if self._clears_next:
             self._clear(waits=False)
-        fitting = text[: self._most - self._characters]
-        self._characters += len(fitting)
-        self._omitted += len(text) - len(fitting)
-        if not fitting:
+        stored_text = text[: self._max_characters - self._characters]
+        self._characters += len(stored_text)
+        self._omitted += len(text) - len(stored_text)
+        if not stored_text:
             return
         last = self._outputs[-1] if self._outputs else {}
         if last.get("output_type") != "stream" or last.get("name") != name:
             self._join()
             self._outputs.append({"output_type": "stream", "name": name, "text": ""})
-        self._chunks.append(fitting)
+        self._chunks.append(stored_text)
 
     def _join(self) -> None:
-        """Join the texts of the last output, once: lengthening one text again and again is slow."""
+        """Join the texts of the last output. Appending each text to a growing string would be slow."""
         if self._chunks:
             last = self._outputs[-1]
             last["text"] = "".join([str(last["text"]), *self._chunks])
             self._chunks = []
 
     def _add(self, output: CellOutput) -> bool:
-        """Add an output if there is room; False for an output left out."""
+        """Add an output, and return False if it does not fit and is omitted."""
         if self._clears_next:
             self._clear(waits=False)
         self._join()
@@ -102,21 +104,21 @@ class CellOutputs:
         return True
 
     def _reserve(self, size: int) -> bool:
-        """True if there is room for so many more characters, which count from now on; else they are left out."""
-        if size > self._most - self._characters:
+        """Return whether this many more characters fit, and count them as stored or omitted."""
+        if size > self._max_characters - self._characters:
             self._omitted += size
             return False
         self._characters += size
         return True
 
     def _update(self, message: Message) -> None:
-        new = _display_output("display_data", message)
+        new_output = _display_output("display_data", message)
         for output in self._by_display.get(_display_id(message), ()):
-            if self._reserve(_size(new) - _size(output)):
-                output.update(new)
+            if self._reserve(_size(new_output) - _size(output)):
+                output.update(new_output)
 
     def _clear(self, *, waits: bool) -> None:
-        """Forget the outputs so far; with `waits`, when the next output comes."""
+        """Remove the outputs so far, immediately or, with `waits`, when the next output is received."""
         self._clears_next = waits
         if not waits:
             self._outputs.clear()

@@ -16,7 +16,13 @@ import anyio
 from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
-from codriver.features.jupyter.kernels.execution import AFTER_INTERRUPT_S, CUT_BY_SERVER, Execution, omission_note, stop
+from codriver.features.jupyter.kernels.execution import (
+    AFTER_INTERRUPT_S,
+    CUT_BY_SERVER,
+    Execution,
+    omission_note,
+    stop_evaluation,
+)
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
 from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
@@ -36,91 +42,98 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 2.0
-"""The wait for the kernel's `idle` after the reply and the last message of an execution: the `idle` may have been
+"""How long to wait for the kernel's `idle` after the reply and the last message of an execution. It may have been
 dropped.
 """
 
 REPLY_S: Final = 10.0
-"""The wait of an execution for its reply after the kernel's `idle`."""
+"""How long to wait for the reply of an execution after the kernel's `idle`."""
 
-LATE_S: Final = 2.0
-"""The longest wait after an execution's end for a value behind a flood of output."""
+LATE_VALUE_S: Final = 2.0
+"""Maximum time to wait for a value after a flood of output when the execution has ended."""
 
 MAX_ATTEMPTS: Final = 4
-"""The most times that code is sent when the kernel drops it unread."""
+"""Maximum number of attempts to send code that the kernel discards without running it."""
 
 MAX_CELLS: Final = 100
+"""Maximum number of cells whose outputs wait to be collected."""
 END_OF_INPUT: Final = "\x04"
-"""The line that ipykernel takes for the end of the input."""
+"""The line that ipykernel interprets as the end of the input."""
 
-NO_IDLE: Final = "the kernel answered and never said that it is idle again: some of the output may be missing"
+NO_IDLE: Final = "the kernel replied but did not report that it is idle: some of the output may be missing"
 LOST: Final = (
-    "{:,} messages of the kernel never came, as it drops what a busy machine takes too slowly: some of the output is "
-    "missing"
+    "{:,} messages of the kernel were lost, because a kernel drops messages when the machine is too busy to receive "
+    "them: some of the output is missing"
 )
-NO_REPLY: Final = "the kernel is idle and never answered: whether the code ran to its end is not known"
-STILL_RUNS: Final = "the kernel took the interrupt and its code still runs"
+NO_REPLY: Final = "the kernel is idle but did not reply: it is not known whether the code ran to its end"
+STILL_RUNS: Final = "the kernel was interrupted, but the code is still running"
 
 
 @dataclass(slots=True, eq=False)
-class _Work:
-    """One evaluation under way."""
+class _RunningEvaluation:
+    """An evaluation that has not ended."""
 
     request: Request
     execution: Execution | None = None
     """The form that was sent and has not ended."""
-    waiting: anyio.CancelScope | None = None
-    """The wait for a turn, in which the code can still be taken back."""
-    over: anyio.Event = field(default_factory=anyio.Event)
+    turn_scope: anyio.CancelScope | None = None
+    """The scope of the wait for a turn, during which the code can still be withdrawn."""
+    finished: anyio.Event = field(default_factory=anyio.Event)
     is_stopping: bool = False
     started_extras: list[Extra] = field(default_factory=list)
     """The extras that the kernel has started."""
     cell: CellOutputs | None = None
     input_ahead: list[str] = field(default_factory=list)
-    """Lines of input given before the code asked for them."""
+    """Lines of input that were given before the code requested them."""
 
 
 class Programs(Protocol):
-    """Our own programs in a kernel: for loading files, and for details of a failure."""
+    """Codriver's programs in a kernel, which load files and describe failures."""
 
     def load_code(self, request: Request) -> str:
-        """Return the code that loads a request's file."""
+        """Return the code that loads the file of a request."""
         ...
 
     def frame_code(self, request: Request) -> str:
-        """Return the code that evaluates a request's code in a frame."""
+        """Return the code that evaluates a request in a frame."""
         ...
 
     async def prepare_load(self) -> None:
-        """Prepare the kernel for code that is about to be sent, in our turn."""
+        """Prepare the kernel for code that will be sent in the same turn."""
         ...
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """The expressions sent with code that tell the modules which it used and which were edited since their load."""
+        """Return expressions to send with code.
+
+        They return the modules that the code used and whose files were edited since they were loaded.
+        """
         ...
 
     def edited_modules(self, values: Mapping[str, object]) -> tuple[str, ...]:
-        """Return the modules told by the values of these expressions, in words."""
+        """Return the modules in the results of these expressions."""
         ...
 
     async def begin(self, extra: Extra) -> None:
-        """Have the kernel begin what an extra of a request needs, in our turn."""
+        """Start an extra of a request, in the caller's turn."""
         ...
 
     async def end(self, extra: Extra) -> str | None:
-        """End it; the report, as JSON, or None without one. In our turn."""
+        """End an extra, in the caller's turn. Return its report as JSON, or None."""
         ...
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The first few plain locals at the place where the execution of that number failed, in our turn."""
+        """Return the first few simple local variables where an execution failed, in the caller's turn.
+
+        `cell` is its execution count.
+        """
         ...
 
 
 class Evaluator:
-    """Runs the evaluations of one adapter, for its life."""
+    """Runs the evaluations of one adapter."""
 
     stores_history = True
-    """Whether the code counts as a cell of the kernel's history."""
+    """Whether code is stored in the kernel's history."""
     accepts_input = True
 
     def __init__(
@@ -136,14 +149,14 @@ class Evaluator:
         self._programs = programs
         self._seam_checks = seam_checks
         self._quirks = kernel.info.quirks
-        self._works: list[_Work] = []
-        """Evaluations in their order; the first is under way."""
+        self._queue: list[_RunningEvaluation] = []
+        """Evaluations in their order. The first one is running."""
         self._order = anyio.Lock()
         self._cells: Recent[str, CellOutputs] = Recent(MAX_CELLS)
         self._evaluations = Evaluations()
         self.end = self._evaluations.end
         self._subshell: str | None = None
-        """The subshell to which the code is sent; None for the main shell."""
+        """The id of the subshell to which code is sent, or None for the main shell."""
 
     def start(self, request: Request, on_end: OnEnd) -> None:
         """Send code to be run, form by form, or a file to be loaded."""
@@ -154,23 +167,23 @@ class Evaluator:
             request = replace(request, code=self._programs.load_code(request), forms=())
         elif request.frame is not None:
             request = replace(request, code=self._programs.frame_code(request), forms=())
-        work = _Work(request)
+        work = _RunningEvaluation(request)
         if request.cell is not None:
             work.cell = self._cells[request.id] = CellOutputs()
-        self._works.append(work)
+        self._queue.append(work)
         self._evaluations.start_reporting(on_end, self._run(work))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return the outputs of a cell's evaluation. Given only once."""
+        """Return the outputs of the evaluation of a cell, and forget them."""
         outputs = self._cells.pop(evaluation, None)
         return outputs.run() if outputs else None
 
-    async def _run(self, work: _Work) -> Ending:
+    async def _run(self, work: _RunningEvaluation) -> Ending:
         try:
             async with self._order:
                 if self._seam_checks is not None:
                     await self._seam_checks.before()
-                ending = self._misplaced(work.request)
+                ending = self._wrong_namespace(work.request)
                 ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
                 if work.started_extras:
                     await self._end_extras(work)
@@ -179,32 +192,32 @@ class Evaluator:
                 return ending
         finally:
             await self._leave()
-            self._works.remove(work)
-            work.over.set()
+            self._queue.remove(work)
+            work.finished.set()
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
-        """Return the shell for one request, when it is free."""
+        """Return a context manager that waits for the shell and reserves it for one request."""
         return self._kernel.turn()
 
     async def _leave(self) -> None:
-        """Leave the shell after an evaluation. Never raises."""
+        """Clean up after an evaluation. Never raises."""
 
-    async def _end_extras(self, work: _Work) -> None:
-        """End the extras of an evaluation, and pass on their reports."""
+    async def _end_extras(self, work: _RunningEvaluation) -> None:
+        """End the extras of an evaluation, and report their results."""
         for extra in work.started_extras:
             async with self._kernel.turn():
                 report = await self._programs.end(extra)
             if report is not None:
                 self._listener(work.request.id, Reported(extra.report, report))
 
-    def _misplaced(self, request: Request) -> Ending | None:
-        """Return the ending of code for another namespace: a kernel has only one."""
+    def _wrong_namespace(self, request: Request) -> Ending | None:
+        """Return the ending of code for another namespace, because a kernel has only one."""
         main = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", main) or request.kind != "evaluate":
             return None
         return Ending("failed", failure=one_namespace(request.namespace))
 
-    async def _evaluate_form(self, work: _Work, form: Form, number: int) -> Ending:
+    async def _evaluate_form(self, work: _RunningEvaluation, form: Form, number: int) -> Ending:
         execution, notes = await self._execute(work, form)
         if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
             return Ending("interrupted", notes=notes)
@@ -217,7 +230,7 @@ class Evaluator:
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
-        """Return whether an interrupt ended the code: in Python, other errors are the code's own."""
+        """Return whether an interrupt ended the code. In Python, other errors were raised by the code."""
         return execution.error is None or not self._quirks.supports_expressions
 
     def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
@@ -231,17 +244,17 @@ class Evaluator:
     def _read(self, error: KernelError, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
-    async def _execute(self, work: _Work, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
-        """Return the course of a form, and notes on it; no course for a form taken back before it was sent."""
+    async def _execute(self, work: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
+        """Run a form. Return its execution, or None if it was withdrawn before it was sent, and notes."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MAX_ATTEMPTS):
-            with anyio.CancelScope() as waiting:
-                work.waiting = waiting
+            with anyio.CancelScope() as turn_scope:
+                work.turn_scope = turn_scope
                 if work.is_stopping:
-                    waiting.cancel()
+                    turn_scope.cancel()
                 async with self._turn():
-                    work.waiting = None
+                    work.turn_scope = None
                     if work.request.kind == "load-file" or work.request.frame is not None:
                         await self._programs.prepare_load()
                     for extra in work.request.extras[len(work.started_extras) :]:
@@ -255,7 +268,7 @@ class Evaluator:
                 break
         return execution, notes
 
-    async def _send(self, work: _Work, code: str) -> tuple[Execution, tuple[str, ...]]:
+    async def _send(self, work: _RunningEvaluation, code: str) -> tuple[Execution, tuple[str, ...]]:
         request = work.request
         work.execution = execution = Execution(partial(self._receive, work), self._quirks)
         content = {
@@ -266,26 +279,26 @@ class Evaluator:
             if request.kind == "evaluate"
             else {},
             "allow_stdin": self.accepts_input,
-            "stop_on_error": False,  # a failure of ours must not abort code that a human sent meanwhile
+            "stop_on_error": False,  # a failure must not abort code that a person sent in the meantime
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
         if request.who and self._seam_checks is not None and self._seam_checks.accepts_origin:
             metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
-        exchange = Exchange(_taking(execution, work.cell))
+        exchange = Exchange(_message_handler(execution, work.cell))
         self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:
-            notes = await self._settle(exchange, execution)
+            notes = await self._wait_for_end(exchange, execution)
             if lost := self._kernel.channel.lost_messages - lost_before:
                 notes = (*notes, LOST.format(lost))
         finally:
             self._kernel.finish(exchange)
-            execution.is_over = True
+            execution.is_finished = True
             work.execution = None
         return execution, notes
 
-    async def _settle(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
-        """Wait for both signs of the end, in any order; notes on a missing one."""
+    async def _wait_for_end(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
+        """Wait for the reply and `idle`, in any order. Return notes on a missing one."""
         await exchange.replied_or_idle.wait()
         if exchange.replied.is_set():
             notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
@@ -295,12 +308,12 @@ class Evaluator:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
         if self._quirks.late_value_s and execution.error is None:
-            with anyio.move_on_after(LATE_S):
+            with anyio.move_on_after(LATE_VALUE_S):
                 await self._wait_for_value(execution, self._quirks.late_value_s)
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
         if edited := self._programs.edited_modules(execution.expressions):
-            notes = (*notes, *(f"{one}{LOAD_IT}" for one in edited))
+            notes = (*notes, *(f"{module}{LOAD_IT}" for module in edited))
         if execution.omitted_bytes or execution.read_error_cause:
             notes = (*notes, omission_note(execution.omitted_bytes, execution.read_error_cause))
         return notes
@@ -309,7 +322,7 @@ class Evaluator:
         return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
-        """Wait for a value that comes after the end, until the kernel is silent for a moment."""
+        """Wait for a value after the end of an execution, until no message is received for `silence_s`."""
         while not execution.has_value.is_set():
             received = self._kernel.received
             with anyio.move_on_after(silence_s):
@@ -317,15 +330,15 @@ class Evaluator:
             if received == self._kernel.received:
                 break
 
-    def _receive(self, work: _Work, event: Event) -> None:
+    def _receive(self, work: _RunningEvaluation, event: Event) -> None:
         self._listener(work.request.id, event)
         execution = work.execution
         if execution is not None and execution.waits_for_input and work.input_ahead:
             self._reply_input(execution, work.input_ahead.pop(0))
 
     async def send_input(self, text: str) -> None:
-        """Give lines to code that reads from stdin; further lines wait. An empty text is the input's end."""
-        work = self._works[0] if self._works else None
+        """Send lines to code that reads from stdin. Further lines wait. An empty text is the end of the input."""
+        work = self._queue[0] if self._queue else None
         if work is None:
             return
         lines = text.splitlines() or [END_OF_INPUT if self._quirks.supports_expressions else ""]
@@ -338,28 +351,28 @@ class Evaluator:
         self._kernel.channel.post("stdin", "input_reply", {"value": line})
 
     async def interrupt(self) -> Interruption:
-        """Stop our running code, or take back unsent code; others' evaluations continue."""
-        work = self._works[0] if self._works else None
+        """Interrupt the running code, or withdraw code that was not sent. Evaluations of other clients continue."""
+        work = self._queue[0] if self._queue else None
         if work is None:
             return Interruption("idle")
         work.is_stopping = True
-        return await stop(work.waiting, work.over, self.interrupt_kernel)
+        return await stop_evaluation(work.turn_scope, work.finished, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
-        """Stop another client's evaluation."""
-        running = self._kernel.running_for_others
-        if running is None:
+        """Interrupt the evaluation of another client."""
+        request_id = self._kernel.running_for_others
+        if request_id is None:
             return Interruption("idle")
         note = await self.interrupt_kernel()
-        if await self._kernel.wait_finished(running, AFTER_INTERRUPT_S):
+        if await self._kernel.wait_finished(request_id, AFTER_INTERRUPT_S):
             return Interruption("interrupted")
         return Interruption("requested", note=note)
 
     async def interrupt_kernel(self) -> str:
-        """Interrupt the kernel in its working way; a sentence on the limits of that way."""
+        """Interrupt the kernel in a way that works for it, and return a note on the limits of that way."""
         quirks, channel = self._quirks, self._kernel.channel
         note = f"{STILL_RUNS}{'; ' if quirks.interrupt_note else ''}{quirks.interrupt_note}"
-        # A kernel interrupted by a message may signal itself alone, and go on waiting for its child process.
+        # A kernel that gets a message may interrupt only itself, and continue to wait for a child process.
         if (quirks.interrupt_by == "signal" or quirks.survives_signal) and await channel.interrupt():
             return note
         if quirks.interrupt_by == "none" or not quirks.answers_on_control:
@@ -368,8 +381,8 @@ class Evaluator:
         return note
 
 
-def _taking(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
-    """Return the listener of an execution's messages: the execution's own, and the notebook cell's."""
+def _message_handler(execution: Execution, cell: CellOutputs | None) -> Callable[[Message], None]:
+    """Return the handler of an execution's messages, which also passes them to a notebook cell."""
     if cell is None:
         return execution.receive
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.features.jupyter.kernels import messages
-from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, plain, read_error
+from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, read_error, strip_escapes
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT
 from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
@@ -27,78 +27,79 @@ if TYPE_CHECKING:
 
 
 PLAIN: Final = "text/plain"
-CUT_BY_SERVER: Final = "the Jupyter Server left out some of it: more came at once than its rate limit lets through"
+CUT_BY_SERVER: Final = "the Jupyter Server omitted some of the output, because it exceeded its rate limit"
 AFTER_INTERRUPT_S: Final = 2.0
-NOT_SENT: Final = "it was not sent yet: the kernel was busy with other code"
-DISPLAYS_LEFT_OUT: Final = "[displays are left out from here on where more come at once than is held]\n"
+"""Maximum time to wait for the end of code after an interrupt."""
+NOT_SENT: Final = "the code had not been sent, because the kernel was busy with other code"
+DISPLAYS_OMITTED: Final = "[some displays are omitted from here on, because too many were sent at once]\n"
 
 
-def omission_note(count: int, cause: str) -> str:
-    """Return a note on the bytes of an execution's messages that were not held."""
-    left_out = f"{count:,} bytes of its output were left out, as more came at once than is held" if count else ""
-    unread = f"a message of the kernel could not be read: {cause}" if cause else ""
-    return "; ".join(filter(None, (left_out, unread)))
+def omission_note(omitted_bytes: int, cause: str) -> str:
+    """Return a note on messages of an execution that were not stored or could not be read."""
+    omission = f"{omitted_bytes:,} bytes of its output were omitted, because too much was sent at once"
+    unreadable = f"a message of the kernel could not be read: {cause}" if cause else ""
+    return "; ".join(filter(None, (omission if omitted_bytes else "", unreadable)))
 
 
-async def stop(
-    waiting: anyio.CancelScope | None, over: anyio.Event, interrupt: Callable[[], Awaitable[str]]
+async def stop_evaluation(
+    turn_scope: anyio.CancelScope | None, finished: anyio.Event, interrupt: Callable[[], Awaitable[str]]
 ) -> Interruption:
-    """Stop our running code in a kernel, or take back code still `waiting` for its turn.
+    """Interrupt code that the kernel runs, or withdraw code that still waits for its turn in `turn_scope`.
 
-    `interrupt` gives a sentence on its limits; `over` is set when the stopped code ends.
+    `interrupt` returns a note on its limits. `finished` is set when the code has ended.
     """
-    if waiting is not None:
-        waiting.cancel()
-        await over.wait()
+    if turn_scope is not None:
+        turn_scope.cancel()
+        await finished.wait()
         return Interruption("interrupted", note=NOT_SENT)
     note = await interrupt()
     with anyio.move_on_after(AFTER_INTERRUPT_S):
-        await over.wait()
-    return Interruption("interrupted") if over.is_set() else Interruption("requested", note=note)
+        await finished.wait()
+    return Interruption("interrupted") if finished.is_set() else Interruption("requested", note=note)
 
 
 class Execution:
-    """The course of one execution. Lives on after its end, for late messages."""
+    """One execution. It remains after its end, for late messages."""
 
     def __init__(self, notify: Callable[[Event], None], quirks: Quirks) -> None:
         self._notify = notify
         self._quirks = quirks
         self.error: KernelError | None = None
         self.locals: tuple[str, ...] = ()
-        """The plain locals at the place of the failure, each as `name=value`."""
+        """Simple local variables where the code failed, each as `name=value`."""
         self.count: int | None = None
-        """The kernel's number of the execution."""
+        """The kernel's execution count."""
         self.status = ""
         """The status of the reply."""
         self.expressions: Mapping[str, object] = {}
-        """The values of the expressions sent with it."""
+        """Results of the expressions that were sent with the code."""
         self.has_value = anyio.Event()
         self.waits_for_input = False
         self.is_cut = False
-        """Whether a server in between left some of its messages out."""
+        """Whether a Jupyter Server omitted some of its messages."""
         self.omitted_bytes = 0
         """Number of bytes of its messages that were not stored."""
         self.read_error_cause = ""
         """Why a message of it could not be read, or empty."""
         self._has_noted_gap = False
-        self.is_over = False
+        self.is_finished = False
 
     @property
     def is_interrupted(self) -> bool:
-        """Return whether the execution ended by an interrupt, as far as the kernel says so."""
+        """Return whether the execution was interrupted, according to the kernel."""
         return self.status == "abort" or (self.error is not None and is_interrupt(self.error))
 
     def receive(self, message: Message) -> None:
-        """Take a message about the execution."""
+        """Process a message about the execution."""
         content = message.content
         self.omitted_bytes += message.omitted_bytes
         self.read_error_cause = message.read_error or self.read_error_cause
-        # The first number told counts: the reply to code outside of the history has the number before.
+        # The first count is right. The reply to code outside of the history has the previous one.
         if self.count is None and isinstance(count := content.get("execution_count"), int):
             self.count = count
         match message.type:
             case messages.OMITTED:
-                self._leave_out()
+                self._mark_omission()
             case "stream":
                 self._stream(text_of(content, "name"), text_of(content, "text"))
             case "execute_result":
@@ -112,11 +113,11 @@ class Execution:
             case "input_request":
                 self._request_input(text_of(content, "prompt"))
 
-    def _leave_out(self) -> None:
-        """Mark the place in the output from which displays are left out; a note at the end tells the amount."""
+    def _mark_omission(self) -> None:
+        """Mark where the first display is missing in the output. A note at the end contains the number of bytes."""
         if not self._has_noted_gap:
             self._has_noted_gap = True
-            self._notify(Output("err", DISPLAYS_LEFT_OUT))
+            self._notify(Output("err", DISPLAYS_OMITTED))
 
     def _stream(self, name: str, text: str) -> None:
         if not text:
@@ -125,13 +126,16 @@ class Execution:
         self._notify(Output("err" if name == "stderr" else "out", text))
 
     def _value(self, data: Mapping[str, object]) -> None:
-        bundle = {kind: plain(item) if kind == PLAIN and isinstance(item, str) else item for kind, item in data.items()}
+        bundle = {
+            mime_type: strip_escapes(item) if mime_type == PLAIN and isinstance(item, str) else item
+            for mime_type, item in data.items()
+        }
         text = bundle.get(PLAIN)
         is_text = set(bundle) <= {PLAIN}
         self._notify(
             Value(
                 text if isinstance(text, str) else text_of_bundle(bundle),
-                is_late=self.is_over,
+                is_late=self.is_finished,
                 truncated=self.is_cut,
                 bundle=None if is_text else bundle,
             )
@@ -144,8 +148,8 @@ class Execution:
         if self._quirks.displays_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
             self._value(data)
             return
-        name = text_of(mapping_of(message.content, "transient"), "display_id")
-        self._notify(Display(data, name, is_update))
+        display_id = text_of(mapping_of(message.content, "transient"), "display_id")
+        self._notify(Display(data, display_id, is_update))
 
     def _reply(self, message: Message) -> None:
         self.status = message.text("status")
@@ -155,7 +159,7 @@ class Execution:
         payload = message.content.get("payload")
         for part in payload if isinstance(payload, list) else ():
             if isinstance(part, dict) and (text := text_of(mapping_of(part, "data"), PLAIN)):
-                self._notify(Output("out", plain(text) + "\n"))
+                self._notify(Output("out", strip_escapes(text) + "\n"))
 
     def _request_input(self, prompt: str) -> None:
         self.waits_for_input = True

@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.messages import Message
     from codriver.repls.contract.adapter_values import Event, Listener
 
-MAX_PAST: Final = 200
-"""The number of past executions whose late output is still told as theirs."""
+MAX_PAST_EXECUTIONS: Final = 200
+"""Maximum number of past executions to which late output is attributed."""
 
 
-class OthersEvaluations:
-    """The executions of other clients of one kernel, for the life of its connection."""
+class ForeignEvaluations:
+    """The executions of other clients of one kernel, while Codriver is connected."""
 
     def __init__(self, listener: Listener, info: KernelInfo) -> None:
         self._listener = listener
         self._info = info
-        self._executions: Recent[str, Execution] = Recent(MAX_PAST)
+        self._executions: Recent[str, Execution] = Recent(MAX_PAST_EXECUTIONS)
 
     def receive(self, message: Message) -> None:
-        """Take a message on iopub without a request of ours."""
+        """Process a message on iopub that is not about a request of this connection."""
         execution = self._executions.get(message.parent_id)
         if message.type == "execute_input" and execution is None:
-            self._begin(message)
+            self._start(message)
         elif execution is None:
-            self._stray(message)
+            self._report_unowned_output(message)
         else:
             execution.receive(message)
-            if message.state == "idle" and not execution.is_over:
+            if message.state == "idle" and not execution.is_finished:
                 self._end(message.parent_id, execution)
 
-    def _begin(self, message: Message) -> None:
+    def _start(self, message: Message) -> None:
         event_id = message.parent_id
 
         def notify(event: Event) -> None:
@@ -54,7 +54,7 @@ class OthersEvaluations:
         execution.receive(message)
 
     def _end(self, event_id: str, execution: Execution) -> None:
-        execution.is_over = True
+        execution.is_finished = True
         ending = OthersEnding("done")
         if execution.is_interrupted:
             ending = OthersEnding("interrupted")
@@ -64,7 +64,7 @@ class OthersEvaluations:
             ending = OthersEnding("failed", failure)
         self._listener(event_id, ending)
 
-    def _stray(self, message: Message) -> None:
-        """Tell output without an owner: from a kernel's start, or an execution that started before we came."""
+    def _report_unowned_output(self, message: Message) -> None:
+        """Report output from the start of the kernel, or of an execution that started before Codriver connected."""
         if message.type == "stream" and (text := text_of(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

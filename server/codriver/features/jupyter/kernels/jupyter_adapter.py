@@ -14,7 +14,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Profile
 from codriver.features.jupyter.kernels.evaluator import Evaluator
-from codriver.features.jupyter.kernels.foreign_evaluations import OthersEvaluations
+from codriver.features.jupyter.kernels.foreign_evaluations import ForeignEvaluations
 from codriver.features.jupyter.kernels.kernel import Kernel, delete_subshell, open_kernel
 from codriver.features.jupyter.kernels.kernel_introspection import KernelIntrospection
 from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE, build_profile, supports_expressions
@@ -65,11 +65,11 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         NotAnReplError: the listener does not answer as a kernel does.
         PackageMissingError: a package for the carrier is missing.
     """
-    others: list[OthersEvaluations] = []
+    others: list[ForeignEvaluations] = []
     async with open_kernel(
         carrier, on_foreign=lambda message: others[0].receive(message) if others else None
     ) as kernel:
-        others.append(OthersEvaluations(listener, kernel.info))
+        others.append(ForeignEvaluations(listener, kernel.info))
         is_python = await supports_expressions(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
         seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.values import Failure, Request, TestSelection
-from codriver.features.jupyter.kernels.execution import Execution, stop
+from codriver.features.jupyter.kernels.execution import Execution, stop_evaluation
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
@@ -82,7 +82,7 @@ class KernelTestRunner:
         if not self._under_way:
             return Interruption("idle")
         run = self._under_way[0]
-        return await stop(run.waiting, run.over, self._interrupt_kernel)
+        return await stop_evaluation(run.waiting, run.over, self._interrupt_kernel)
 
     async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         del session  # a kernel has only one namespace

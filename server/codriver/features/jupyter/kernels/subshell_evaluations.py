@@ -30,34 +30,38 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 FEATURE: Final = "kernel subshells"
-"""In a kernel's account of itself. Source: JEP 91."""
+"""The name of the feature in a kernel's info. Source: JEP 91."""
 STOP_S: Final = 2.0
-"""The time for code to end after the exception was raised in its thread, and the rest between further exceptions."""
-AGAIN_S: Final = 0.25
-NONE: Final = "this kernel made no subshell, in which the code would run beside what it does: leave background out"
+"""Maximum time for code to end after the exception was raised in its thread."""
+RAISE_INTERVAL_S: Final = 0.25
+"""Interval between further exceptions."""
+NO_SUBSHELL: Final = "this kernel created no subshell, which background evaluations need: omit background"
 ABANDONED: Final = (
-    "it was abandoned: its call blocks outside of Python, where no interrupt reaches it. Its thread, {!r}, lives until "
-    "that call returns; what else runs is not disturbed"
+    "it was abandoned, because its call blocks outside of Python, where it cannot be interrupted. Its thread, {!r}, "
+    "runs until that call returns. Other code is not affected"
 )
 RAISE: Final = (
-    "import ctypes, threading; send, own = ctypes.pythonapi.PyThreadState_SetAsyncExc, threading.get_ident()\n"
-    "for ident in [one.ident for one in threading.enumerate() if one.name == {!r}]:\n"
+    "import ctypes, threading; send, this_ident = ctypes.pythonapi.PyThreadState_SetAsyncExc, threading.get_ident()\n"
+    "for ident in [thread.ident for thread in threading.enumerate() if thread.name == {!r}]:\n"
     " send(ctypes.c_ulong(ident), ctypes.py_object(KeyboardInterrupt))\n"
-    "try: send(ctypes.c_ulong(own), ctypes.py_object(KeyError)); [None for _ in range(1000)]\n"
+    "try: send(ctypes.c_ulong(this_ident), ctypes.py_object(KeyError)); [None for _ in range(1000)]\n"
     "except KeyError: pass"
 )
-"""The second exception is taken at once: until a thread takes one, the next traced call in Python 3.11 never begins,
-and blocking code takes none. Source: Python documentation, `PyThreadState_SetAsyncExc`.
+"""Code that raises KeyboardInterrupt in the threads with a name.
+
+It also raises an exception in its own thread and catches it immediately. In Python 3.11, the next traced call never
+starts while any thread has a pending exception, and code that blocks does not receive its exception. Source: Python
+documentation, `PyThreadState_SetAsyncExc`.
 """
 
 
 def has_subshells(kernel: Kernel) -> bool:
-    """Return true for a kernel that claims subshells, if its claims count."""
+    """Return whether the kernel reports subshells, and its reports are reliable."""
     return kernel.info.quirks.has_subshells and FEATURE in kernel.info.features
 
 
 class SubshellEvaluations:
-    """The evaluations of one adapter in the background, for its life; each has a session, which is its own."""
+    """The background evaluations of one adapter, each in its own session."""
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:
         self._kernel = kernel
@@ -69,39 +73,39 @@ class SubshellEvaluations:
         return session in self._running
 
     def start(self, request: Request, on_end: OnEnd) -> None:
-        """Send code to be run, form by form, on a new subshell."""
+        """Run code form by form on a new subshell."""
         evaluator = _SubshellEvaluator(self._kernel, self._listener)
         self._running[request.session] = evaluator
 
-        def over(how: Ending | Exception) -> None:
+        def on_finished(ending: Ending | Exception) -> None:
             if self._running.get(request.session) is evaluator:
                 del self._running[request.session]
-                on_end(how)
+                on_end(ending)
 
-        evaluator.give_up = lambda words: over(Ending("interrupted", notes=(words,)))
-        evaluator.start(replace(request, session=MAIN_SESSION), over)
+        evaluator.on_abandoned = lambda note: on_finished(Ending("interrupted", notes=(note,)))
+        evaluator.start(replace(request, session=MAIN_SESSION), on_finished)
 
     async def interrupt(self, session: str) -> Interruption:
-        """Stop the code of a session; code that no exception reaches is abandoned within two seconds."""
+        """Interrupt the code of a session. If no exception reaches it within two seconds, it is abandoned."""
         return await self._running[session].interrupt()
 
     async def end(self) -> None:
-        """End all running evaluations, when the connection has finished."""
+        """End all running evaluations, because the connection was closed."""
         for evaluator in list(self._running.values()):
             await evaluator.end()
 
 
 class _NoPrograms:
-    """Our programs in a kernel; none is asked beside the main shell."""
+    """Replaces Codriver's programs, which only run in the main shell."""
 
     def load_code(self, request: Request) -> str:
-        raise CapabilityMissingError("background", f"{request.kind} runs in the main shell alone")
+        raise CapabilityMissingError("background", f"{request.kind} only runs in the main shell")
 
     def frame_code(self, request: Request) -> str:
-        raise CapabilityMissingError("background", f"the frame {request.frame} is the main shell's")
+        raise CapabilityMissingError("background", f"frame {request.frame} belongs to the main shell")
 
     async def prepare_load(self) -> None:
-        """Nothing is loaded there."""
+        """Do nothing, because nothing is loaded in a subshell."""
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
         del code
@@ -112,7 +116,7 @@ class _NoPrograms:
         return ()
 
     async def begin(self, extra: Extra) -> None:
-        raise CapabilityMissingError("background", f"the {extra.report} is recorded in the main shell alone")
+        raise CapabilityMissingError("background", f"the {extra.report} is only recorded in the main shell")
 
     async def end(self, extra: Extra) -> str | None:
         del extra
@@ -124,22 +128,22 @@ class _NoPrograms:
 
 
 class _SubshellEvaluator(Evaluator):
-    """Runs one evaluation, on a subshell that lives as long as the evaluation."""
+    """Runs one evaluation on a subshell, which is deleted at its end."""
 
     stores_history = False
     accepts_input = False
 
     def __init__(self, kernel: Kernel, listener: Listener) -> None:
         super().__init__(kernel, listener, _NoPrograms())
-        self.give_up: Callable[[str], None] = lambda _words: None
-        """Told in words that no interrupt ends it."""
+        self.on_abandoned: Callable[[str], None] = lambda _note: None
+        """Called with a note if the code cannot be interrupted."""
 
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         if self._subshell is None:
             self._subshell = await self._kernel.make_subshell()
         if self._subshell is None:
-            raise CapabilityMissingError("background", NONE)
+            raise CapabilityMissingError("background", NO_SUBSHELL)
         self._kernel.check_open()
         yield
 
@@ -148,19 +152,19 @@ class _SubshellEvaluator(Evaluator):
             await delete_subshell(self._kernel, self._subshell)
 
     async def interrupt(self) -> Interruption:
-        work = self._works[0] if self._works else None
+        work = self._queue[0] if self._queue else None
         if work is None:
             return Interruption("idle")
         work.is_stopping = True
-        thread = f"subshell-{self._subshell}"
+        thread_name = f"subshell-{self._subshell}"
         with anyio.move_on_after(STOP_S):
-            while not work.over.is_set():
+            while not work.finished.is_set():
                 with suppress(CodriverError):
-                    await expression(self._kernel, f"exec({RAISE.format(thread)!r}, {{}})", timeout_s=STOP_S)
-                with anyio.move_on_after(AGAIN_S):
-                    await work.over.wait()
-        if not work.over.is_set():
-            words = ABANDONED.format(thread)
-            self.give_up(words)
-            return Interruption("interrupted", note=words)
+                    await expression(self._kernel, f"exec({RAISE.format(thread_name)!r}, {{}})", timeout_s=STOP_S)
+                with anyio.move_on_after(RAISE_INTERVAL_S):
+                    await work.finished.wait()
+        if not work.finished.is_set():
+            note = ABANDONED.format(thread_name)
+            self.on_abandoned(note)
+            return Interruption("interrupted", note=note)
         return Interruption("interrupted")
