@@ -149,4 +149,4 @@ def kernel_file(data):
         for session in read_sessions(NotebookServer(FILE, "http://127.0.0.1:1/", Path("/work"), 1), data):
             assert session.path.is_absolute()
     except NotebookServerError as error:
-        assert "something else than a list" in str(error)
+        assert "something other than a list" in str(error)

@@ -107,9 +107,9 @@ def test_a_flood_from_a_kernel_is_bounded_and_delays_nobody(flooded, idle, flood
         assert answer["status"] == "done"
         told = json.dumps(answer)
         # Where the machine is so busy that the kernel's own socket drops messages, the answer says so.
-        is_dropped = "may be missing" in told or "messages of the kernel never came" in told
-        # Displays that come no faster than they are read are left out by the bound of the values alone.
-        is_left_out = "bytes of its output were left out" in told or "of values before these were dropped" in told
+        is_dropped = "may be missing" in told or "messages of the kernel were lost" in told
+        # Displays that come no faster than they are read are omitted by the limit of the values alone.
+        is_left_out = "bytes of its output were omitted" in told or "of values before these were dropped" in told
         assert is_left_out or is_dropped
         part = "stdout" if "print" in flood else "result"
         asked = {"evaluationId": answer["evaluationId"], "part": part}

@@ -86,7 +86,7 @@ def test_the_token_is_in_no_answer(client, live):
 
 def test_output_omitted_by_the_jupyter_server_is_noted(client):
     answer = evaluate(client, "made", "print('x' * 5_000_000); 1")
-    assert "the Jupyter Server left out" in str(answer["notes"])
+    assert "the Jupyter Server omitted" in str(answer["notes"])
     assert "IOPub data rate exceeded" in answer["stderr"]
 
 
