@@ -119,12 +119,19 @@ def test_the_application_guide_is_offered_once_an_application_connects(live):
     with live.client() as client:
         client.call("restart_repl", replSessionKey="py")
         client.call("evaluate_code", replSessionKey="py", code="1")
-        with live.client() as before:
+        with live.client(name="claude-code") as before:
             assert "live-app" not in before.about["instructions"]
         client.notifications.clear()
         client.call("evaluate_code", replSessionKey="py", code=code)
         client.await_notification("notifications/resources/list_changed")
         assert GUIDE in [row["uri"] for row in client.request("resources/list")["result"]["resources"]]
         assert GUIDE in [skill["uri"] for skill in client.request("skills/list")["result"]["skills"]]
-        with live.client() as after:
+        with live.client(name="claude-code") as after:
             assert GUIDE in after.about["instructions"]
+
+
+@pytest.mark.parametrize("name", ["some-client", "copilot-cli", "@cline/core"])
+def test_a_client_whose_model_cannot_read_resources_gets_no_addresses(live, name):
+    with live.client(name=name) as client:
+        assert "skill://" not in client.about["instructions"]
+        assert 'test: ["affected"]' in client.about["instructions"]

@@ -34,6 +34,7 @@ from codriver.repls.launch.projects import repl_of_project
 from codriver.repls.launch.recipes import recipe
 from codriver.settings import trust
 from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import tools_offered
 
@@ -127,7 +128,7 @@ def instructions_for(
     to_have_one = to_name_one(state) if is_suggested else ""
     return instructions(
         skills, repls, evaluates=evaluates, offered=offered, guides=manifest.guides, to_have_one=to_have_one,
-        trust_adds=_trust_adds(state),
+        trust_adds=_trust_adds(state), reads_resources=traits_of(client_name).reads_resources,
     )  # fmt: skip
 
 

@@ -26,6 +26,8 @@ LOOP: Final = (
     ("", "A refusal's hint says what to do."),
 )
 """Sentences about how to work, each with the tool it is about. They complement the descriptions of the tools."""
+ONE_CALL: Final = 'edit_files can load and test its edits: load: true, test: ["affected"].'
+"""The most useful sentence of the skills."""
 NO_GUIDES: Final[Mapping[str, str]] = MappingProxyType({})
 WITHOUT: Final = ("status", "edit_files")
 """The tools that work without evaluating code."""
@@ -70,12 +72,14 @@ def instructions(
     guides: Mapping[str, str] = NO_GUIDES,
     to_have_one: str = "",
     trust_adds: str = "",
+    reads_resources: bool = True,
 ) -> str:
     """Return the instructions for a client: connected REPLs, how to work, and skills.
 
     Only tools in `offered` are mentioned, or all if it is None. A skill in `guides` is mentioned only with its tool.
     `to_have_one` describes how to get a REPL if none is connected or starting. `trust_adds` describes what
-    `codriver trust` would add to a workspace that is not accepted.
+    `codriver trust` would add to a workspace that is not accepted. If the model cannot read resources, the most useful
+    sentence of the skills replaces their addresses.
     The result has at most `INSTRUCTIONS_CHARS` characters, however many REPLs and skills there are.
     """
     parts = [_say_connected(connected, to_have_one), _say_how(evaluates=evaluates, offered=offered)]
@@ -83,6 +87,9 @@ def instructions(
         parts.insert(1, f"Nobody has accepted this workspace: codriver trust, run by your human, adds {trust_adds}.")
     if offered is not None:
         skills = [skill for skill in skills if guides.get(skill.id) in (None, *offered)]
+    if not reads_resources:
+        is_usable = evaluates and (offered is None or "edit_files" in offered)
+        return "\n".join([*parts, *([ONE_CALL] if is_usable else [])])
     budget = INSTRUCTIONS_CHARS - sum(len(part) + 1 for part in parts)
     return "\n".join([*parts, *_say_skills(skills, budget)])
 

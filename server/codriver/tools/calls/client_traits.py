@@ -51,6 +51,8 @@ class Traits:
 
     Some clients give up after 30 s without cancelling the call.
     """
+    reads_resources: bool = False
+    """Whether the client gives its model a tool that reads resources."""
     lists_again: bool = False
     """Whether the client lists the tools again when it is notified of changes."""
     who: str = ""
@@ -64,15 +66,29 @@ HUMAN_CLIENT: Final = "codriver-human"
 TRAITS: Mapping[str, Traits] = MappingProxyType(
     {
         "claude-code": Traits(
-            answer_characters=50_000, lifts_limit=True, lists_again=True, wait_ms=50_000, who="claude-code"
+            answer_characters=50_000,
+            lifts_limit=True,
+            reads_resources=True,
+            lists_again=True,
+            wait_ms=50_000,
+            who="claude-code",
         ),
         "copilot-cli": Traits(
             answer_characters=20_000, shows_images=False, lists_again=True, wait_ms=50_000, who="copilot-cli"
         ),
-        "codex-mcp-client": Traits(answer_characters=12_000, accepts_structure=False, wait_ms=50_000, who="codex"),
-        "gemini-cli-mcp-client": Traits(answer_characters=40_000, lists_again=True, wait_ms=50_000, who="gemini"),
+        "codex-mcp-client": Traits(
+            answer_characters=12_000, accepts_structure=False, reads_resources=True, wait_ms=50_000, who="codex"
+        ),
+        "gemini-cli-mcp-client": Traits(
+            answer_characters=40_000, reads_resources=True, lists_again=True, wait_ms=50_000, who="gemini"
+        ),
         "opencode": Traits(
-            answer_characters=48_000, shows_images=False, lists_again=True, wait_ms=50_000, who="opencode"
+            answer_characters=48_000,
+            shows_images=False,
+            reads_resources=True,
+            lists_again=True,
+            wait_ms=50_000,
+            who="opencode",
         ),
         "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, who="qwen"),
         "@cline/": Traits(accepts_structure=False, who="cline"),
