@@ -11,7 +11,7 @@ from scripted_channel import ScriptedChannel
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import kernel as kernel_module
 from codriver.features.jupyter.kernels.kernel import Exchange, open_kernel
-from codriver.features.jupyter.kernels.silent_expressions import expression
+from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
 
 pytestmark = pytest.mark.anyio
@@ -117,7 +117,7 @@ async def test_a_request_during_execution_uses_a_subshell_if_available():
         values = []
 
         async def ask():
-            values.append(await expression(kernel, "1 + 1", timeout_s=30))
+            values.append(await evaluate_expression(kernel, "1 + 1", timeout_s=30))
 
         tasks.start_soon(ask)
         socket, kind, _, identity = await sent(channel, 1)

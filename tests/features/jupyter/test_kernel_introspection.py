@@ -350,9 +350,9 @@ async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name,
 
 
 OTHERS = {
-    "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxIssue("the code ends before it is complete")),
+    "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxIssue("the code is incomplete")),
     "bash": ("ech", "echo", "false", "fi)", None),
-    "deno": ("conso", "console", "null.x", "function f(", SyntaxIssue("the code ends before it is complete")),
+    "deno": ("conso", "console", "null.x", "function f(", SyntaxIssue("the code is incomplete")),
 }
 
 

@@ -111,10 +111,10 @@ async def answered(channel, content):
 
 STATUSES = [
     ("IRkernel", "complete", None),
-    ("IRkernel", "incomplete", "the code ends before it is complete"),
-    ("IRkernel", "invalid", "the kernel cannot read it"),
+    ("IRkernel", "incomplete", "the code is incomplete"),
+    ("IRkernel", "invalid", "the kernel cannot parse the code"),
     ("IRkernel", "unknown", None),
-    ("Deno kernel", "incomplete", "the code ends before it is complete"),
+    ("Deno kernel", "incomplete", "the code is incomplete"),
     ("Deno kernel", "invalid", None),
 ]
 
@@ -146,7 +146,7 @@ async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatc
     monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
     async with questions_to("xeus-python") as (channel, questions):
         channel.state("busy", "theirs", session="another")
-        with refused_as("repl-busy", match="runs code of another client, and xeus-python"):
+        with refused_as("repl-busy", match="is running code of another client, and xeus-python"):
             await questions.complete("x")
         assert await questions.check_syntax("a b") is None
         assert channel.sent == []

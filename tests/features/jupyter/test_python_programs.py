@@ -42,7 +42,7 @@ class Interpreter:
         return line.strip()
 
     def ask(self, asked, /, **fields):
-        return json.loads(self.run("eval", python_programs.put(asked, **fields)))
+        return json.loads(self.run("eval", python_programs.call_expression(asked, **fields)))
 
 
 @pytest.fixture(scope="module", params=["python3.8", f"python3.{sys.version_info[1]}"])
@@ -53,9 +53,9 @@ def process(request, tmp_path_factory):
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True, encoding="utf-8") as process:
         interpreter = Interpreter(process)
-        assert interpreter.run("eval", python_programs.put("stacks")) == "None"
+        assert interpreter.run("eval", python_programs.call_expression("stacks")) == "None"
         for _ in range(2):
-            assert interpreter.run("eval", python_programs.install()) == "None"
+            assert interpreter.run("eval", python_programs.install_expression()) == "None"
         yield interpreter, folder
         process.stdin.close()
 
@@ -104,11 +104,11 @@ def test_lookup_names_and_completion_match_the_embedded_worker(interpreter):
 
 def test_a_file_that_is_not_a_module_runs_in_the_user_namespace(interpreter, folder):
     path = str(folder / "circle.py")
-    told = interpreter.run("eval", python_programs.load(path, "radius = 3\n", None, ""))
+    told = interpreter.run("eval", python_programs.load_code(path, "radius = 3\n", None, ""))
     assert told == f"<module '__main__' from {path!r}>"
-    assert interpreter.run("eval", python_programs.load(path, "radius = 4\nradius + 1\n", None, "")) == "5"
+    assert interpreter.run("eval", python_programs.load_code(path, "radius = 4\nradius + 1\n", None, "")) == "5"
     assert interpreter.run("eval", "radius") == "4"
-    interpreter.run("eval", python_programs.load(path, "radius = 5\nadded = 1\n", None, "batch"))
+    interpreter.run("eval", python_programs.load_code(path, "radius = 5\nadded = 1\n", None, "batch"))
     assert interpreter.ask("restore", hold="batch", keep=False)["data"]["left"] == []
     assert interpreter.run("eval", "radius, 'added' in globals()") == "(4, False)"
 
@@ -118,7 +118,7 @@ def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpre
     path.write_text("def sides():\n    return 3\n\ndef left():\n    pass\n")
     interpreter.run("exec", "import sys; sys.path.insert(0, '')\nfrom shapes import sides")
     path.write_text("def sides():\n    return 4\n")
-    told = interpreter.run("eval", python_programs.load(str(path), path.read_text(), None, "batch"))
+    told = interpreter.run("eval", python_programs.load_code(str(path), path.read_text(), None, "batch"))
     assert told == f"<module 'shapes' from {str(path)!r}>"
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(4, False)"
     rows = interpreter.ask("drift", root=str(folder), only="")["data"]["rows"]
@@ -132,7 +132,7 @@ def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, fold
     path = str(folder / "bad.py")
     text = "class Odd:\n    def __repr__(self):\n        raise SystemExit\n\n\n"
     text += "def boom(n, token, odd):\n    return 1 / n\n\n\nboom(0, 'hidden', Odd())\n"
-    call = python_programs.load(path, text, None, "")
+    call = python_programs.load_code(path, text, None, "")
     assert interpreter.run("eval", call) == "'ZeroDivisionError'"
     told = interpreter.ask("error", characters=100)["data"]
     assert told["error"]["trace"][:2] == [f"boom ({path}:7)", f"<module> ({path}:10)"]
@@ -156,7 +156,7 @@ def test_tests_run_in_the_project_directory_and_may_start_an_event_loop(interpre
     interpreter.run("exec", f"sys.path.insert(0, {str(folder / 'project')!r})")
     names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": [], "root": ""}
     code = WORKER_PYTHON.expression("test", **names)
-    question = python_programs.put("test", code=code, directory=str(folder / "project"))
+    question = python_programs.call_expression("test", code=code, directory=str(folder / "project"))
     interpreter.run("exec", f"import asyncio\nasync def within():\n    return {question}")
     told = json.loads(interpreter.run("eval", "asyncio.run(within())"))["data"]
     assert (told["tests"], [row["outcome"] for row in told["results"]]) == (2, ["pass", "pass"])

@@ -44,15 +44,15 @@ def test_the_last_bundle_is_read_unless_a_number_is_given():
 
 def test_a_missing_type_is_reported_with_those_available():
     kept = kept_of(PAGE)
-    assert read(kept, "text/css") == "it has no text/css, or no more: it has application/json, text/html"
+    assert read(kept, "text/css") == "it has no text/css, or it is no longer stored: it has application/json, text/html"
     assert "names a type" in read(kept)
     assert "names a type" in read(kept, 3)
-    assert "nothing is kept of it" in kept.read("e2", ValuePart(("text/html",)))
+    assert "text and images are in the answer" in kept.read("e2", ValuePart(("text/html",)))
 
 
 def test_images_and_plain_text_are_not_stored():
     kept = kept_of({"text/plain": "<Figure>", "image/png": "AAAA"})
-    assert "nothing is kept of it" in read(kept, "image/png")
+    assert "text and images are in the answer" in read(kept, "image/png")
 
 
 def test_the_oldest_bundle_is_evicted_when_full():

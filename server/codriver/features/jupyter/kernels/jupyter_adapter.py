@@ -49,33 +49,33 @@ if TYPE_CHECKING:
 def connect_jupyter(
     address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
 ) -> AbstractAsyncContextManager[Adapter]:
-    """The connector of the protocol `jupyter`: `address` is the path of a connection file."""
-    del is_remote  # the connection file tells the kernel's place
+    """Connect to the kernel whose connection file is `address`. This is the connector of the protocol `jupyter`."""
+    del is_remote  # the connection file contains the kernel's host
     return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace)
 
 
 @asynccontextmanager
 async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | None = None) -> AsyncIterator[Adapter]:
-    """An adapter for the kernel behind the carrier; leaving the context leaves the kernel alive.
+    """Open an adapter for a kernel. Leaving the context does not end the kernel.
 
     Stack frames in files under `workspace` count as the user's.
 
     Raises:
-        ReplUnreachableError: nobody listens there.
-        NotAnReplError: the listener does not answer as a kernel does.
-        PackageMissingError: a package for the carrier is missing.
+        ReplUnreachableError: nothing listens there.
+        NotAnReplError: the listener does not answer like a kernel.
+        PackageMissingError: a package that the transport requires is not installed.
     """
-    others: list[ForeignEvaluations] = []
+    foreign_evaluations: list[ForeignEvaluations] = []
     async with open_kernel(
-        carrier, on_foreign=lambda message: others[0].receive(message) if others else None
+        carrier, on_foreign=lambda message: foreign_evaluations[0].receive(message) if foreign_evaluations else None
     ) as kernel:
-        others.append(ForeignEvaluations(listener, kernel.info))
+        foreign_evaluations.append(ForeignEvaluations(listener, kernel.info))
         is_python = await supports_expressions(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
         seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None
         if seam is not None:
             await seam.find_application()
-        profile = await build_profile(kernel, answers_expressions=is_python, seam=seam.capability() if seam else None)
+        profile = await build_profile(kernel, has_expressions=is_python, seam=seam.capability() if seam else None)
         adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
         try:
             yield adapter
@@ -87,7 +87,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
 
 
 class JupyterAdapter(Adapter):
-    """Our side of one kernel, for the context of `connect`; `Adapter` describes the operations."""
+    """The adapter of one connected kernel, opened by `connect`. `Adapter` describes the operations."""
 
     def __init__(
         self,
@@ -104,107 +104,107 @@ class JupyterAdapter(Adapter):
         self._introspection = introspection
         self._seam = seam
         self._evaluator = Evaluator(kernel, self._receive, introspection, seam_checks=seam)
-        self._in_subshells = SubshellEvaluations(kernel, self._receive)
+        self._background = SubshellEvaluations(kernel, self._receive)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
 
     async def end(self) -> None:
-        """End all running evaluations, when the connection is over."""
+        """End all running evaluations, because the connection was closed."""
         await self._evaluator.end()
-        await self._in_subshells.end()
+        await self._background.end()
         if self._tests is not None:
             await self._tests.end()
 
     @property
     def profile(self) -> Profile:
-        """The abilities of the kernel."""
+        """Return the profile of the kernel."""
         return self._profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be run."""
-        del limits  # kernels know no limits
+        del limits  # kernels do not support them
         if request.kind == "run-tests":
             self._require_tests().start(request, on_end)
         elif request.background:
-            self._in_subshells.start(request, on_end)
+            self._background.start(request, on_end)
         else:
             request = self._seam.with_seam_loader(request) if self._seam else request
-            self._evaluator.start(request, self._introspection.noting(on_end))
+            self._evaluator.start(request, self._introspection.remember_failures(on_end))
 
     async def wait_closed(self) -> str:
-        """Wait until the connection is over and give the cause in words."""
+        """Wait until the connection is closed and return the cause."""
         return await self._kernel.wait_closed()
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
-        """Ask the kernel to stop our running code."""
+        """Interrupt Codriver's code in a session."""
         self._require("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
-        if session in self._in_subshells:
-            return await self._in_subshells.interrupt(session)
-        _check(session)
+        if session in self._background:
+            return await self._background.interrupt(session)
+        _check_session(session)
         return await self._evaluator.interrupt()
 
     async def interrupt_others(self) -> Interruption:
-        """Ask the kernel to stop another client's evaluation."""
+        """Interrupt the evaluation of another client."""
         self._require("interrupt")
         return await self._evaluator.interrupt_others()
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
-        """Give `text` to code that reads from stdin."""
+        """Send `text` to code that reads from stdin."""
         self._require("stdin", session)
         await self._evaluator.send_input(text)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of a value or display in another media type."""
+        """Return a part of a value or display in another MIME type, or why there is none."""
         return self._bundles.read(evaluation, part)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
-        """Refuse: a kernel keeps nothing apart."""
+        """Refuse sessions other than the main one, because a kernel has a single namespace."""
         del shares_names
         if name != MAIN_SESSION:
             raise CapabilityMissingError("sessions", ONE_NAMESPACE)
 
     def cell_run(self, evaluation: str) -> CellRun | None:
-        """The outputs of a notebook cell's evaluation."""
+        """Return the outputs of the evaluation of a notebook cell."""
         return self._evaluator.cell_run(evaluation)
 
     async def call_seam(self, accessor: str, arguments: str) -> str:
-        """The answer of the application's seam, as JSON."""
+        """Return the answer of the application's seam as JSON."""
         if self._seam is None:
             raise CapabilityMissingError("seam", self._profile.missing.get("seam"))
         return await self._seam.call(accessor, arguments)
 
     async def restart(self) -> None:
-        """Restart the kernel by the carrier of its messages."""
+        """Restart the kernel through the transport."""
         await self._kernel.channel.restart()
 
     async def query(self, query: Query[Answer]) -> Answer:
-        """The answer to a question of the contract."""
+        """Return the answer to a query."""
         if query.capability:
             self._require(query.capability)
-        _check(query.session)
+        _check_session(query.session)
         return query.read(await self._introspection.answer_fields(query))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """The reason why the kernel cannot read `code`."""
+        """Return why the kernel cannot parse `code`, or None."""
         return await self._introspection.check_syntax(code)
 
     async def stacks(self, session: str = MAIN_SESSION) -> ThreadDump | None:
-        """The stacks of the kernel's threads."""
+        """Return the stacks of the kernel's threads, or None if they are not available."""
         del session  # a kernel has only one session
         return await self._introspection.stacks()
 
     async def run_tests(
         self, namespace: str | None, test: str | None, session: str = MAIN_SESSION, *, timeout_s: float = 600.0
     ) -> TestRun:
-        """Run tests."""
-        _check(session)
+        """Run tests and return their results."""
+        _check_session(session)
         return await self._require_tests().run_tests(namespace, test, timeout_s=timeout_s)
 
     async def tests_so_far(self, evaluation: str) -> TestRun | None:
-        """The ended tests of a run under way."""
+        """Return the finished tests of a running test run, or None."""
         return self._tests.so_far(evaluation) if self._tests is not None else None
 
     def _require_tests(self) -> KernelTestRunner:
@@ -213,7 +213,7 @@ class JupyterAdapter(Adapter):
         return self._tests
 
     def _receive(self, evaluation: str | None, event: Event) -> None:
-        """An event of ours, with its media types kept."""
+        """Store the bundle of a value or display, and pass the event on."""
         if evaluation is not None and isinstance(event, Value | Display):
             self._bundles.store(evaluation, event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")})
         self._listener(evaluation, event)
@@ -221,10 +221,10 @@ class JupyterAdapter(Adapter):
     def _require(self, capability: str, session: str = MAIN_SESSION) -> None:
         if capability not in self._profile.capabilities:
             raise CapabilityMissingError(capability, self._profile.missing.get(capability))
-        _check(session)
+        _check_session(session)
 
 
-def _check(session: str) -> None:
-    """Refuse a session that is not open."""
+def _check_session(session: str) -> None:
+    """Raise `SessionNotOpenError` unless this is the main session."""
     if session != MAIN_SESSION:
         raise SessionNotOpenError(session)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from codriver.features.jupyter.kernels import python_programs
 from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
-from codriver.features.jupyter.kernels.python_programs import edited_modules, frame_code, load
 from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.adapter_values import Ending, StackTrace
 from codriver.repls.contract.questions import Complete, LastError, Lookup
@@ -32,69 +32,75 @@ if TYPE_CHECKING:
 
 
 OP_S: Final = 10.0
+"""Maximum duration of a query."""
 
 
 class KernelIntrospection:
-    """The questions of the contract to one kernel, for the life of its connection."""
+    """Answers the queries of the adapter contract for one connected kernel."""
 
     def __init__(self, kernel: Kernel, *, is_python: bool, workspace: Path | None) -> None:
         self.queries = KernelQueries(kernel, op_timeout_s=OP_S)
         self.python: PythonQueries | None = None
-        """The questions that are expressions; None for a kernel that answers none."""
+        """The queries that use expressions, or None for a kernel that evaluates none."""
         if is_python:
             self.python = PythonQueries(kernel, self.queries, op_timeout_s=OP_S, workspace=workspace)
         self._failure: Failure | None = None
 
     async def prepare_load(self) -> None:
-        """Prepare the kernel for the code that loads a file."""
+        """Prepare the kernel for code that loads a file."""
         if self.python is not None:
             await self.python.load_modules_in_turn()
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """The expressions sent with code that tell the modules which it used and which were edited since their load."""
+        """Return expressions to send with code. See `Programs.edited_modules_expressions`."""
         return {} if self.python is None else self.python.edited_modules_expressions(code)
 
     def edited_modules(self, value: Mapping[str, object]) -> tuple[str, ...]:
-        """The modules told by these expressions, in words."""
-        return edited_modules(value) if value else ()
+        """Return the modules in the results of these expressions."""
+        return python_programs.edited_modules(value) if value else ()
 
     async def begin(self, extra: Extra) -> None:
-        """Have the kernel begin what an extra of a request needs."""
+        """Start an extra of a request in the kernel."""
         if self.python is not None:
             await self.python.begin(extra)
 
     async def end(self, extra: Extra) -> str | None:
-        """End it; the report, as JSON."""
+        """End an extra, and return its report as JSON."""
         return None if self.python is None else await self.python.end(extra)
 
     async def plain_locals(self, failure: Failure, cell: int | None) -> tuple[str, ...]:
-        """The plain locals at the place where an execution failed."""
+        """Return simple local variables where an execution failed."""
         if self.python is None or cell is None or all(text.startswith("<module> ") for text in failure.trace):
-            return ()  # names of a module are no locals
+            return ()  # the names of a module are not local variables
         return await self.python.plain_locals(cell)
 
     def load_code(self, request: Request) -> str:
-        """The code that loads a file: in Python under its path, so that its places are told; else the file's text."""
+        """Return code that loads a file.
+
+        In Python, tracebacks show the file's path. For other languages, the code is the text of the file.
+        """
         if self.python is None:
             return request.code
-        return load(request.file or "<file>", request.code, request.lines, request.undo_id, request.how)
+        return python_programs.load_code(
+            request.file or "<file>", request.code, request.lines, request.undo_id, request.how
+        )
 
     def frame_code(self, request: Request) -> str:
-        """The code that evaluates in a frame."""
-        return frame_code(request.code, request.frame or 0)
+        """Return code that evaluates a request in a frame."""
+        return python_programs.frame_code(request.code, request.frame or 0)
 
-    def noting(self, on_end: OnEnd) -> OnEnd:
-        """The listener of an end, behind ours: we keep its failure as the kernel's last error."""
+    def remember_failures(self, on_end: OnEnd) -> OnEnd:
+        """Wrap a callback for the end of an evaluation, so that its failure becomes the kernel's last error."""
 
-        def note(how: Ending | Exception) -> None:
-            if isinstance(how, Ending) and how.failure is not None:
-                self._failure = how.failure
-            on_end(how)
+        def note(ending: Ending | Exception) -> None:
+            if isinstance(ending, Ending) and ending.failure is not None:
+                self._failure = ending.failure
+            on_end(ending)
 
         return note
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
-        """The kernel's answer to a question of the contract; an empty map if it cannot tell."""
+        """Return the kernel's answer to a query, or an empty mapping if it has none."""
         if self.python is not None:
             return await self.python.answer_fields(query)
         if isinstance(query, Complete):
@@ -104,11 +110,11 @@ class KernelIntrospection:
         return await self.queries.inspect(query.symbol) if isinstance(query, Lookup) else NOTHING
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """The reason why the kernel cannot read `code`."""
+        """Return why the kernel cannot parse `code`, or None."""
         return await (self.python or self.queries).check_syntax(code)
 
     async def stacks(self) -> ThreadDump | None:
-        """The stacks of the kernel's threads."""
+        """Return the stacks of the kernel's threads, or None if they are not available."""
         return await self.python.stacks() if self.python else None
 
     def _last_error(self) -> Mapping[str, object]:

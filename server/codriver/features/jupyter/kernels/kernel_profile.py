@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Capability, Profile
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess
-from codriver.features.jupyter.kernels.silent_expressions import expression
+from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.features.jupyter.kernels.subshell_evaluations import has_subshells
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.dialects import seam_providers
@@ -23,63 +23,66 @@ if TYPE_CHECKING:
 
 
 USAGE_S: Final = 0.5
-"""The time for a kernel to tell its process id: most leave the request unanswered."""
+"""Maximum time to wait for a kernel's process id. Most kernels do not answer the request."""
 
 PYTHON: Final = "python"
 ONE_NAMESPACE: Final = "a kernel has one namespace: start a second kernel for a second one"
-RESTART: Final = "restart it where it was started, in the notebook say: what codriver started it can restart"
+RESTART_HINT: Final = (
+    "restart it where it was started, such as in the notebook. Codriver only restarts kernels that it started"
+)
 MISSING: Final = {
-    "complete": "this kernel completes nothing",
-    "lookup": "this kernel tells nothing of its names",
-    "test": "run the tests by code, as on a terminal: kernels of this language have no way to tell of them",
-    "stacktrace": "the error's own trace is in the answer of its evaluation",
-    "restart": RESTART,
+    "complete": "this kernel has no completions",
+    "lookup": "this kernel does not describe names",
+    "test": "evaluate code that runs the tests: kernels of this language cannot report them",
+    "stacktrace": "the error's trace is in the answer of its evaluation",
+    "restart": RESTART_HINT,
     "sessions": ONE_NAMESPACE,
-    "print-limits": "a kernel prints its values itself: they are cut at maxValueBytes",
-    "macroexpand": "kernels have no way to expand macros",
-    "frame": "only Python kernels keep the frames of an error",
-    "drift": "only Python kernels tell what they loaded: load the file again to be sure",
-    "restore": "only Python kernels keep former definitions",
+    "print-limits": "a kernel prints its values itself: they are truncated at maxValueBytes",
+    "macroexpand": "kernels cannot expand macros",
+    "frame": "only Python kernels retain the frames of an error",
+    "drift": "only Python kernels report what they loaded: load the file again to be sure",
+    "restore": "only Python kernels retain old definitions",
 }
-NO_INPUT: Final = "code that reads from stdin gets nothing in this kernel, and may wait for ever: interrupt it then"
+"""What to do instead of using capabilities that most kernels lack."""
+NO_INPUT: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
 
 
-async def build_profile(kernel: Kernel, *, answers_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
-    """The profile of a connected kernel. Asks the kernel for its process, if nothing else tells.
+async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
+    """Return the profile of a connected kernel. Query it for its process if that is not known.
 
-    `seam`: the session id of the application's seam, if one was found, and the way to ask it.
+    `seam` is the session id and the capability of the application's seam, if there is one.
     """
-    information, channel = kernel.info, kernel.channel
-    process = channel.process_id or await _reported_process(kernel)
-    is_python = information.language == PYTHON
-    capabilities, missing = _abilities(kernel, is_python=is_python)
-    by_query, not_by_query = abilities(kernel, is_python=answers_expressions)
-    capabilities, missing = {**capabilities, **by_query}, {**missing, **not_by_query}
-    missing["seam"] = seam_providers.WAYS[PYTHON] if answers_expressions else seam_providers.NO_WAY
+    info, channel = kernel.info, kernel.channel
+    process_id = channel.process_id or await _reported_process(kernel)
+    is_python = info.language == PYTHON
+    capabilities, missing = _protocol_capabilities(kernel, is_python=is_python)
+    query_results, query_missing = query_capabilities(kernel, is_python=has_expressions)
+    capabilities, missing = {**capabilities, **query_results}, {**missing, **query_missing}
+    missing["seam"] = seam_providers.WAYS[PYTHON] if has_expressions else seam_providers.NO_WAY
     if seam is not None:
         capabilities["seam"] = seam[1]
     return Profile(
         dialect=PYTHON if is_python else "unknown",
         versions={
-            information.implementation or "kernel": information.implementation_version,
-            information.language or "language": information.language_version,
+            info.implementation or "kernel": info.implementation_version,
+            info.language or "language": info.language_version,
         },
         capabilities=capabilities,
-        missing={name: words for name, words in missing.items() if name not in capabilities},
+        missing={name: hint for name, hint in missing.items() if name not in capabilities},
         queued=frozenset({"test", "cells"}),
-        reads_itself=information.quirks.syntax_check != "none",
+        reads_itself=info.quirks.syntax_check != "none",
         isolation="none",
         is_serial=True,
         runs_concurrently=has_subshells(kernel),
-        process_id=process,
-        project_root=KernelProcess(process, leads_group=False).directory if process else None,
+        process_id=process_id,
+        project_root=KernelProcess(process_id, leads_group=False).directory if process_id else None,
         notebook=channel.notebook,
-        notes=information.quirks.notes,
+        notes=info.quirks.notes,
         seam=seam[0] if seam else None,
     )
 
 
-def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
+def _protocol_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
     quirks = kernel.info.quirks
     capabilities = {
         "evaluate": Capability("execute_request"),
@@ -90,9 +93,11 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
     if kernel.channel.can_restart:
         capabilities["restart"] = Capability("its server's")
         del missing["restart"]
-    by_message = quirks.interrupt_by == "message"
-    if by_message or (quirks.interrupt_by == "signal" and kernel.channel.can_interrupt):
-        capabilities["interrupt"] = Capability("interrupt_request" if by_message else "SIGINT", adapted=not by_message)
+    is_interrupted_by_message = quirks.interrupt_by == "message"
+    if is_interrupted_by_message or (quirks.interrupt_by == "signal" and kernel.channel.can_interrupt):
+        capabilities["interrupt"] = Capability(
+            "interrupt_request" if is_interrupted_by_message else "SIGINT", adapted=not is_interrupted_by_message
+        )
     else:
         missing["interrupt"] = quirks.interrupt_note or "this kernel cannot be interrupted"
     if quirks.reads_input:
@@ -105,22 +110,23 @@ def _abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capabil
 
 
 async def _reported_process(kernel: Kernel) -> int | None:
-    """The process id told by a kernel on this machine."""
+    """Return the process id that a kernel on this machine reports."""
     if not kernel.info.quirks.reports_process or not kernel.channel.is_local:
         return None
     with suppress(OpTimedOutError):
         reply = await kernel.request("usage_request", {}, socket="control", timeout_s=USAGE_S)
-        process = reply.content.get("pid")
-        return process if isinstance(process, int) else None
+        process_id = reply.content.get("pid")
+        return process_id if isinstance(process_id, int) else None
     return None
 
 
 PROBE_S: Final = 0.5
-"""The time for an unknown kernel to show that it runs Python expressions."""
-BY_EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
-OF_PYTHON: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
-NO_NAMES: Final = "this kernel tells nothing about names: evaluate code of its own language that does"
-ONLY_PYTHON: Final = "in a kernel only Python's tests are run: evaluate the code that runs them"
+"""Maximum time for an unknown kernel to show that it evaluates Python expressions."""
+EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
+PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
+"""Capabilities that are implemented with Python expressions."""
+NO_NAMES: Final = "this kernel does not describe names: evaluate code of its language that does"
+ONLY_PYTHON: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
 
 
 async def supports_expressions(kernel: Kernel) -> bool:
@@ -128,23 +134,23 @@ async def supports_expressions(kernel: Kernel) -> bool:
     if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
         return kernel.info.quirks.supports_expressions
     try:
-        value = await expression(kernel, "1", timeout_s=PROBE_S)
+        value = await evaluate_expression(kernel, "1", timeout_s=PROBE_S)
     except OpTimedOutError:
         return False
     return text_of(mapping_of(value, "data"), "text/plain") == "1"
 
 
-def abilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
-    """The capabilities that questions give, and for missing ones the way to get them."""
-    found = {
+def query_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:
+    """Return the capabilities that queries provide, and what to do instead of missing ones."""
+    capabilities = {
         "complete": Capability("complete_request"),
         "lookup": Capability("inspect_request"),
         "stacktrace": Capability("error", adapted=True),
     }
     if is_python:
-        return {**found, **dict.fromkeys(OF_PYTHON, BY_EXPRESSIONS)}, {}
+        return {**capabilities, **dict.fromkeys(PYTHON_CAPABILITIES, EXPRESSIONS)}, {}
     missing = {"test": ONLY_PYTHON}
     if not kernel.info.quirks.supports_inspect:
-        del found["lookup"]
+        del capabilities["lookup"]
         missing["lookup"] = NO_NAMES
-    return found, missing
+    return capabilities, missing

@@ -17,7 +17,7 @@ import anyio
 from codriver.core.values import Capability, Failure, Request
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
-from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
+from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import Listener, SeamFound
 from codriver.repls.dialects import seam_providers
@@ -37,79 +37,83 @@ if TYPE_CHECKING:
 
 PYTHON: Final = "python"
 SEARCH_S: Final = 0.5
-"""The time for the look for an application."""
-ANSWER_S: Final = 10.0
+"""Maximum duration of the search for an application."""
+CALL_S: Final = 10.0
+"""Maximum duration of a call of the seam."""
 SEAM: Final = "the application's seam"
 
 
 class KernelSeam:
-    """The questions to the seam of the application in one Python kernel, for the life of its connection."""
+    """Calls the seam of the application in one connected Python kernel."""
 
     def __init__(self, kernel: Kernel, queries: KernelQueries, listener: Listener) -> None:
         self._kernel = kernel
         self._queries = queries
         self._listener = listener
-        self._found: seam_providers.Found | None = None
+        self._provider_match: seam_providers.Found | None = None
         self._streams: dict[str, Exchange] = {}
         """The event streams, by the id of their subscription."""
 
     @staticmethod
     def with_seam_loader(request: Request) -> Request:
-        """The request; of one to load our package, whose file is a part of it alone, the code that brings it in."""
+        """Return the request, with code that loads the seam's package if that is requested.
+
+        The file of such a request is only a part of the package.
+        """
         code = seam_providers.laying_in(seam_providers.KERNEL, request.file)
         return replace(request, code=code, file=None, kind="evaluate") if code else request
 
     @property
     def accepts_origin(self) -> bool:
-        """Return true for an application whose seam reads the messages of its kernel."""
-        return self._found is not None
+        """Return whether the application's seam reads the messages of its kernel."""
+        return self._provider_match is not None
 
     @property
     def is_first(self) -> bool:
-        """Return true if sensitive texts are requested before code runs."""
-        return self._found is not None
+        """Return whether sensitive texts are requested before code runs."""
+        return self._provider_match is not None
 
     async def before(self) -> None:
-        """Learn the texts at sensitive paths, before code that may show them. Never raises."""
+        """Learn the texts at sensitive paths, before code that may print them. Never raises."""
         if self.is_first and not self._kernel.is_busy:
             await learn_sensitive(self.call, self._listener)
 
     def is_last(self, request: Request) -> bool:
-        """True if an application is looked for after a request: none is known yet, and its code may have brought one.
+        """Return whether to search for an application after a request that may have loaded one, because none is known.
 
         The effect of a file is not visible in the request that loads it.
         """
         is_load = request.kind != "evaluate"
-        return self._found is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
+        return self._provider_match is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
 
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
         await self.find_application()
 
     async def find_application(self) -> None:
-        """Ask whether an application shows itself, unless the kernel is busy. Never raises."""
+        """Search for an application, unless the kernel is busy. Never raises."""
         if self._kernel.is_busy:
             return
         expression = f"__import__('json').dumps({seam_providers.search_expression(PYTHON)})"
         with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_S):
             answer = await self._evaluate(expression, Exchange())
-            self._found = seam_providers.found(PYTHON, json.loads(answer))
-        if self._found is not None:
-            self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))
+            self._provider_match = seam_providers.found(PYTHON, json.loads(answer))
+        if self._provider_match is not None:
+            self._listener(None, SeamFound(self._provider_match.session_id, self._provider_match.provider.name))
 
     def capability(self) -> tuple[str, Capability] | None:
-        """Return the session id of the found seam, and the capability that the seam gives."""
-        found = self._found
-        return (found.session_id, Capability(found.provider.name, adapted=True)) if found else None
+        """Return the session id of the seam and the capability that it provides, or None without a seam."""
+        match = self._provider_match
+        return (match.session_id, Capability(match.provider.name, adapted=True)) if match else None
 
     async def call(self, accessor: str, arguments: str) -> str:
-        """Return the answer to an accessor, as JSON."""
-        if self._found is None:
+        """Return the answer of an accessor as JSON."""
+        if self._provider_match is None:
             await self.find_application()
-        if self._found is None:
+        if self._provider_match is None:
             raise CapabilityMissingError("seam", seam_providers.WAYS[PYTHON])
-        await self._queries.wait_free()
-        provider, parsed = self._found.provider, json.loads(arguments)
+        await self._queries.wait_until_free()
+        provider, parsed = self._provider_match.provider, json.loads(arguments)
         code = seam_providers.form(provider, PYTHON, accessor, parsed)
         if accessor == "subscribe":
             return await self._subscribe(code)
@@ -122,27 +126,27 @@ class KernelSeam:
         frames = FrameReader()
         exchange = Exchange(lambda message: self._receive(message, frames))
         answer = await self._evaluate(code, exchange)
-        frames.subscription = identity = json.loads(answer).get("subId")
-        if identity is not None:
+        frames.subscription = subscription_id = json.loads(answer).get("subId")
+        if subscription_id is not None:
             self._kernel.retained[exchange.id] = exchange
-            self._streams[identity] = exchange
+            self._streams[subscription_id] = exchange
         return answer
 
     def _receive(self, message: Message, frames: FrameReader) -> None:
         if message.type != "stream":
             return
-        for found in frames.feed(text_of(message.content, "text")):
-            if not isinstance(found, str):
-                self._listener(None, found)
+        for event in frames.feed(text_of(message.content, "text")):
+            if not isinstance(event, str):
+                self._listener(None, event)
 
     async def _evaluate(self, code: str, exchange: Exchange) -> str:
-        """Return the text that is the value of an expression.
+        """Return the string that is the value of an expression.
 
         Raises:
-            EvaluationFailedError: the expression failed, or gives no text.
+            EvaluationFailedError: the expression failed, or its value is not a string.
         """
         reply = await self._kernel.request(
-            EXECUTE, silently(code), timeout_s=ANSWER_S, while_busy=True, exchange=exchange
+            EXECUTE, silent_request(code), timeout_s=CALL_S, while_busy=True, exchange=exchange
         )
         value = expression_value(reply)
         if text_of(value, "status") == "error":
@@ -151,5 +155,5 @@ class KernelSeam:
         try:
             return str(ast.literal_eval(printed))
         except (ValueError, SyntaxError) as error:
-            failure = Failure("unreadable", f"it answered {printed[:200]!r}")
+            failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
             raise EvaluationFailedError(SEAM, failure) from error

@@ -16,7 +16,7 @@ from codriver.core.values import Failure, Request, TestSelection
 from codriver.features.jupyter.kernels.execution import Execution, stop_evaluation
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
-from codriver.features.jupyter.kernels.silent_expressions import expression_value, silently
+from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
 
 
 IDLE_S: Final = 2.0
-"""The wait of a run, after its reply, for the tests' last output."""
-WHAT: Final = "the test run"
+"""How long to wait for the last output of tests after the reply."""
+SUBJECT: Final = "the test run"
 STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
 
 class KernelTestRunner:
-    """Runs the tests of one Python kernel, for the life of its connection. `interrupt` stops the kernel's code."""
+    """Runs the tests of one connected Python kernel. `interrupt` interrupts the kernel."""
 
-    __test__ = False  # for pytest, which would take it for a test
+    __test__ = False  # pytest would collect the class as a test
 
     def __init__(
         self, kernel: Kernel, python: PythonQueries, listener: Listener, interrupt: Callable[[], Awaitable[str]]
@@ -62,7 +62,7 @@ class KernelTestRunner:
         self._python = python
         self._listener = listener
         self._interrupt_kernel = interrupt
-        self._under_way: list[_Run] = []
+        self._running: list[_RunningTests] = []
         self._evaluations = TestEvaluations(self._run, interrupt, listener)
         self.run_tests = self._evaluations.run_tests
         self.end = self._evaluations.end
@@ -73,26 +73,26 @@ class KernelTestRunner:
         self._evaluations.start(request, on_end)
 
     def so_far(self, evaluation: str) -> TestRun | None:
-        """The ended tests of a run under way."""
-        found = next((run.progress.run for run in self._under_way if run.evaluation == evaluation), None)
-        return self._marked(found) if found is not None else None
+        """Return the finished tests of a running test run, or None."""
+        test_run = next((run.progress.run for run in self._running if run.evaluation == evaluation), None)
+        return self._marked(test_run) if test_run is not None else None
 
     async def interrupt(self) -> Interruption:
-        """Stop the run begun first, or take a run back that still waits for its turn."""
-        if not self._under_way:
+        """Interrupt the oldest test run, or withdraw it if it still waits for its turn."""
+        if not self._running:
             return Interruption("idle")
-        run = self._under_way[0]
-        return await stop_evaluation(run.waiting, run.over, self._interrupt_kernel)
+        run = self._running[0]
+        return await stop_evaluation(run.turn_scope, run.finished, self._interrupt_kernel)
 
     async def _run(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         del session  # a kernel has only one namespace
-        run = _Run(evaluation, self._listener, self._kernel)
-        self._under_way.append(run)
+        run = _RunningTests(evaluation, self._listener, self._kernel)
+        self._running.append(run)
         try:
-            run.waiting = anyio.CancelScope()
-            with run.waiting:
+            run.turn_scope = anyio.CancelScope()
+            with run.turn_scope:
                 async with self._kernel.turn():
-                    run.waiting = None
+                    run.turn_scope = None
                     await self._python.load_modules_in_turn()
                     for extra in selection.extras:
                         await self._python.begin(extra)
@@ -104,8 +104,8 @@ class KernelTestRunner:
                 return self._marked(read_test_run(reply, selection, "".join(run.printed)))
             return STOPPED
         finally:
-            self._under_way.remove(run)
-            run.over.set()
+            self._running.remove(run)
+            run.finished.set()
 
     async def _end_extras(self, evaluation: str, extras: Sequence[Extra]) -> None:
         for extra in extras:
@@ -114,29 +114,29 @@ class KernelTestRunner:
                 self._listener(evaluation, Reported(extra.report, report))
 
     def _marked(self, run: TestRun) -> TestRun:
-        """The run, with frames in files of the workspace marked as the user's."""
+        """Mark frames in files of the workspace as the user's."""
         workspace = self._python.workspace
         results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
         return replace(run, results=tuple(results))
 
 
-class _Run:
-    """One test run under way."""
+class _RunningTests:
+    """A test run that has not ended."""
 
     def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
         self.printed: list[str] = []
         self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
-        self.waiting: anyio.CancelScope | None = None
-        """The wait for a turn, in which the code can still be taken back."""
-        self.over = anyio.Event()
+        self.turn_scope: anyio.CancelScope | None = None
+        """The scope of the wait for a turn, during which the run can still be withdrawn."""
+        self.finished = anyio.Event()
         self.evaluation = evaluation
         self._listener = listener
         self._kernel = kernel
 
     async def send(self, expression: str) -> Mapping[str, object]:
-        """Send the expression, and wait for its end; the kernel's answer."""
+        """Send the expression, wait until it is evaluated, and return its result."""
         execution = Execution(self._receive, self._kernel.info.quirks)
-        exchange = self._kernel.post("shell", EXECUTE, silently(expression), Exchange(execution.receive))
+        exchange = self._kernel.post("shell", EXECUTE, silent_request(expression), Exchange(execution.receive))
         try:
             await exchange.replied.wait()
             with anyio.move_on_after(IDLE_S):
@@ -156,7 +156,7 @@ class _Run:
 
 
 def new_process_expression(selection: TestSelection) -> str:
-    """The expression that runs the tests in a new process of the kernel's Python."""
+    """Return the expression that runs the tests in a new process with the kernel's Python."""
     return WORKER_PYTHON.expression(
         "test",
         ns=selection.namespace or "",
@@ -169,20 +169,20 @@ def new_process_expression(selection: TestSelection) -> str:
 
 
 def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed: str) -> TestRun:
-    """The run that the kernel's answer reports.
+    """Return the test run that the kernel's answer describes.
 
     Raises:
-        RefusedError: there is no such module or file.
-        EvaluationFailedError: no such test exists, or its module does not load.
+        RefusedError: the module or file does not exist.
+        EvaluationFailedError: no such test exists, or its module cannot be loaded.
     """
     if text_of(reply, "ename") == "KeyboardInterrupt":
         return STOPPED
-    answer = parse_printed(WHAT, reply)
+    answer = parse_printed(SUBJECT, reply)
     if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED
-    data = as_map(answer_data(WHAT, answer))
+    data = as_map(answer_data(SUBJECT, answer))
     if not data:
-        raise EvaluationFailedError(WHAT, Failure("unreadable", "the kernel told nothing of it"))
+        raise EvaluationFailedError(SUBJECT, Failure("unreadable", "the kernel returned no result"))
     if data.get("missing"):
         raise namespace_missing(selection.namespace or "")
     return tests_of(data, WORKER_PYTHON, output=printed)

@@ -14,8 +14,14 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.kernel_queries import MAX_CHECKED_CHARACTERS, KernelQueries
-from codriver.features.jupyter.kernels.python_programs import EDITED, answer_data, install, parse_printed, put
-from codriver.features.jupyter.kernels.silent_expressions import expression, expression_now
+from codriver.features.jupyter.kernels.python_programs import (
+    EDITED_EXPRESSION,
+    answer_data,
+    call_expression,
+    install_expression,
+    parse_printed,
+)
+from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression, evaluate_in_turn
 from codriver.repls.contract.adapter_values import (
     SyntaxIssue,
     ThreadDump,
@@ -36,22 +42,22 @@ if TYPE_CHECKING:
 
 
 class EvaluateExpression(Protocol):
-    """A way to have the kernel evaluate an expression of ours."""
+    """A function that evaluates an expression in a kernel."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
-        """The value, as the kernel tells it."""
+        """Return the result as the kernel sent it."""
         ...
 
 
-_NAME: Final = re.compile(r"[\w.]*")
+_DOTTED_NAME: Final = re.compile(r"[\w.]*")
 LOCALS_S: Final = 2.0
-"""The time that an error waits for its locals."""
-HOMES: Final = frozenset({None, "", "user", "__main__"})
-"""The names of a kernel's only namespace."""
+"""Maximum time that an error waits for its local variables."""
+MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
+"""Names of a kernel's only namespace."""
 
 
 class PythonQueries:
-    """The questions to one Python kernel, for the life of its connection."""
+    """Sends queries to one connected Python kernel."""
 
     def __init__(self, kernel: Kernel, queries: KernelQueries, *, op_timeout_s: float, workspace: Path | None) -> None:
         self._kernel = kernel
@@ -62,93 +68,97 @@ class PythonQueries:
         self._loading = anyio.Lock()
 
     async def load_modules(self) -> None:
-        """Load the modules into the kernel, if they are not there.
+        """Load the modules into the kernel, if they are not loaded.
 
         Raises:
-            RefusedError: it would have to wait.
-            EvaluationFailedError: the kernel cannot have them.
+            RefusedError: the kernel is busy.
+            EvaluationFailedError: the kernel cannot load them.
         """
         async with self._loading:
             if not self._is_loaded:
-                await self._queries.wait_free()
-                await self._send_modules(expression)
+                await self._queries.wait_until_free()
+                await self._send_modules(evaluate_expression)
 
     async def load_modules_in_turn(self) -> None:
-        """Load the modules in the caller's turn, if they are not there.
+        """Load the modules in the caller's turn, if they are not loaded.
 
         Raises:
-            EvaluationFailedError: the kernel cannot have them.
+            EvaluationFailedError: the kernel cannot load them.
         """
         if not self._is_loaded:
-            await self._send_modules(expression_now)
+            await self._send_modules(evaluate_in_turn)
 
     async def plain_locals(self, cell: int) -> tuple[str, ...]:
-        """The plain locals at the place where a cell failed, in the caller's turn; none if that takes long.
+        """Return simple local variables where a cell failed, in the caller's turn. Empty if that takes too long.
 
-        Other clients' code may come in between, and take the kernel's time.
+        Other clients' code may run in between, and keep the kernel busy.
         """
         if self._kernel.running_for_others is not None:
             return ()
-        seen: list[object] = []
-        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is told without locals then
+        variables: list[object] = []
+        with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is reported without locals then
             await self.load_modules_in_turn()
-            code = put("locals", cell=cell)
-            value = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
-            seen = cast("list[object]", answer_data("locals", parse_printed("locals", value)))
-        return tuple(text for text in seen if isinstance(text, str))
+            code = call_expression("locals", cell=cell)
+            value = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
+            variables = cast("list[object]", answer_data("locals", parse_printed("locals", value)))
+        return tuple(variable for variable in variables if isinstance(variable, str))
 
     def edited_modules_expressions(self, code: str) -> Mapping[str, str]:
-        """The expression sent with a cell that tells the edited modules it used; none without our modules."""
+        """Return the expression to send with code, which returns the edited modules that the code used.
+
+        Empty if Codriver's modules are not loaded.
+        """
         if not self._is_loaded or len(code) > MAX_CHECKED_CHARACTERS:
             return {}
-        return {EDITED: put("edited", code=code)}
+        return {EDITED_EXPRESSION: call_expression("edited", code=code)}
 
     async def begin(self, extra: Extra) -> None:
-        """Have the kernel begin what an extra of an evaluation needs, in the caller's turn.
+        """Start an extra of an evaluation in the kernel, in the caller's turn.
 
         Raises:
-            EvaluationFailedError: the kernel cannot be asked.
+            EvaluationFailedError: the kernel cannot start it.
         """
         await self.load_modules_in_turn()
         operation, arguments = extra.begin(str(self.workspace or ""))
-        code = put(operation, **arguments)
-        parse_printed(operation, await expression_now(self._kernel, code, timeout_s=self._op_timeout_s))
+        code = call_expression(operation, **arguments)
+        parse_printed(operation, await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s))
 
     async def end(self, extra: Extra) -> str | None:
-        """End it, in the caller's turn; the report, as JSON, or None without one."""
-        code = put(extra.end)
-        reply = await expression_now(self._kernel, code, timeout_s=self._op_timeout_s)
+        """End an extra, in the caller's turn. Return its report as JSON, or None."""
+        code = call_expression(extra.end)
+        reply = await evaluate_in_turn(self._kernel, code, timeout_s=self._op_timeout_s)
         answer = answer_data(extra.end, parse_printed(extra.end, reply))
         return None if answer is None else json.dumps(answer)
 
     def test_expression(self, code: str) -> str:
-        """The expression that evaluates our code for a test run, in the project's folder, if the kernel has that."""
-        return put("test", code=code, directory=str(self.workspace or ""))
+        """Return the expression that evaluates code for a test run, in the project's directory if that exists."""
+        return call_expression("test", code=code, directory=str(self.workspace or ""))
 
     async def _send_modules(self, evaluate: EvaluateExpression) -> None:
-        code = await anyio.to_thread.run_sync(install)  # the first call reads files
-        parse_printed("what kernels are asked by", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s))
+        code = await anyio.to_thread.run_sync(install_expression)  # the first call reads files
+        parse_printed("Codriver's modules", await evaluate(self._kernel, code, timeout_s=self._op_timeout_s))
         self._is_loaded = True
 
     async def answer_fields(self, query: Query[Any]) -> Mapping[str, object]:
-        """The kernel's answer to a question of the contract; completions of other than dotted names are IPython's own.
+        """Return the kernel's answer to a query.
 
-        IPython's completions take seconds the first time, and fail when a human's notebook asks at the same moment.
+        IPython only completes what is not a dotted name, because its completions take seconds the first time, and fail
+        if a person's notebook requests some at the same time.
         """
-        is_home = query.namespace in HOMES
-        if isinstance(query, Complete) and is_home and not _NAME.fullmatch(query.prefix):
+        is_main = query.namespace in MAIN_NAMESPACES
+        if isinstance(query, Complete) and is_main and not _DOTTED_NAME.fullmatch(query.prefix):
             return await self._queries.complete(query.prefix)
         if isinstance(query, LastError):
             return await self._last_error(query)
         return as_map(await self._call(query.name, **query.request_fields(query.namespace or "")))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
-        """The reason and the place why IPython cannot read `code`; None if it can, or cannot be asked."""
+        """Return why and where IPython cannot parse `code`. None if the code is valid or was not checked."""
         if is_plain(code):
-            return None  # an evaluation must not take longer for it
+            return None  # the check would delay the evaluation
         if await self._queries.check_syntax(code) is None:
             return None
-        # If the two differ, the parser is right, as it reads the code for the run.
+        # If the two disagree, the parser is right, because it also parses the code for the run.
         fields = as_map(await self._call("syntax", code=code))
         if not (message := as_text(fields.get("message"))):
             return None
@@ -161,13 +171,13 @@ class PythonQueries:
         )
 
     async def stacks(self) -> ThreadDump | None:
-        """The stacks of the kernel's threads that run user code."""
+        """Return the stacks of the kernel's threads that run user code, or None if it is busy or fails."""
         try:
             if not await self._queries.can_query():
                 return None
             text = await self._call("stacks")
         except CodriverError:
-            return None  # this is asked before an interrupt, and must never delay it
+            return None  # this is called before an interrupt, and must never delay it
         return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
 
     async def _last_error(self, query: LastError) -> Mapping[str, object]:
@@ -180,21 +190,21 @@ class PythonQueries:
         return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
 
     async def _call(self, query: str, **fields: object) -> object:
-        """The answer to a question, by the modules in the kernel, which are loaded first if missing.
+        """Return the answer to a query by the modules, after loading them if necessary.
 
         Raises:
-            RefusedError: it would have to wait.
-            EvaluationFailedError: the kernel failed in answering.
+            RefusedError: the kernel is busy.
+            EvaluationFailedError: the query failed in the kernel.
         """
         await self.load_modules()
-        await self._queries.wait_free()
-        code = put(query, **fields)
-        answer = await expression(self._kernel, code, timeout_s=self._op_timeout_s)
+        await self._queries.wait_until_free()
+        code = call_expression(query, **fields)
+        answer = await evaluate_expression(self._kernel, code, timeout_s=self._op_timeout_s)
         return answer_data(query, parse_printed(query, answer))
 
 
 def is_plain(code: str) -> bool:
-    """Whether code is plain Python, without IPython's magics. Code too long for the question counts as plain."""
+    """Return whether code is Python without IPython's magics. Code that is too long to be checked counts as plain."""
     if len(code) > MAX_CHECKED_CHARACTERS:
         return True
     try:

@@ -1,4 +1,4 @@
-"""Expressions that a Python kernel evaluates silently, as `user_expressions` of an execution without code.
+"""Expressions that a Python kernel evaluates silent_request, as `user_expressions` of an execution without code.
 
 No other client sees them, and they do not change the execution count.
 """
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
 
 
-async def expression(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
-    """The value of an expression; in a subshell while the kernel is busy, if there is one, else in its turn.
+async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
+    """Return the result of an expression. It is evaluated in a subshell while the kernel is busy, or else in its turn.
 
     Raises:
-        OpTimedOutError: the expression was not answered, or did not get its turn, in time.
-        ReplDisconnectedError: the connection is over.
+        OpTimedOutError: the expression was not evaluated in time.
+        ReplDisconnectedError: the connection has closed.
     """
-    return expression_value(await kernel.request(EXECUTE, silently(code), timeout_s=timeout_s, while_busy=True))
+    return expression_value(await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True))
 
 
-async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
-    """Return the value of an expression, on the main shell in a turn that the caller has.
+async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
+    """Return the result of an expression, on the main shell in the caller's turn.
 
     Raises:
-        OpTimedOutError: no answer came in time.
-        ReplDisconnectedError: the connection has finished.
+        OpTimedOutError: the expression was not evaluated in time.
+        ReplDisconnectedError: the connection has closed.
     """
-    exchange = kernel.post("shell", EXECUTE, silently(code), Exchange())
+    exchange = kernel.post("shell", EXECUTE, silent_request(code), Exchange())
     try:
         with anyio.move_on_after(timeout_s):
             await exchange.replied.wait()
@@ -51,7 +51,7 @@ async def expression_now(kernel: Kernel, code: str, *, timeout_s: float) -> Fiel
     raise OpTimedOutError(EXECUTE, timeout_s)
 
 
-def silently(code: str) -> dict[str, object]:
+def silent_request(code: str) -> dict[str, object]:
     """Return the content of a request that evaluates an expression and nothing else."""
     return {
         "code": "",
@@ -64,5 +64,5 @@ def silently(code: str) -> dict[str, object]:
 
 
 def expression_value(reply: Message | None) -> Fields:
-    """Return the value of the expression that a reply tells."""
+    """Return the result of the expression in a reply."""
     return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}

@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 MAX_CHARACTERS: Final = 8 * 2**20
-"""The data kept of all evaluations together; the oldest data is dropped first."""
+"""Maximum number of characters stored for all evaluations together. The oldest data is dropped first."""
 MAX_COUNTED: Final = 1000
-"""Evaluations whose values are still counted."""
+"""Number of newest evaluations whose values are counted."""
 
 PART_CHARACTERS: Final = 100_000
-"""The part of a text that is given without a wanted length."""
+"""Maximum number of characters in a part that is read without a length."""
 
 
 class StoredBundles:
-    """The bundles of the newest evaluations of one kernel, for the life of its connection.
+    """The MIME bundles of the newest evaluations of one kernel, for one connection.
 
-    Pictures are not kept: the answer has them, and numbers them.
+    Images are not stored, because answers contain and number them.
     """
 
     def __init__(self, max_characters: int = MAX_CHARACTERS) -> None:
@@ -37,49 +37,53 @@ class StoredBundles:
         self._characters = 0
 
     def store(self, evaluation: str, bundle: Bundle) -> None:
-        """Keep the data that a text does not show of an evaluation's next value or display."""
+        """Store the next value or display of an evaluation, except its plain text and images."""
         number = self._counts.get(evaluation, 0) + 1
         self._counts[evaluation] = number
-        rest = {name: data for name, data in bundle.items() if name not in IMAGE_TYPES and name != TEXT_TYPES[0]}
-        size = _size(rest)
-        if not rest or size > self._max_characters:
+        stored_bundle = {
+            mime_type: data
+            for mime_type, data in bundle.items()
+            if mime_type not in IMAGE_TYPES and mime_type != TEXT_TYPES[0]
+        }
+        size = _size(stored_bundle)
+        if not stored_bundle or size > self._max_characters:
             return
-        self._bundles[evaluation, number] = rest
+        self._bundles[evaluation, number] = stored_bundle
         self._characters += size
         while self._characters > self._max_characters:
             _, dropped = self._bundles.popitem(last=False)
             self._characters -= _size(dropped)
 
     def read(self, evaluation: str, part: ValuePart) -> Value | str:
-        """A part of one type's data; without any, the reason in words.
+        """Return a part of the data of one MIME type, or why there is none.
 
-        The path is the type, with `$2` before it for the evaluation's second value or display; without that, the last
-        one of this type is meant. `start` and `max_length` of the part count characters.
+        The path of the part is the type. `$2` before it selects the second value or display of the evaluation.
+        Otherwise, the last one with this type is read. `start` and `max_length` count characters.
         """
         steps = list(part.path)
         number = None
-        first = steps[0] if steps else None
-        if isinstance(first, str) and first.startswith("$") and first[1:].isdecimal():
-            number, steps = int(first[1:]), steps[1:]
+        first_step = steps[0] if steps else None
+        if isinstance(first_step, str) and first_step.startswith("$") and first_step[1:].isdecimal():
+            number, steps = int(first_step[1:]), steps[1:]
         if len(steps) != 1 or not isinstance(steps[0], str):
-            return 'a kernel keeps no values: the path names a type of one, such as ["text/html"]'
-        name = steps[0]
-        of_evaluation = {at: bundle for (owner, at), bundle in self._bundles.items() if owner == evaluation}
-        found = [bundle for at, bundle in of_evaluation.items() if name in bundle and number in (None, at)]
-        if not found:
-            types = sorted({one for bundle in of_evaluation.values() for one in bundle})
-            has = f"it has {', '.join(types)}" if types else "nothing is kept of it but text and pictures"
-            return f"it has no {name}, or no more: {has}"
-        text = data_of(found[-1], name)
+            return 'a kernel has no stored values, only their data: use a path with a MIME type, such as ["text/html"]'
+        mime_type = steps[0]
+        of_evaluation = {index: bundle for (owner, index), bundle in self._bundles.items() if owner == evaluation}
+        bundles = [bundle for index, bundle in of_evaluation.items() if mime_type in bundle and number in (None, index)]
+        if not bundles:
+            types = sorted({available_type for bundle in of_evaluation.values() for available_type in bundle})
+            available = f"it has {', '.join(types)}" if types else "text and images are in the answer of the evaluation"
+            return f"it has no {mime_type}, or it is no longer stored: {available}"
+        text = data_of(bundles[-1], mime_type)
         limits = part.limits
         length = limits.max_length if limits.is_length_explicit and limits.max_length else PART_CHARACTERS
         part_text = text[part.start : part.start + length]
-        most = limits.max_value_bytes
-        if most is not None and len(encoded := part_text.encode()) > most:
-            part_text = encoded[:most].decode(errors="ignore")
+        max_bytes = limits.max_value_bytes
+        if max_bytes is not None and len(encoded := part_text.encode()) > max_bytes:
+            part_text = encoded[:max_bytes].decode(errors="ignore")
         end = part.start + len(part_text)
-        cut = f"characters {part.start} to {end} of {len(text)}" if len(part_text) < len(text) else ""
-        return Value(part_text, cut=cut)
+        cut_note = f"characters {part.start} to {end} of {len(text)}" if len(part_text) < len(text) else ""
+        return Value(part_text, cut=cut_note)
 
 
 def _size(bundle: Bundle) -> int:

@@ -17,7 +17,7 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.kernel import delete_subshell
-from codriver.features.jupyter.kernels.silent_expressions import expression
+from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import Ending, Interruption
 
@@ -160,7 +160,9 @@ class _SubshellEvaluator(Evaluator):
         with anyio.move_on_after(STOP_S):
             while not work.finished.is_set():
                 with suppress(CodriverError):
-                    await expression(self._kernel, f"exec({RAISE.format(thread_name)!r}, {{}})", timeout_s=STOP_S)
+                    await evaluate_expression(
+                        self._kernel, f"exec({RAISE.format(thread_name)!r}, {{}})", timeout_s=STOP_S
+                    )
                 with anyio.move_on_after(RAISE_INTERVAL_S):
                     await work.finished.wait()
         if not work.finished.is_set():
