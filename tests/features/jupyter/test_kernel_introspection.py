@@ -342,7 +342,7 @@ async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name,
         running(adapter, code) as endings,
     ):
         await printed(events, "begun")
-        with refused_as("repl-busy", match="xeus-python answers no questions meanwhile"):
+        with refused_as("repl-busy", match="xeus-python cannot answer queries in the meantime"):
             await adapter.query(Lookup("spin"))
         assert await adapter.stacks() is None
         (kernel.folder / "go.on").touch()

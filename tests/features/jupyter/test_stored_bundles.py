@@ -45,8 +45,8 @@ def test_the_last_bundle_is_read_unless_a_number_is_given():
 def test_a_missing_type_is_reported_with_those_available():
     kept = kept_of(PAGE)
     assert read(kept, "text/css") == "it has no text/css, or it is no longer stored: it has application/json, text/html"
-    assert "names a type" in read(kept)
-    assert "names a type" in read(kept, 3)
+    assert "use a path with a MIME type" in read(kept)
+    assert "use a path with a MIME type" in read(kept, 3)
     assert "text and images are in the answer" in kept.read("e2", ValuePart(("text/html",)))
 
 
