@@ -35,6 +35,7 @@ CODRIVER_PREFIX: Final = "kernel-codriver-"
 """Start of the names of connection files of kernels that Codriver starts. The process id of the server follows."""
 
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
+"""Maximum size of a file."""
 SHARED_DIRECTORY_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
 """Rules for files that other users can reach. No other user may read or write them, because they contain keys and
 tokens and determine where code is sent.
@@ -52,6 +53,7 @@ SETTLED_NS: Final = 10**9
 PROBE_S: Final = 0.3
 """Maximum time to wait for a connection to a kernel's port."""
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+"""Hosts that are this machine."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SHORT_BYTES: Final = 32 * 1024
 """Maximum size of a string or content that is parsed at once."""
 CHUNK_BYTES: Final = 32 * 1024
+"""Number of bytes to process between two pauses."""
 MAX_ELEMENTS: Final = 300_000
 """Maximum number of values and containers in a content, as in a notebook. Figures have long lists, but more would fill
 the memory.

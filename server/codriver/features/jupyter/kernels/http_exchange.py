@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_RESPONSE_BYTES: Final = 16 * 2**20
 """Maximum size of a response, unless the caller sets another one."""
 CHUNK_BYTES: Final = 64 * 1024
+"""Maximum number of bytes to read at once."""
 
 
 class HttpExchange:

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 MAX_FIRST_BYTES: Final = 4 * 2**20
+"""Maximum size of the stored start of a flood."""
 MAX_LAST_BYTES: Final = 8 * 2**20
-"""Maximum size of the stored start and end of a flood. A single message may be larger."""
+"""Maximum size of the stored end of a flood. A single message may be larger."""
 MESSAGE_BYTES: Final = 2048
 """Memory counted for a message in addition to its content: its header and parent as objects."""
 STREAM_NAME_BYTES: Final = 64

@@ -40,10 +40,6 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.messages import Message
 
-    Fields = Mapping[str, object]
-
-    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
-
 
 CONNECT_S: Final = 2.5
 """Maximum time to wait for a kernel's first reply. A busy kernel replies on control."""
@@ -60,6 +56,8 @@ MAX_PAST_EXCHANGES: Final = 200
 """Maximum number of completed exchanges that still get late messages."""
 
 EXECUTE: Final = "execute_request"
+DELETE_SUBSHELL_S: Final = 0.5
+"""Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays that too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -454,10 +452,6 @@ class Exchange:
         self.replied_or_idle.set()
         self.replied.set()
         self.idle.set()
-
-
-DELETE_SUBSHELL_S: Final = 0.5
-"""Maximum time to wait for a subshell to be deleted. Code that holds the interpreter lock delays that too."""
 
 
 async def delete_subshell(kernel: Kernel, subshell: str | None) -> None:

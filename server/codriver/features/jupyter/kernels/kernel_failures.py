@@ -46,8 +46,8 @@ _RELATIONS: Final = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-_RELATION_TEXTS: Final = {relation: words for words, relation in _RELATIONS.items()}
-_RELATION_LINE: Final = re.compile("|".join(f"({re.escape(words)})" for words in _RELATIONS))
+_RELATION_LINES: Final = {relation: line for line, relation in _RELATIONS.items()}
+_RELATION_LINE: Final = re.compile("|".join(f"({re.escape(line)})" for line in _RELATIONS))
 _LAST_LINE: Final = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$", re.MULTILINE)
 _SYNTAX_ERRORS: Final = frozenset({"SyntaxError", "IndentationError", "TabError"})
 _LIBRARY_FILE: Final = re.compile(r"[/\\](?:site-packages|dist-packages|lib[/\\]python\d[\d.]*)[/\\]|^<")
@@ -109,7 +109,7 @@ def format_report(failure: Failure, *, language: str) -> str:
         return f"{_message_line(failure)}\n" + "".join(f"  at {frame}\n" for frame in failure.trace)
     report = ""
     for link in reversed(failure.chain):
-        report += f"{_python_report(link)}\n{_RELATION_TEXTS[link.relation]}\n\n"
+        report += f"{_python_report(link)}\n{_RELATION_LINES[link.relation]}\n\n"
     return report + _python_report(failure)
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 PROCESSES: Final = Path("/proc")
 """The directory with a subdirectory for each process."""
 COMMAND_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE)
+"""Limits the size of a command line."""
 PARENT: Final = 1
 GROUP: Final = 2
 """Indexes of fields in `/proc/PID/stat` after the command's name in parentheses: state, parent, group."""

@@ -45,6 +45,13 @@ MISSING: Final = {
 }
 """What to do instead of using capabilities that most kernels lack."""
 NO_INPUT: Final = "code that reads from stdin gets no input in this kernel, and may wait forever: interrupt it"
+PROBE_S: Final = 0.5
+"""Maximum time for an unknown kernel to show that it evaluates Python expressions."""
+EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
+PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
+"""Capabilities that are implemented with Python expressions."""
+NO_NAMES: Final = "this kernel does not describe names: evaluate code of its language that does"
+ONLY_PYTHON: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
 
 
 async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
@@ -120,17 +127,8 @@ async def _reported_process(kernel: Kernel) -> int | None:
     return None
 
 
-PROBE_S: Final = 0.5
-"""Maximum time for an unknown kernel to show that it evaluates Python expressions."""
-EXPRESSIONS: Final = Capability("user_expressions", adapted=True)
-PYTHON_CAPABILITIES: Final = ("complete", "lookup", "test", "stacktrace", "frame", "drift", "restore")
-"""Capabilities that are implemented with Python expressions."""
-NO_NAMES: Final = "this kernel does not describe names: evaluate code of its language that does"
-ONLY_PYTHON: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
-
-
 async def supports_expressions(kernel: Kernel) -> bool:
-    """Whether the kernel runs Python and answers expressions; an unknown kernel is asked."""
+    """Return whether the kernel runs Python and evaluates expressions. An unknown kernel is probed."""
     if kernel.info.language != "python" or kernel.info.quirks.supports_expressions:
         return kernel.info.quirks.supports_expressions
     try:

@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.kernel import Kernel
     from codriver.features.jupyter.kernels.messages import Message
 
-    Fields = Mapping[str, object]
-
-    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
-
 
 BUSY_S: Final = 2.0
 """Maximum time to wait for a busy kernel without a subshell."""
@@ -34,7 +30,9 @@ SYNTAX_CHECK_S: Final = 0.5
 MAX_CHECKED_CHARACTERS: Final = 2**18
 """Maximum length of code to check. For longer code, the check takes longer than a failing run."""
 MAX_COMPLETIONS: Final = 500
+"""Maximum number of completions to return."""
 TYPES_KEY: Final = "_jupyter_types_experimental"
+"""The key of the metadata with the kinds of the completions, in IPython."""
 _ANSI: Final = re.compile(r"\x1b\[[0-9;]*m")
 _OVERPRINTED: Final = re.compile(".\x08")
 """A character that the next one overprints, as in R's bold titles."""
@@ -61,13 +59,13 @@ class KernelQueries:
         self._completing = anyio.Lock()
         """IPython returns no completions for one of two simultaneous requests, or never answers it."""
 
-    async def complete(self, prefix: str) -> Fields:
+    async def complete(self, prefix: str) -> Mapping[str, object]:
         """Return the completions of `prefix` in the user's namespace, in the form that `Complete` reads."""
         async with self._completing:
             reply = await self._request("complete_request", {"code": prefix, "cursor_pos": len(prefix)})
         return {"completions": read_completions(prefix, reply.content)}
 
-    async def inspect(self, symbol: str) -> Fields:
+    async def inspect(self, symbol: str) -> Mapping[str, object]:
         """Return the kernel's description of `symbol`, in the form that `Lookup` reads."""
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._request("inspect_request", content)
@@ -150,7 +148,7 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
     return list(completions.values())[:MAX_COMPLETIONS]
 
 
-def read_symbol(symbol: str, text: str) -> Fields:
+def read_symbol(symbol: str, text: str) -> Mapping[str, object]:
     """Parse the description of a symbol in an `inspect_reply`. Empty if there is none."""
     plain_text = _OVERPRINTED.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain_text or _R_NO_HELP.match(plain_text):

@@ -25,14 +25,8 @@ from codriver.repls.dialects.seam_providers import FrameReader, learn_sensitive
 from codriver.wire.untrusted import mapping_of, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
     from codriver.features.jupyter.kernels.messages import Message
-
-    Fields = Mapping[str, object]
-
-    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
 
 
 PYTHON: Final = "python"

@@ -48,6 +48,7 @@ IDLE_S: Final = 2.0
 """How long to wait for the last output of tests after the reply."""
 SUBJECT: Final = "the test run"
 STOPPED: Final = TestRun(0, 0, 0, 0, (), stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
+"""The result of a test run that was interrupted."""
 
 
 class KernelTestRunner:

@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 EDITED_EXPRESSION: Final = "codriver_edited"
 """The name of the expression that returns the edited modules."""
+WORKER_PACKAGE: Final = recipes.WORKER.parent
+"""The directory of the embedded worker's modules."""
+SOURCE_RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+ENTRY_MODULE: Final = "python.kernel_answers"
+"""The module that answers queries in a kernel."""
+_IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
+"""An import of a module in the same package, or in another one."""
 
 
 def parse_printed(query: str, answer: Mapping[str, object]) -> object:
@@ -71,15 +78,6 @@ def answer_data(query: str, answer: object) -> object:
     if failed := mapping_of(fields, "failed"):
         raise EvaluationFailedError(query, Failure(text_of(failed, "type"), text_of(failed, "message")))
     return fields.get("data")
-
-
-WORKER_PACKAGE: Final = recipes.WORKER.parent
-"""The directory of the embedded worker's modules."""
-SOURCE_RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
-ENTRY_MODULE: Final = "python.kernel_answers"
-"""The module that answers queries in a kernel."""
-_IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
-"""An import of a module in the same package, or in another one."""
 
 
 @cache

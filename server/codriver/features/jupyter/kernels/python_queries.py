@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from codriver.repls.contract.extras import Extra
 
 
+_DOTTED_NAME: Final = re.compile(r"[\w.]*")
+LOCALS_S: Final = 2.0
+"""Maximum time that an error waits for its local variables."""
+MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
+"""Names of a kernel's only namespace."""
+
+
 class EvaluateExpression(Protocol):
     """A function that evaluates an expression in a kernel."""
 
     async def __call__(self, kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
         """Return the result as the kernel sent it."""
         ...
-
-
-_DOTTED_NAME: Final = re.compile(r"[\w.]*")
-LOCALS_S: Final = 2.0
-"""Maximum time that an error waits for its local variables."""
-MAIN_NAMESPACES: Final = frozenset({None, "", "user", "__main__"})
-"""Names of a kernel's only namespace."""
 
 
 class PythonQueries:
@@ -91,7 +91,7 @@ class PythonQueries:
     async def plain_locals(self, cell: int) -> tuple[str, ...]:
         """Return simple local variables where a cell failed, in the caller's turn. Empty if that takes too long.
 
-        Other clients' code may run in between, and keep the kernel busy.
+        Code of other clients may run in between and keep the kernel busy.
         """
         if self._kernel.running_for_others is not None:
             return ()

@@ -47,7 +47,9 @@ RECONNECT_S: Final = 30.0
 RECONNECT_BUSY_S: Final = 600.0
 """Maximum time for attempts to reconnect while code is running, because the server may be storing its messages."""
 FIRST_RECONNECT_DELAY_S: Final = 0.1
+"""Delay after the first failed attempt to reconnect. It is doubled after each further one."""
 MAX_RECONNECT_DELAY_S: Final = 5.0
+"""Maximum delay between two attempts."""
 POLL_S: Final = 30.0
 """Interval between checks whether the kernel exists, because the WebSocket of a deleted kernel remains open."""
 EXECUTE: Final = "execute_request"

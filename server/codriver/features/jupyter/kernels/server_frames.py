@@ -37,6 +37,7 @@ MAX_FRAME_BYTES: Final = 32 * 2**20
 """Maximum size of a frame: far above any value that somebody reads, and small enough to be in memory three times."""
 TOO_LONG: Final = f"the Jupyter Server sent a message of more than {MAX_FRAME_BYTES:,} bytes"
 MAX_BUFFERS: Final = 1024
+"""Maximum number of buffers in a frame."""
 MAX_PART_BYTES: Final = 2**20
 """Maximum size of a header, parent header or metadata, which are small."""
 PLACEHOLDER: Final = "\ufdd0"
@@ -44,7 +45,9 @@ PLACEHOLDER: Final = "\ufdd0"
 accident.
 """
 OFFSET_BYTES: Final = 8
+"""Size of an offset."""
 LEGACY_OFFSET_BYTES: Final = 4
+"""Size of an offset without the subprotocol."""
 PARTS: Final = ("header", "parent_header", "metadata", "content")
 FIXED_SEGMENTS: Final = 1 + len(PARTS)
 """Number of segments for the channel's name and the parts."""

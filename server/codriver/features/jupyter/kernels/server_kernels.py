@@ -48,7 +48,7 @@ FILE_PROTOCOL: Final = "jupyter"
 DELETE_S: Final = 5.0
 """Maximum time to delete a kernel when Codriver's server ends."""
 LOCAL_SERVER_S: Final = 2.0
-"""Maximum time for a server on this machine to respond whether a kernel is its own."""
+"""Maximum time to wait for a server on this machine when searching for the one that started a kernel."""
 
 logger = logging.getLogger(__name__)
 

@@ -71,7 +71,7 @@ def list_sessions(server: NotebookServer) -> tuple[NotebookSession, ...]:
     if url.hostname not in LOOPBACK or url.scheme not in ("http", "https"):
         raise NotebookServerError(f"its URL {server.url} is not a loopback address, so no token is sent there")
     # Certificates for localhost are self-signed, because no authority issues them.
-    tls = ssl._create_unverified_context() if url.scheme == "https" else None  # noqa: S323, SLF001  # its own name
+    tls = ssl._create_unverified_context() if url.scheme == "https" else None  # noqa: S323, SLF001  # its public name
     exchange = HttpExchange(server.url, timeout_s=RESPONSE_S, max_bytes=MAX_RESPONSE_BYTES)
     authorization = {"Authorization": f"token {server.token}"} if server.token else {}
     try:

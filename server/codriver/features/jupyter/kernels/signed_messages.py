@@ -25,15 +25,19 @@ if TYPE_CHECKING:
 
 
 DELIMITER: Final = b"<IDS|MSG>"
+"""The part between the identities and the signature."""
 MAX_CONTENT_BYTES: Final = 12 * 2**20
 """Maximum size of a content that is stored completely. It is far above any value that somebody reads, and small enough
 to be in memory twice.
 """
 MAX_HEAD_BYTES: Final = 2 * 2**20
+"""Maximum size of the stored head of a larger content."""
 MAX_TAIL_BYTES: Final = 2**20
 """Maximum size of the stored tail of a larger content, which nobody reads completely."""
 MAX_HEADER_BYTES: Final = 64 * 1024
+"""Maximum size of a header or parent header."""
 MAX_METADATA_BYTES: Final = 2**20
+"""Maximum size of the metadata. Larger metadata is dropped."""
 MAX_SIGNATURES: Final = 8192
 """Number of newest signatures to remember. A second message with the same signature is a recorded one that is replayed.
 """

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
     from codriver.features.jupyter.kernels.messages import Message
 
-    Fields = Mapping[str, object]
 
-    """A value in the form of `execute_result`, or an error; empty if the kernel told nothing."""
-
-
-async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
+async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
     """Return the result of an expression. It is evaluated in a subshell while the kernel is busy, or else in its turn.
 
     Raises:
@@ -33,7 +29,7 @@ async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) ->
     return expression_value(await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True))
 
 
-async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Fields:
+async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
     """Return the result of an expression, on the main shell in the caller's turn.
 
     Raises:
@@ -63,6 +59,6 @@ def silent_request(code: str) -> dict[str, object]:
     }
 
 
-def expression_value(reply: Message | None) -> Fields:
+def expression_value(reply: Message | None) -> Mapping[str, object]:
     """Return the result of the expression in a reply."""
     return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
 KERNEL: Final = "Jupyter kernel"
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
+"""Maximum size of a connection file."""
 SHARED_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
 """Rules for a file that other users can reach. No other user may write it, because it determines where code is sent."""
 PRIVATE_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES)

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 SIGNATURE_BYTES: Final = 10
+"""Size of the signature at the start of a greeting."""
 GREETING_BYTES: Final = 64
+"""Size of a greeting."""
 GREETING: Final = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
 """The bytes that each side sends first: signature, version, mechanism, and a zero for the role of client."""
 
