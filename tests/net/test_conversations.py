@@ -58,6 +58,44 @@ def test_two_conversations_of_a_client_are_two_callers(live, client, key):
     assert f"{key}-1" not in json.dumps(client.call("server_health"))
 
 
+@pytest.mark.parametrize("key", ["sessionId", "sessionID", "threadId", "vscode.conversationId"])
+def test_unnamed_conversations_of_a_client_are_two_callers(live, key):
+    def call(client, conversation, tool="evaluate_code", **arguments):
+        params = {"name": tool, "arguments": arguments, "_meta": {key: conversation}}
+        return client.request("tools/call", params)["result"]["structuredContent"]
+
+    def who(client, conversation):
+        return call(client, conversation, code="1", detail=True)["who"]
+
+    with live.client(name=f"agent-{key}") as client:
+        first = who(client, "a")
+        assert who(client, "b") == f"{first}-2"
+        assert who(client, "a") == first
+        assert "notes" not in call(client, "a", code=f"{len(key)} + 7")
+        assert "same result" not in str(call(client, "b", code=f"{len(key)} + 7"))
+        assert "same result" in str(call(client, "a", code=f"{len(key)} + 7"))
+        started = call(client, "a", code="input()")
+        assert started["status"] == "needs-input"
+        assert call(client, "b", "interrupt_evaluation")["reason"] == "bad-arguments"
+        assert call(client, "b", "send_input", text="x\n")["reason"] == "bad-arguments"
+        assert call(client, "a", "interrupt_evaluation")["ok"]
+    with live.client(name=f"agent-{key}") as client:
+        assert who(client, "b") == f"{first}-2"
+        assert who(client, "c") == f"{first}-3"
+        assert who(client, "a") == first
+
+
+def test_a_conversation_that_names_itself_does_not_own_unnamed_code_of_another(live):
+    def call(conversation, tool="evaluate_code", **arguments):
+        params = {"name": tool, "arguments": arguments, "_meta": {"threadId": conversation}}
+        return client.request("tools/call", params)["result"]["structuredContent"]
+
+    with live.client(name="namer") as client:
+        assert call("a", code="input()")["status"] == "needs-input"
+        assert call("b", "send_input", text="x\n", who="second")["reason"] == "bad-arguments"
+        assert call("a", "interrupt_evaluation", who="first")["ok"]
+
+
 @pytest.mark.served("memory")
 def test_claude_code_is_recognized_by_its_session_after_a_restart(live):
     def who(name, session, **arguments):

@@ -1,7 +1,7 @@
 """The names of callers: the `who` that each conversation gave last, and the records that follow a caller to its name.
 
-A name stays valid until the caller gives another. Evaluations that arrived over the same connection before the first
-name was given belong to that caller too. Sub-agents that use names of their own remain separate callers.
+A name stays valid until the caller gives another. Evaluations of the same conversation before the first name was given
+belong to that caller too. Sub-agents that use names of their own remain separate callers.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
         knowledge = with_item(knowledge, action.who, knowledge[action.formerly])
     if was_unnamed and action.formerly in used and action.who not in used:
         used = with_item(used, action.who, used[action.formerly])
-    client = replace(
-        client, names=names, unnamed=action.formerly if was_unnamed else client.unnamed, knowledge=knowledge, used=used
-    )
+    generated = client.generated
+    if (before := action.formerly if was_unnamed else generated.get(action.formerly)) is not None:
+        generated = with_newest(generated, action.who, before)
+    client = replace(client, names=names, generated=generated, knowledge=knowledge, used=used)
     state = replace(state, clients=with_item(state.clients, client.id, client))
     if action.client_name and action.conversation:
         key = _key_of(action.client_name, action.conversation)
@@ -91,7 +92,7 @@ def is_by_caller(state: State, client: str | None, who: str, by: tuple[str | Non
     if other != client:
         return False
     known = state.clients.get(client or "")
-    return name == who or (known is not None and name == known.unnamed)
+    return name == who or (known is not None and name == known.generated.get(who))
 
 
 def is_first_evaluation(state: State, evaluation: Evaluation) -> bool:

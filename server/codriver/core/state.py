@@ -122,8 +122,8 @@ class Client:
     """What each caller knows, by its `who` and newest last. Several callers can share one connection."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The `who` given last in each conversation, by the conversation's id."""
-    unnamed: str = ""
-    """The `who` that was generated for a caller before it gave one."""
+    generated: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The `who` that was generated for a caller before it gave one, by the one that it gave."""
     used: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     """The ids of the REPLs that each caller has evaluated in, by its `who`, most recently used last."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.core.actions import ClientConnected, ClientGone
+from codriver.core.records import Recent
 from codriver.net.conversations import CLAUDE_CODE, conversation_of, digest_of
 
 if TYPE_CHECKING:
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.net.outbox import Outbox
+
+
+MAX_NUMBERS: Final = 1000
+"""Maximum number of conversations whose numbers a server remembers."""
 
 
 class OpenRequests:
@@ -66,8 +71,14 @@ class OpenRequests:
 class ClientSession:
     """The state of one client for the lifetime of its connection."""
 
-    def __init__(self, identity: str, outbox: Outbox) -> None:
+    def __init__(self, identity: str, outbox: Outbox, numbers: Recent[tuple[str, str], int] | None = None) -> None:
+        """Create the session of a new client.
+
+        `numbers` are the numbers of conversations by client name and id, including those of earlier connections.
+        """
         self.id = identity
+        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERS) if numbers is None else numbers
+        self._last_number = 0
         self.outbox = outbox
         self.name = ""
         self.handshake_version = ""
@@ -119,6 +130,17 @@ class ClientSession:
             self.conversation = given
         return self.conversation
 
+    def number_of(self, conversation: str) -> int:
+        """Return the number of a conversation, which distinguishes its unnamed callers. The first one is 1.
+
+        A conversation that continues over a new connection keeps its number.
+        """
+        if not conversation:
+            return 1
+        number = self._numbers.setdefault((self.name, conversation), self._last_number + 1)
+        self._last_number = max(self._last_number, number)
+        return number
+
 
 class Clients:
     """The sessions of all connected clients. The core's state only has their ids."""
@@ -129,6 +151,7 @@ class Clients:
         self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
         self._accepted = 0
+        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERS)
 
     def __iter__(self) -> Iterator[ClientSession]:
         return iter(tuple(self._sessions.values()))
@@ -139,7 +162,7 @@ class Clients:
     def add(self, outbox: Outbox) -> ClientSession:
         """Create the session of a new client and report it to the core."""
         self._accepted += 1
-        session = ClientSession(f"c{self._accepted}", outbox)
+        session = ClientSession(f"c{self._accepted}", outbox, self._numbers)
         self._sessions[session.id] = session
         self._core.report(ClientConnected(session.id))
         return session

@@ -121,7 +121,8 @@ class Caller:
             elif len(counts) <= MAX_ARGUMENTS:
                 counts[name[:MAX_NAME_CHARACTERS]] = 1
         origin = client.conversation if conversation is None else conversation
-        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin)
+        number = client.number_of(origin)
+        call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin, number)
         if lasting is not None:
             call = LastingCall(lasting, call)
         given = self._greeting(client, await answer(tool, call, arguments))

@@ -17,6 +17,7 @@ from codriver.errors import cut, few
 from codriver.log.transcripts import read
 from codriver.tools.answers.text_parts import is_same
 from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.ledgers.delivered_notes import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -224,9 +225,8 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
         earlier, known = call.services.transcripts.get(before), state.evaluations.get(before)
         if earlier is None or known is None:
             break
-        # The reader does not know evaluations of other clients.
-        client_of = call.services.delivered.repls.client_of
-        if known.status in ("done", "failed") and client_of(evaluation) == client_of(known):
+        # The reader does not know evaluations of other callers.
+        if known.status in ("done", "failed") and _is_by_same_caller(state, evaluation, known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
             note, answer.is_same = await read(compare, transcript, earlier)
             answer.repetition = [note] if note else []
@@ -236,16 +236,23 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
 
 
 def fails_again(call: Call, evaluation: Evaluation, transcript: Transcript) -> bool:
-    """Return whether the same client's same code has failed in the same session for the second time in a row."""
-    failures = 0
-    state, client_of = call.services.core.state, call.services.delivered.repls.client_of
+    """Return whether the same caller's same code has failed in the same session for the second time in a row."""
+    failures, state = 0, call.services.core.state
     before: str | None = transcript.before
     while before is not None and failures < 2:
         known, earlier = state.evaluations.get(before), call.services.transcripts.get(before)
-        if known is None or earlier is None or known.status != "failed" or client_of(known) != client_of(evaluation):
+        if known is None or earlier is None or known.status != "failed":
+            break
+        if not _is_by_same_caller(state, evaluation, known):
             break
         before, failures = earlier.before, failures + 1
     return evaluation.status == "failed" and failures == 1
+
+
+def _is_by_same_caller(state: State, evaluation: Evaluation, known: Evaluation) -> bool:
+    if evaluation.who == known.who == COMMANDS:
+        return True
+    return caller_names.is_by_caller(state, evaluation.client, evaluation.who, (known.client, known.who))
 
 
 def _compared(

@@ -256,6 +256,8 @@ class Call:
     """Return whether the client has disconnected, or is about to."""
     conversation: str = ""
     """The client's session from which the call comes, if it has a name."""
+    conversation_number: int = 1
+    """The number of that session. It is part of the name of an unnamed caller, except for the first one."""
     evaluations: list[str] = field(default_factory=list)
     """Ids of the evaluations that the call started or describes."""
     added: Mapping[type, Any] | None = None
@@ -294,7 +296,8 @@ class Call:
         """
         if given is None:
             known = caller_names.name_of(self.state, self.client, self.conversation, self.client_name)
-            return known or client_slug(self.client_name) or "mcp-client"
+            unnamed = client_slug(self.client_name) or "mcp-client"
+            return known or (unnamed if self.conversation_number == 1 else f"{unnamed}-{self.conversation_number}")
         # Only clients that people use may be named "human".
         if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
             raise refused(
@@ -344,6 +347,7 @@ class LastingCall(Call):
             call.progress,
             call.has_left,
             call.conversation,
+            call.conversation_number,
             call.evaluations,
             call.added,
         )
