@@ -1,11 +1,11 @@
 """A JSON parser for the contents of messages, which limits their size and does not block the event loop.
 
 `json.loads` holds the interpreter lock until it is done, even in a thread: 2 ms for a megabyte of text. So the elements
-and the depth of a long content are counted in chunks before anything is built. Its long strings are parsed in chunks
-and inserted afterwards, so that `json.loads` only gets the short rest.
+and the depth of long contents are counted in chunks before anything is built. Long strings are parsed in chunks and
+inserted afterwards, so that `json.loads` only gets the short rest.
 
-If the middle of a content was not stored, a mark replaces it. That only results in valid JSON if the gap is within one
-string.
+If the middle of a message's content was not stored, a mark replaces it. That only results in valid JSON if the gap is
+within one string.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 
 SHORT_BYTES: Final = 32 * 1024
-"""Maximum size of a string or content that is parsed at once."""
+"""Maximum size of strings and contents that are parsed at once."""
 CHUNK_BYTES: Final = 32 * 1024
 """Number of bytes to process between two pauses."""
 MAX_ELEMENTS: Final = 300_000
-"""Maximum number of values and containers in a content, as in a notebook. Figures have long lists, but more would fill
-the memory.
+"""Maximum number of values and containers in a message's content, as in a notebook. Figures have long lists, but more
+would fill the memory.
 """
 MAX_DEPTH: Final = 100
 """Maximum nesting of arrays and objects, as in a notebook."""
@@ -47,7 +47,7 @@ belong to the escape before them.
 
 
 class UnreadableError(Exception):
-    """Raised if a content is not a JSON object or exceeds a limit. `cause` explains why."""
+    """Raised if the content of a message is not a JSON object or exceeds a limit. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
@@ -55,13 +55,13 @@ class UnreadableError(Exception):
 
 
 class TooComplexError(UnreadableError):
-    """Raised if a content has too many elements or is nested too deeply."""
+    """Raised if the content of a message has too many elements or is nested too deeply."""
 
 
 def join_around_gap(head: Sequence[bytes], tail: Sequence[bytes], omitted_bytes: int) -> tuple[bytes, ...]:
-    """Join the head and the tail of a content, with a mark for the omitted bytes between them. All are in chunks.
+    """Join the head and the tail of a message's content, with a mark for the omitted bytes between them.
 
-    The result is valid JSON if both cuts are within the same string.
+    The head, the tail and the result are in chunks. The result is valid JSON if both cuts are within the same string.
     """
     if not omitted_bytes:
         return tuple(head)
@@ -104,7 +104,7 @@ def join_chunks(chunks: Sequence[bytes]) -> Generator[None, None, bytearray]:
 
 
 def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[None, None, Mapping[str, object]]:
-    """Parse a content, and yield wherever the parser can pause.
+    """Parse the content of a message, and yield wherever the parser can pause.
 
     `placeholder` is a string that no content contains by accident.
 

@@ -167,33 +167,35 @@ class Evaluator:
             request = replace(request, code=self._programs.load_code(request), forms=())
         elif request.frame is not None:
             request = replace(request, code=self._programs.frame_code(request), forms=())
-        work = _RunningEvaluation(request)
+        evaluation = _RunningEvaluation(request)
         if request.cell is not None:
-            work.cell = self._cells[request.id] = CellOutputs()
-        self._queue.append(work)
-        self._evaluations.start_reporting(on_end, self._run(work))
+            evaluation.cell = self._cells[request.id] = CellOutputs()
+        self._queue.append(evaluation)
+        self._evaluations.start_reporting(on_end, self._run(evaluation))
 
     def cell_run(self, evaluation: str) -> CellRun | None:
         """Return the outputs of the evaluation of a cell, and forget them."""
         outputs = self._cells.pop(evaluation, None)
         return outputs.run() if outputs else None
 
-    async def _run(self, work: _RunningEvaluation) -> Ending:
+    async def _run(self, evaluation: _RunningEvaluation) -> Ending:
         try:
             async with self._order:
                 if self._seam_checks is not None:
                     await self._seam_checks.before()
-                ending = self._wrong_namespace(work.request)
-                ending = ending or await in_order(work.request.sent_forms, partial(self._evaluate_form, work))
-                if work.started_extras:
-                    await self._end_extras(work)
-                if self._seam_checks is not None and self._seam_checks.is_last(work.request):
+                ending = self._wrong_namespace(evaluation.request)
+                ending = ending or await in_order(
+                    evaluation.request.sent_forms, partial(self._evaluate_form, evaluation)
+                )
+                if evaluation.started_extras:
+                    await self._end_extras(evaluation)
+                if self._seam_checks is not None and self._seam_checks.is_last(evaluation.request):
                     await self._seam_checks.after()
                 return ending
         finally:
             await self._leave()
-            self._queue.remove(work)
-            work.finished.set()
+            self._queue.remove(evaluation)
+            evaluation.finished.set()
 
     def _turn(self) -> AbstractAsyncContextManager[None]:
         """Return a context manager that waits for the shell and reserves it for one request."""
@@ -202,13 +204,13 @@ class Evaluator:
     async def _leave(self) -> None:
         """Clean up after an evaluation. Never raises."""
 
-    async def _end_extras(self, work: _RunningEvaluation) -> None:
+    async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
         """End the extras of an evaluation, and report their results."""
-        for extra in work.started_extras:
+        for extra in evaluation.started_extras:
             async with self._kernel.turn():
                 report = await self._programs.end(extra)
             if report is not None:
-                self._listener(work.request.id, Reported(extra.report, report))
+                self._listener(evaluation.request.id, Reported(extra.report, report))
 
     def _wrong_namespace(self, request: Request) -> Ending | None:
         """Return the ending of code for another namespace, because a kernel has only one."""
@@ -217,16 +219,16 @@ class Evaluator:
             return None
         return Ending("failed", failure=one_namespace(request.namespace))
 
-    async def _evaluate_form(self, work: _RunningEvaluation, form: Form, number: int) -> Ending:
-        execution, notes = await self._execute(work, form)
-        if execution is None or execution.is_interrupted or (work.is_stopping and self._was_stopped(execution)):
+    async def _evaluate_form(self, evaluation: _RunningEvaluation, form: Form, number: int) -> Ending:
+        execution, notes = await self._execute(evaluation, form)
+        if execution is None or execution.is_interrupted or (evaluation.is_stopping and self._was_stopped(execution)):
             return Ending("interrupted", notes=notes)
         if execution.error is None and execution.status != "aborted":
             return Ending("done", notes=notes)
-        failure = self._failure(work.request, execution, number)
+        failure = self._failure(evaluation.request, execution, number)
         if execution.error is not None:
             report = format_report(failure, language=self._kernel.info.language)
-            self._listener(work.request.id, Output("err", report))
+            self._listener(evaluation.request.id, Output("err", report))
         return Ending("failed", failure=failure, notes=notes)
 
     def _was_stopped(self, execution: Execution) -> bool:
@@ -236,48 +238,47 @@ class Evaluator:
     def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
         if execution.error is None or execution.status == "aborted":
             return not_run_failure()
-        failure = replace(self._read(execution.error, execution), locals=execution.locals)
+        failure = replace(self._convert_error(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
         return failure if request.cell else placed(failure, request, number, counts_lines=False)
 
-    def _read(self, error: KernelError, execution: Execution) -> Failure:
+    def _convert_error(self, error: KernelError, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)
 
-    async def _execute(self, work: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
+    async def _execute(self, evaluation: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
         """Run a form. Return its execution, or None if it was withdrawn before it was sent, and notes."""
         execution: Execution | None = None
         notes: tuple[str, ...] = ()
         for _ in range(MAX_ATTEMPTS):
             with anyio.CancelScope() as turn_scope:
-                work.turn_scope = turn_scope
-                if work.is_stopping:
+                evaluation.turn_scope = turn_scope
+                if evaluation.is_stopping:
                     turn_scope.cancel()
                 async with self._turn():
-                    work.turn_scope = None
-                    if work.request.kind == "load-file" or work.request.frame is not None:
+                    evaluation.turn_scope = None
+                    if evaluation.request.kind == "load-file" or evaluation.request.frame is not None:
                         await self._programs.prepare_load()
-                    for extra in work.request.extras[len(work.started_extras) :]:
+                    for extra in evaluation.request.extras[len(evaluation.started_extras) :]:
                         await self._programs.begin(extra)
-                        work.started_extras.append(extra)
-                    execution, notes = await self._send(work, form.text)
-                    if execution.error is not None and not (execution.is_interrupted or work.is_stopping):
-                        failure = self._read(execution.error, execution)
+                        evaluation.started_extras.append(extra)
+                    execution, notes = await self._send(evaluation, form.text)
+                    if execution.error is not None and not (execution.is_interrupted or evaluation.is_stopping):
+                        failure = self._convert_error(execution.error, execution)
                         execution.locals = await self._programs.plain_locals(failure, execution.count)
             if execution is None or execution.status != "aborted":
                 break
         return execution, notes
 
-    async def _send(self, work: _RunningEvaluation, code: str) -> tuple[Execution, tuple[str, ...]]:
-        request = work.request
-        work.execution = execution = Execution(partial(self._receive, work), self._quirks)
+    async def _send(self, evaluation: _RunningEvaluation, code: str) -> tuple[Execution, tuple[str, ...]]:
+        request = evaluation.request
+        evaluation.execution = execution = Execution(partial(self._receive, evaluation), self._quirks)
+        expressions = self._programs.edited_modules_expressions(code) if request.kind == "evaluate" else {}
         content = {
             "code": code,
             "silent": False,
             "store_history": self.stores_history,
-            "user_expressions": dict(self._programs.edited_modules_expressions(code))
-            if request.kind == "evaluate"
-            else {},
+            "user_expressions": dict(expressions),
             "allow_stdin": self.accepts_input,
             "stop_on_error": False,  # a failure must not abort code that a person sent in the meantime
         }
@@ -285,7 +286,7 @@ class Evaluator:
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
         if request.who and self._seam_checks is not None and self._seam_checks.accepts_origin:
             metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
-        exchange = Exchange(_message_handler(execution, work.cell))
+        exchange = Exchange(_message_handler(execution, evaluation.cell))
         self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:
             notes = await self._wait_for_end(exchange, execution)
@@ -294,7 +295,7 @@ class Evaluator:
         finally:
             self._kernel.finish(exchange)
             execution.is_finished = True
-            work.execution = None
+            evaluation.execution = None
         return execution, notes
 
     async def _wait_for_end(self, exchange: Exchange, execution: Execution) -> tuple[str, ...]:
@@ -330,21 +331,21 @@ class Evaluator:
             if received == self._kernel.received:
                 break
 
-    def _receive(self, work: _RunningEvaluation, event: Event) -> None:
-        self._listener(work.request.id, event)
-        execution = work.execution
-        if execution is not None and execution.waits_for_input and work.input_ahead:
-            self._reply_input(execution, work.input_ahead.pop(0))
+    def _receive(self, evaluation: _RunningEvaluation, event: Event) -> None:
+        self._listener(evaluation.request.id, event)
+        execution = evaluation.execution
+        if execution is not None and execution.waits_for_input and evaluation.input_ahead:
+            self._reply_input(execution, evaluation.input_ahead.pop(0))
 
     async def send_input(self, text: str) -> None:
         """Send lines to code that reads from stdin. Further lines wait. An empty text is the end of the input."""
-        work = self._queue[0] if self._queue else None
-        if work is None:
+        evaluation = self._queue[0] if self._queue else None
+        if evaluation is None:
             return
         lines = text.splitlines() or [END_OF_INPUT if self._quirks.supports_expressions else ""]
-        work.input_ahead += lines
-        if work.execution is not None and work.execution.waits_for_input:
-            self._reply_input(work.execution, work.input_ahead.pop(0))
+        evaluation.input_ahead += lines
+        if evaluation.execution is not None and evaluation.execution.waits_for_input:
+            self._reply_input(evaluation.execution, evaluation.input_ahead.pop(0))
 
     def _reply_input(self, execution: Execution, line: str) -> None:
         execution.waits_for_input = False
@@ -352,11 +353,11 @@ class Evaluator:
 
     async def interrupt(self) -> Interruption:
         """Interrupt the running code, or withdraw code that was not sent. Evaluations of other clients continue."""
-        work = self._queue[0] if self._queue else None
-        if work is None:
+        evaluation = self._queue[0] if self._queue else None
+        if evaluation is None:
             return Interruption("idle")
-        work.is_stopping = True
-        return await stop_evaluation(work.turn_scope, work.finished, self.interrupt_kernel)
+        evaluation.is_stopping = True
+        return await stop_evaluation(evaluation.turn_scope, evaluation.finished, self.interrupt_kernel)
 
     async def interrupt_others(self) -> Interruption:
         """Interrupt the evaluation of another client."""

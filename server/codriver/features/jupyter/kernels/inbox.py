@@ -25,7 +25,7 @@ MAX_LAST_BYTES: Final = 8 * 2**20
 MESSAGE_BYTES: Final = 2048
 """Memory counted for a message in addition to its content: its header and parent as objects."""
 STREAM_NAME_BYTES: Final = 64
-"""Number of bytes at the start of a content in which the name of a stream is searched for."""
+"""Number of bytes at the start of the content in which the name of a stream is searched for."""
 DROPPABLE: Final = frozenset({"stream", "display_data", "update_display_data", "clear_output", "comm_msg", "comm_open"})
 """Types of messages that may be sent in any number, and that nothing waits for."""
 

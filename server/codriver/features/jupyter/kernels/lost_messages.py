@@ -27,7 +27,7 @@ too fast, it drops hundreds of messages at once.
 """
 IDLE: Final = b'"idle"'
 STATUS_BYTES: Final = 1024
-"""Number of bytes at the start of a content in which the execution state is searched for."""
+"""Number of bytes at the start of the content in which the execution state is searched for."""
 
 
 class LostMessageCounter:

@@ -136,7 +136,7 @@ class ServerChannel(Channel):
     def post(
         self,
         socket: Socket,
-        msg_type: str,  # the protocol's word
+        msg_type: str,
         content: Mapping[str, object],
         *,
         metadata: Mapping[str, object] | None = None,
@@ -216,8 +216,8 @@ class ServerChannel(Channel):
                     self._receive(await socket.receive())
                     # `receive` returns queued messages without yielding, and other tasks have to run.
                     await anyio.lowlevel.checkpoint()
-            except SocketLostError as lost:
-                return lost
+            except SocketLostError as loss:
+                return loss
 
     async def _write(self, socket: ServerSocket) -> None:
         with suppress(SocketLostError):

@@ -1,8 +1,8 @@
 """Messages of a kernel, assembled from their parts and verified with the kernel's key.
 
-The identities, header, parent and metadata of a message are small, and its buffers are not stored. A content of up to
-`MAX_CONTENT_BYTES` is stored completely, which is enough for nearly all messages. Of longer ones only the head and the
-tail are stored. They remain in chunks, because joining 12 MiB needs new memory and blocks the event loop for
+The identities, header, parent and metadata of a message are small, and its buffers are not stored. Content of up to
+`MAX_CONTENT_BYTES` is stored completely, which is enough for nearly all messages. Of longer content, only the head and
+the tail are stored. They remain in chunks, because joining 12 MiB needs new memory and blocks the event loop for
 milliseconds. Messages with a wrong signature are dropped and counted. Source: Jupyter documentation, "Messaging in
 Jupyter", "The wire protocol".
 """
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 DELIMITER: Final = b"<IDS|MSG>"
 """The part between the identities and the signature."""
 MAX_CONTENT_BYTES: Final = 12 * 2**20
-"""Maximum size of a content that is stored completely. It is far above any value that somebody reads, and small enough
-to be in memory twice.
+"""Maximum size of content that is stored completely. It is far above any value that somebody reads, and small enough to
+be in memory twice.
 """
 MAX_HEAD_BYTES: Final = 2 * 2**20
-"""Maximum size of the stored head of a larger content."""
+"""Maximum size of the stored head of larger content."""
 MAX_TAIL_BYTES: Final = 2**20
-"""Maximum size of the stored tail of a larger content, which nobody reads completely."""
+"""Maximum size of the stored tail of larger content, which nobody reads completely."""
 MAX_HEADER_BYTES: Final = 64 * 1024
 """Maximum size of a header or parent header."""
 MAX_METADATA_BYTES: Final = 2**20

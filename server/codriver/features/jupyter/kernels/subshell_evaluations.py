@@ -152,20 +152,20 @@ class _SubshellEvaluator(Evaluator):
             await delete_subshell(self._kernel, self._subshell)
 
     async def interrupt(self) -> Interruption:
-        work = self._queue[0] if self._queue else None
-        if work is None:
+        evaluation = self._queue[0] if self._queue else None
+        if evaluation is None:
             return Interruption("idle")
-        work.is_stopping = True
+        evaluation.is_stopping = True
         thread_name = f"subshell-{self._subshell}"
         with anyio.move_on_after(STOP_S):
-            while not work.finished.is_set():
+            while not evaluation.finished.is_set():
                 with suppress(CodriverError):
                     await evaluate_expression(
                         self._kernel, f"exec({RAISE.format(thread_name)!r}, {{}})", timeout_s=STOP_S
                     )
                 with anyio.move_on_after(RAISE_INTERVAL_S):
-                    await work.finished.wait()
-        if not work.finished.is_set():
+                    await evaluation.finished.wait()
+        if not evaluation.finished.is_set():
             note = ABANDONED.format(thread_name)
             self.on_abandoned(note)
             return Interruption("interrupted", note=note)

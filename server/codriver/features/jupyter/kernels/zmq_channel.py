@@ -212,7 +212,7 @@ class ZmqChannel(Channel):
     def post(
         self,
         socket: Socket,
-        msg_type: str,  # the protocol's word
+        msg_type: str,
         content: Mapping[str, object],
         *,
         metadata: Mapping[str, object] | None = None,

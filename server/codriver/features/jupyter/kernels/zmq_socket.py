@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 CLOSED: Final = "the kernel closed the connection"
 OPEN_S: Final = 2.0
-"""Maximum time for these attempts."""
+"""Maximum time to connect to a kernel that is starting."""
 RETRY_S: Final = 0.02
-"""Interval between attempts to connect while a starting kernel does not listen on all sockets yet."""
+"""Interval between attempts to connect, because a starting kernel does not listen on all sockets yet."""
 BACKLOG_BYTES: Final = 16 * 1024
 """Maximum number of bytes that wait to be decoded, apart from the last read. More bytes wait in the system, and then in
 the kernel.
