@@ -142,10 +142,12 @@ class EntityStore:
         self._all = Postings()
         self._left = Left()
         positions = [position for position, name in enumerate(schema.attributes) if name in schema.indexed]
-        self._by_value: dict[int, dict[Value, Postings]] = {place: {} for place in positions}
+        self._by_value: dict[int, dict[Value, Postings]] = {position: {} for position in positions}
         self._unindexed: deque[Record] = deque()
         """The newest entities, which are not indexed yet."""
-        self._free_positions = tuple(place for place in range(len(schema.attributes)) if place not in self._by_value)
+        self._free_positions = tuple(
+            position for position in range(len(schema.attributes)) if position not in self._by_value
+        )
         """The positions of attributes without an index, whose strings may be long."""
 
     def __len__(self) -> int:

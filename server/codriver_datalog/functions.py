@@ -129,7 +129,7 @@ def _extreme(sign: int) -> Callable[..., Any]:
     return extreme
 
 
-def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+def _ordered(is_ordered: Callable[[Any, Any], bool]) -> Callable[..., bool]:
     def ordered(*values: Any) -> bool:
         for left, right in pairwise(values):
             if (type(left) is not type(right) and kind_name(left) != kind_name(right)) or isinstance(left, Boolean):
@@ -137,7 +137,7 @@ def _ordered(holds: Callable[[Any, Any], bool]) -> Callable[..., bool]:
                     f"numbers compare with numbers and strings with strings, "
                     f"not {kind_name(left)} with {kind_name(right)}"
                 )
-            if not holds(left, right):
+            if not is_ordered(left, right):
                 return False
         return True
 

@@ -181,8 +181,8 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
     `columns` has an entry for each variable of the binding: the expression that it must equal, or None for a new
     column.
     """
-    new = [place for place, known in enumerate(columns) if known is None]
-    old = [(place, *known) for place, known in enumerate(columns) if known is not None]
+    new = [index for index, expression in enumerate(columns) if expression is None]
+    old = [(index, *expression) for index, expression in enumerate(columns) if expression is not None]
     added = projection(new)
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -193,7 +193,8 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
                 continue
             for parts in expand(binding, value):
                 if all(
-                    parts[position] == (known if column is None else row[column]) for position, column, known in old
+                    parts[position] == (expression if column is None else row[column])
+                    for position, column, expression in old
                 ):
                     out.append(row + added(parts))
             if len(out) >= BATCH_ROWS:
@@ -492,7 +493,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
     columns = [match.outputs[name] for name in names]
     if not match.joined:
         return cross(list(dict.fromkeys(projected(found, columns)))), names
-    table = hashed(found, [place for place, _ in match.joined], columns)
+    table = hashed(found, [position for position, _ in match.joined], columns)
     key = projection([column for _, column in match.joined])
     return join(key, lambda _: table.get), names
 
@@ -501,8 +502,8 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
     """Return the records to check, narrowed down with an index if possible."""
     indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
-        place, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
-        return _in_lines(snapshot.with_value(place, value), lines)
+        position, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
+        return _in_lines(snapshot.with_value(position, value), lines)
     return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
 
 

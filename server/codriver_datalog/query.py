@@ -311,11 +311,11 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             rows = list(dict.fromkeys(operators.expand(taker, from_json(given))))
         except (TypeError, ValueError) as error:
             raise _error(f"an input {number} that its binding can take apart ({error})", repr(given)) from None
-        own = binding_variables(taker)
+        variables = binding_variables(taker)
         if len(rows) == 1:
-            constants.update(zip(own, rows[0], strict=True))
+            constants.update(zip(variables, rows[0], strict=True))
         else:
-            names += own
+            names += variables
             tables.append(rows)
             size *= len(rows)
     if size > MAX_ROWS:

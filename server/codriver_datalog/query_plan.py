@@ -306,11 +306,11 @@ class _Planner:
         free = [position for position in range(len(call.arguments)) if position not in dict(bound)]
         first: dict[str, int] = {}
         repeated: list[tuple[int, int]] = []
-        for place in free:
-            term = call.arguments[place]
-            if isinstance(term, Variable) and first.setdefault(term.name, place) != place:
-                repeated.append((place, first[term.name]))
-        answers = self.context.rules.caller(call, tuple(place for place, _ in bound))
+        for position in free:
+            term = call.arguments[position]
+            if isinstance(term, Variable) and first.setdefault(term.name, position) != position:
+                repeated.append((position, first[term.name]))
+        answers = self.context.rules.caller(call, tuple(position for position, _ in bound))
         expressions = [expression for _, expression in bound]
         output = operators.projection(list(first.values()))
 

@@ -353,9 +353,9 @@ class IndentPass:
 
     def _correct_trail(self) -> None:
         """Replace the closers in the last trail by those of the brackets that end before code at the current column."""
-        ended = self._closed_count()
-        closed = self._stack[len(self._stack) - ended :][::-1]
-        del self._stack[len(self._stack) - ended :]
+        count = self._closed_count()
+        closed = self._stack[len(self._stack) - count :][::-1]
+        del self._stack[len(self._stack) - count :]
         trail = self._trail
         if trail is None:
             return

@@ -116,8 +116,8 @@ def _of_run() -> Any:
     return None if number is None else getattr(signal.getsignal(number), "codriver_run", None)
 
 
-def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
-    repl: Repl = _load("serving.embedded").EmbeddedRepl(folder, loop)
+def _start(directory: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
+    repl: Repl = _load("serving.embedded").EmbeddedRepl(directory, loop)
     try:
         repl.start()  # type: ignore[attr-defined]  # not part of the public interface
     except FileExistsError as error:
@@ -127,7 +127,7 @@ def _start(folder: str, loop: asyncio.AbstractEventLoop | None) -> Repl | None:
         if not repl.port:
             _log("warning", "no REPL is started: %s", error)
             return None
-        _log("warning", "the port file cannot be written in %s: %s", folder, error)
+        _log("warning", "the port file cannot be written in %s: %s", directory, error)
     _started[:] = [repl]
     where = repl.port_file or "no port file, as all places are taken"
     _log("info", "REPL on 127.0.0.1:%s, process %s, %s", repl.port, os.getpid(), where)
@@ -157,15 +157,15 @@ def _load(name: str) -> Any:
         ImportError: its files were not found.
     """
     if WORKER not in sys.modules:
-        folder = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
-        if folder is None:
+        directory = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
+        if directory is None:
             raise ImportError(
                 f"the embedded REPL is in none of {WORKER_DIRECTORIES}: install codriver, or copy its worker there"
             )
         loading: dict[str, Any] = {"__name__": f"{WORKER}.loading"}
-        with open(os.path.join(folder, "loading.py"), encoding="utf-8") as file:
+        with open(os.path.join(directory, "loading.py"), encoding="utf-8") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)  # noqa: S102  # see `loading`
-        loading["load"](folder, WORKER)
+        loading["load"](directory, WORKER)
     return importlib.import_module(f"{WORKER}.{name}")
 
 

@@ -199,7 +199,7 @@ def printed_section(name, client):
     for block in client.blocks:
         text = client.render(block, LAUNCH).rstrip("\n")
         language = "json" if text.startswith("{") else "yaml"
-        yield f"For {block.place}:\n\n```{language}\n{text}\n```"
+        yield f"For {block.location}:\n\n```{language}\n{text}\n```"
     yield f"Then {client.next}.\nSource of the format: {row['source']}."
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.tool import Manifest
 
 
-def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
+def store(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     """Store the first answers to clients for relays. `clients` has each client's name and version of MCP.
 
     Clients for which a server has already stored an entry are skipped. Blocks on the disk.
@@ -63,9 +63,9 @@ def keep(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__, manifest)
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
-        words = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
+        instructions = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = tools_offered(manifest, state, settings, name)
-        first_answers = first.to_store(name, protocol, without_secrets, words, offered)
+        first_answers = first.to_store(name, protocol, without_secrets, instructions, offered)
         kept_lists.write(workspace, first_answers, only_new=True)
 
 

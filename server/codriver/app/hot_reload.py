@@ -147,8 +147,8 @@ def _failure_text(given: Answer) -> str | None:
     error = fields.get("error") or {}
     words = str(error.get("message") or fields.get("message") or fields.get("hint") or fields.get("reason"))
     # The message about unbalanced brackets includes the line.
-    place = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
-    return f"{words.strip()}{place}"
+    location = f", line {error['line']}" if error.get("line") and fields.get("reason") != "unbalanced" else ""
+    return f"{words.strip()}{location}"
 
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:

@@ -54,7 +54,7 @@ class StoredLists:
         self._stored: dict[tuple[object, ...], Answer] = {}
         """The answers that this server has stored, by client."""
 
-    def keep(self, client_name: str, protocol: str, accepts_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
+    def store(self, client_name: str, protocol: str, accepts_skills: bool, greeting: Answer, tools: Answer) -> None:  # noqa: FBT001
         """Store the list of tools that a client received, with the greeting to use while a server is starting."""
         if not client_name or client_name.startswith(COMMAND_NAME_PREFIX):
             return
@@ -102,15 +102,15 @@ def forget(workspace: Path) -> None:
 
 def circumstances(workspace: Path) -> dict[str, object]:
     """Return everything that must be unchanged for the stored lists to be valid."""
-    own = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
-    stamped = (*layers.files(workspace), *own)
-    named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-    compared = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
+    stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
+    all_files = (*layers.files(workspace), *stamped_files)
+    variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
+    compared = {name: value for name, value in variables.items() if not name.endswith(NOT_COMPARED)}
     return {
         "workspace": str(workspace.resolve()),
         "python": sys.executable,
         "environment": compared,
-        "files": {str(file): stamp_of(file) for file in stamped},
+        "files": {str(file): stamp_of(file) for file in all_files},
     }
 
 
@@ -145,9 +145,9 @@ def _who(client: Answer) -> tuple[object, ...]:
     return client.get("name"), client.get("protocol"), is_handshake, client.get("withoutSkills", False)
 
 
-def _forget_oldest(folder: Path) -> None:
+def _forget_oldest(directory: Path) -> None:
     """Remove the files that were written least recently if there are too many."""
-    stored = sorted(folder.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
+    stored = sorted(directory.glob("*.json"), key=lambda file: file.lstat().st_mtime_ns, reverse=True)
     for file in stored[MAX_WORKSPACES:]:
         with suppress(FileNotFoundError):
             files.remove(file)

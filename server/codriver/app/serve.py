@@ -158,8 +158,8 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
         logger.warning("%s", warning)
     for line in loaded.withheld:
         logger.warning("%s", withheld_message(line))
-    folder = server_directory(workspace)
-    with registration.claim(folder, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
+    directory = server_directory(workspace)
+    with registration.claim(directory, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
         if not options.is_on_demand:
             registration.allow_start(workspace)
         elif registration.is_stopped_for_good(workspace):

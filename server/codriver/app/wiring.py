@@ -88,14 +88,16 @@ def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
     """
     loop = asyncio.get_running_loop()
 
-    def tell(words: str | None) -> None:
+    def report(message: str | None) -> None:
         actions = (
-            (WithdrawError(code),) if words is None else (LatchError(code, words), AddServerLine(words, error=True))
+            (WithdrawError(code),)
+            if message is None
+            else (LatchError(code, message), AddServerLine(message, error=True))
         )
         with suppress(RuntimeError):  # a thread may outlive the event loop
             loop.call_soon_threadsafe(core.report, *actions)
 
-    return tell
+    return report
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,9 +216,9 @@ def _recipe_of(
     requested = is_user_started and (words in settings.repl or is_embedded(words))
     python = settings.python
     if grants.is_given and is_embedded(words):
-        own = recipe(words, workspace, os.environ, is_requested=requested, python=python)
-        if grants.allows(own.command[0]):
-            return own
+        embedded_recipe = recipe(words, workspace, os.environ, is_requested=requested, python=python)
+        if grants.allows(embedded_recipe.command[0]):
+            return embedded_recipe
     acceptance_of = trust.environment_acceptance
     return recipe(
         words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python,
@@ -336,13 +338,13 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     )
 
 
-def _transcripts(settings: Settings, folder: Path, redactor: Redactor) -> Transcripts:
+def _transcripts(settings: Settings, directory: Path, redactor: Redactor) -> Transcripts:
     return Transcripts(
         stored=evaluation_queue.MAX_FINISHED,
         max_bytes=MAX_TRANSCRIPT_BYTES,
         max_stream_bytes=MAX_STREAM_BYTES,
         redactor=redactor,
-        capacity=SpillCapacity(folder, settings.spill_max_bytes),
+        capacity=SpillCapacity(directory, settings.spill_max_bytes),
     )
 
 
@@ -362,7 +364,7 @@ def _protocol(
             manifest=manifest,
             instructions=partial(_instructions, services, manifest, skills),
             starting=partial(_instructions, services, manifest, skills, are_starting=True),
-            store=stored_lists.keep,
+            store=stored_lists.store,
         ),
         redactor=redactor,
         skills=skills,

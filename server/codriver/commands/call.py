@@ -406,11 +406,11 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations finish
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
-    place = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
+    workspace_option = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
 
     def command(tool: str, **arguments: object) -> str:
         given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
-        return typed(["codriver", "call", tool, given, *place])
+        return typed(["codriver", "call", tool, given, *workspace_option])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
     if status == UNANSWERED:

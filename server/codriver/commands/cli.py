@@ -166,7 +166,7 @@ def main(started_call: object = None) -> None:
         echo(f"codriver: {error}", err=True, hang=2)
         status = error.exit_status if isinstance(error, StartError) else FAILED
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        echo(f"codriver: {place}{error.strerror or error}", err=True)
+        location = f"{error.filename}: " if error.filename else ""
+        echo(f"codriver: {location}{error.strerror or error}", err=True)
         status = FAILED
     sys.exit(status if isinstance(status, int) else 0)

@@ -48,7 +48,7 @@ def demo_command() -> None:
     else:
         del steps["lisp"]
         echo(f"(Python only: {install_extra('lisp')} adds the Lisp REPL)", err=True)
-    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as folder, _server(Path(folder), steps) as file:
+    with tempfile.TemporaryDirectory(prefix="codriver-demo-") as directory, _server(Path(directory), steps) as file:
         anyio.run(_play, file, list(steps.values()))
 
 
@@ -60,10 +60,10 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
     echo(Styled(f"$ codriver {' '.join(command[4:])}", bold=True))
     file = port_file(workspace)
     # The server does not belong to the current directory.
-    own = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
+    variables = {name: value for name, value in server_environment(str(Path.cwd())).items() if name != CLIENTS_PATH}
     directories = {"XDG_CONFIG_HOME": str(workspace / "config"), "XDG_STATE_HOME": str(workspace / "state")}
     # The SDK warns when an unlisted tool is called, and the default toolset does not list the one for the log.
-    environ = {**own, **directories, "CODRIVER_TOOLSET": "full"}
+    environ = {**variables, **directories, "CODRIVER_TOOLSET": "full"}
     with subprocess.Popen(  # noqa: S603  # runs Codriver itself
         command, stdin=subprocess.DEVNULL, env=environ
     ) as process:

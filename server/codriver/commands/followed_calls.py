@@ -179,19 +179,17 @@ class RunningTests:
 
     def _timed_out(self, named: dict[str, Any]) -> dict[str, Any]:
         """Interrupt a run that took too long, and return the answer about it."""
-        did = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
+        interruption = self.connection.call("interrupt_evaluation", {"evaluationId": named["evaluationId"]})
         answer = self.connection.call("get_evaluation", named)
         is_unknown = "tests" in answer and "stoppedIn" not in answer
-        where = ", in an unknown test" if is_unknown else ""
-        ended = (
-            f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it{where}"
-        )
+        message = f"the tests did not finish within {self.timeout_s:g} s and were interrupted, if the REPL supports it"
+        message += ", in an unknown test" if is_unknown else ""
         hint = "give a longer --timeout, or run fewer tests"
         return {
             **answer,
             "ok": False,
             "reason": "timed-out",
-            "message": ended,
+            "message": message,
             "hint": hint,
-            "notes": did.get("notes", []),
+            "notes": interruption.get("notes", []),
         }

@@ -191,4 +191,4 @@ def _store_lists(workspace: Path, report: Report) -> None:
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
     with suppress(SettingsError, OSError):  # already reported, and no server can start
-        first_session.keep(workspace, report.greetings)
+        first_session.store(workspace, report.greetings)

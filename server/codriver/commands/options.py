@@ -84,21 +84,21 @@ def _before(ctx: click.Context) -> Path | None:
     return given if isinstance(given, Path) else None
 
 
-def workspace_above(folder: Path) -> Path | None:
+def workspace_above(directory: Path) -> Path | None:
     """Return the nearest workspace above a directory, or None if there is none or the directory is a workspace itself.
 
     A workspace has or had a server, has `codriver.toml` or a project file, or is a linked working tree of git. The
     search ends at directories that are not the user's alone: the home directory, those for temporary files, those of
     other users, and those that others may write to.
     """
-    if _is_workspace(folder):
+    if _is_workspace(directory):
         return None
     from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # not needed if a server is running
     from codriver_relay.target import is_border  # noqa: PLC0415  # as above; the relay uses the same rule
 
-    if is_linked_tree(folder) or is_border(str(folder)):
+    if is_linked_tree(directory) or is_border(str(directory)):
         return None
-    for above in folder.parents:
+    for above in directory.parents:
         if is_border(str(above)):
             return None
         if _is_workspace(above) or is_linked_tree(above):
@@ -106,12 +106,12 @@ def workspace_above(folder: Path) -> Path | None:
     return None
 
 
-def _is_workspace(folder: Path) -> bool:
-    if server_record.lock_status(server_directory(folder)) is not None:
+def _is_workspace(directory: Path) -> bool:
+    if server_record.lock_status(server_directory(directory)) is not None:
         return True
     from codriver.repls.kinds import project_marks  # noqa: PLC0415  # not needed if a server is running
 
-    return any(os.path.isfile(folder / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `Path.is_file` raises if permission is denied
+    return any(os.path.isfile(directory / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `Path.is_file` raises if permission is denied
 
 
 def python_option(function: F) -> F:
@@ -123,7 +123,7 @@ def python_option(function: F) -> F:
 def color_option(function: F) -> F:
     """Add `--color`, which `codriver.commands.terminal` reads from the context."""
 
-    def keep(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
+    def store_choice(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
         ctx.meta[COLOUR] = choice
 
     return click.option(
@@ -132,7 +132,7 @@ def color_option(function: F) -> F:
         default="auto",
         expose_value=False,
         is_eager=True,
-        callback=keep,
+        callback=store_choice,
         help="Whether to use colours; auto: on a terminal unless NO_COLOR is set, or if FORCE_COLOR is set.",
     )(function)
 

@@ -32,7 +32,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
     """List the runs of this workspace's servers whose output log is remembered, oldest first."""
     workspace = workspace.resolve()
     earlier, current = _runs(workspace, memory_of(workspace))
-    numbers = [str(place - len(earlier)) for place in range(len(earlier))] + ["now"] * len(current)
+    numbers = [str(index - len(earlier)) for index in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
             echo_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
@@ -71,8 +71,8 @@ def memory_of(workspace: Path) -> Memory:
 
 def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
     """Return the finished runs, oldest first, and the run of the running server if it is stored already."""
-    folder = server_directory(workspace)
-    record = server_record.read_record(folder) if server_record.is_claimed(folder) else None
+    directory = server_directory(workspace)
+    record = server_record.read_record(directory) if server_record.is_claimed(directory) else None
     session = record and record.session_id
     runs = memory.runs()
     return [run for run in runs if run.session != session], [run for run in runs if run.session == session]

@@ -139,8 +139,8 @@ def _load_server() -> None:
 def _warn_of_server_above(workspace: Path) -> None:
     above = _server_above(workspace)
     if above is not None:
-        place = one_line(str(above))
-        echo(f"codriver: a server is also running for a folder above: see `codriver status -w {place}`", err=True)
+        path = one_line(str(above))
+        echo(f"codriver: a server is also running for a folder above: see `codriver status -w {path}`", err=True)
 
 
 def _server_above(workspace: Path) -> Path | None:
@@ -148,7 +148,7 @@ def _server_above(workspace: Path) -> Path | None:
 
     Locks are checked first, so that directories are only searched if there is a server.
     """
-    if not any(server_record.is_claimed(server_directory(folder)) for folder in workspace.parents):
+    if not any(server_record.is_claimed(server_directory(directory)) for directory in workspace.parents):
         return None
     above = workspace_above(workspace)
     return above if above is not None and server_record.is_claimed(server_directory(above)) else None

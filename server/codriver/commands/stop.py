@@ -78,18 +78,18 @@ def _last_words(workspace: Path) -> tuple[str, str]:
 
 def _stop(workspace: Path) -> None:
     """Stop the running server and print the outcome."""
-    folder = server_directory(workspace)
-    claimed = _awaited_record(folder)
+    directory = server_directory(workspace)
+    claimed = _awaited_record(directory)
     if claimed is None:
         echo("no server is running for this workspace")
         return
     process = process_of(workspace, claimed)
     if process is None:
-        _report_no_server(folder, claimed)
+        _report_no_server(directory, claimed)
         return
     _request_stop(workspace, claimed, process)
     deadline = time.monotonic() + STOP_S
-    while server_record.read_record(folder) == claimed and is_running(process):
+    while server_record.read_record(directory) == claimed and is_running(process):
         if time.monotonic() > deadline:
             echo(f"pid {process} did not stop within {STOP_S:g} s: kill it with `{to_end(process)}`", err=True)
             sys.exit(1)
@@ -106,18 +106,18 @@ def _request_stop(workspace: Path, claimed: ServerRecord, process: int) -> None:
         request_stop(workspace, claimed)
 
 
-def _report_no_server(folder: Path, claimed: ServerRecord) -> None:
+def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
     """Explain that no server was stopped, because the recorded process is not known to be the server."""
-    if not is_running(claimed.pid) or server_record.is_claimed(folder) is False:
+    if not is_running(claimed.pid) or server_record.is_claimed(directory) is False:
         removed: list[str] = []
         with suppress(StartError):  # then the next server removes them
-            removed = registration.remove_left_over(folder)
+            removed = registration.remove_left_over(directory)
         now = f", which are removed now: {', '.join(removed)}" if removed else ""
         echo(f"no server is running for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
-        lock = server_record.lock_file(folder)
+        lock = server_record.lock_file(directory)
         echo(
-            f"pid {claimed.pid}, which {folder} names, is not known to be the server of this workspace: "
+            f"pid {claimed.pid}, which {directory} names, is not known to be the server of this workspace: "
             f"`{to_name_holder(lock)}` names who holds its lock; if that is a server that hangs, end it with "
             f"`{to_end('PID')}`",
             err=True,
@@ -125,13 +125,13 @@ def _report_no_server(folder: Path, claimed: ServerRecord) -> None:
         sys.exit(1)
 
 
-def _awaited_record(folder: Path) -> ServerRecord | None:
+def _awaited_record(directory: Path) -> ServerRecord | None:
     """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
     deadline = time.monotonic() + COMING_S
     is_reported = False
     # A server acquires the lock before it writes the record, and releases it after removing the record.
-    while (is_locked := server_record.is_claimed(folder)) and time.monotonic() < deadline:
-        claimed = server_record.read_record(folder)
+    while (is_locked := server_record.is_claimed(directory)) and time.monotonic() < deadline:
+        claimed = server_record.read_record(directory)
         if claimed is not None and is_running(claimed.pid):
             return claimed
         if not is_reported:
@@ -139,11 +139,11 @@ def _awaited_record(folder: Path) -> ServerRecord | None:
             is_reported = True
         time.sleep(POLL_S)
     if is_locked:
-        lock = server_record.lock_file(folder)
+        lock = server_record.lock_file(directory)
         echo(
             f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
             f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
             err=True,
         )
         sys.exit(1)
-    return server_record.read_record(folder)
+    return server_record.read_record(directory)

@@ -168,26 +168,26 @@ class Waiting:
 
 
 @contextmanager
-def patience(words: Callable[[], str]) -> Iterator[Waiting]:
-    """Display `words` with the elapsed seconds on standard error if the block takes long, on a terminal only.
+def patience(describe: Callable[[], str]) -> Iterator[Waiting]:
+    """Display a message with the elapsed seconds on standard error if the block takes long, on a terminal only.
 
-    `words` is called in another thread, and nothing is displayed while it returns an empty string. On a terminal that
-    cannot erase a line, the message is printed once without the time.
+    `describe` returns the message. It is called in another thread, and nothing is displayed while it returns an empty
+    string. On a terminal that cannot erase a line, the message is printed once without the time.
     """
-    waiting = Waiting(words)
+    waiting = Waiting(describe)
     if not sys.stderr.isatty():
         yield waiting
         return
 
-    def tell() -> None:
-        if text := words():
+    def print_once() -> None:
+        if text := describe():
             echo(f"codriver: {text}", err=True)
 
     is_live = os.environ.get("TERM", "dumb") != "dumb"
-    clock = Thread(target=waiting.run) if is_live else Timer(PATIENCE_S, tell)
+    clock = Thread(target=waiting.run) if is_live else Timer(PATIENCE_S, print_once)
     clock.daemon = True
     context = click.get_current_context(silent=True)
-    before = context.meta.get(WAITING) if context else None
+    previous = context.meta.get(WAITING) if context else None
     if context and is_live:
         context.meta[WAITING] = waiting
     clock.start()
@@ -199,7 +199,7 @@ def patience(words: Callable[[], str]) -> Iterator[Waiting]:
         if isinstance(clock, Timer):
             clock.cancel()
         if context:
-            context.meta[WAITING] = before
+            context.meta[WAITING] = previous
 
 
 def _waiting() -> Waiting | None:
@@ -215,16 +215,16 @@ def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
         return parts
     broken, start, breaks = [], 0, deque(_breaks(plain(parts), columns, hang))
     for part in parts:
-        end, place, text = start + len(part.text), start, ""
+        end, copied_to, text = start + len(part.text), start, ""
         while breaks and breaks[0][0] < end:
             first, last = breaks[0]
             if first >= start:  # whitespace across two parts is replaced in the first
-                text += part.text[place - start : first - start] + "\n" + " " * hang
-            place = min(last, end)
+                text += part.text[copied_to - start : first - start] + "\n" + " " * hang
+            copied_to = min(last, end)
             if last > end:
                 break
             breaks.popleft()
-        broken.append(replace(part, text=text + part.text[place - start :]))
+        broken.append(replace(part, text=text + part.text[copied_to - start :]))
         start = end
     return broken
 

@@ -177,8 +177,8 @@ def _has_both(row: Mapping[str, Any]) -> bool:
 def _details(row: Mapping[str, Any], workspace: Path) -> str:
     """Return everything known about a result as text."""
     file, line = _display_path(row.get("file"), workspace), row.get("line")
-    place = f"{file}:{line}" if file and line else file
-    head = ": ".join(str(part) for part in (place, row.get("message")) if part)
+    location = f"{file}:{line}" if file and line else file
+    head = ": ".join(str(part) for part in (location, row.get("message")) if part)
     actual = str(row.get("actual") or "")
     against = [f"expected: {row['expected']}", f"  actual: {actual}"] if _has_both(row) else [actual]
     return "\n".join(
@@ -250,9 +250,9 @@ class TestCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments before `--`, and store the others in the context."""
-        own = args[: args.index("--")] if "--" in args else args
-        ctx.meta[OTHERS] = tuple(args[len(own) + 1 :])
-        return super().parse_args(ctx, list(own))
+        command_arguments = args[: args.index("--")] if "--" in args else args
+        ctx.meta[OTHERS] = tuple(args[len(command_arguments) + 1 :])
+        return super().parse_args(ctx, list(command_arguments))
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Add the arguments after `--` to the usage line."""
@@ -310,12 +310,12 @@ def test_command(  # noqa: PLR0913  # one argument an option
     root, started_at = workspace.resolve(), datetime.now(UTC)
     others = click.get_current_context().meta[OTHERS]
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
-    with connected(root, start=start) as connection, _unobeyed(), temporary_directory as folder:
-        written = Path(folder) / "report.xml"
+    with connected(root, start=start) as connection, _unobeyed(), temporary_directory as path:
+        report_file = Path(path) / "report.xml"
         given = {
             "paths": [_as_the_server_has_it(name, root) for name in namespaces], "args": list(others), "match": match,
             "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
-            "junit": str(written) if junit is not None else None,
+            "junit": str(report_file) if junit is not None else None,
         }  # fmt: skip
         running = RunningTests(connection, timeout, is_quiet)
         with patience(lambda: coming_repls(root) or running.words()):
@@ -327,7 +327,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
         if is_quiet or not _has_reported(answer, output):
             _print(cases)
         if junit is not None:
-            write_file(junit, _report(answer, cases, started_at, written), root)
+            write_file(junit, _report(answer, cases, started_at, report_file), root)
     _annotate(cases, root)
     if not is_quiet:
         echo(_summary(cases, (datetime.now(UTC) - started_at).total_seconds()))
@@ -339,10 +339,10 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
     return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
-def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, written: Path) -> bytes:
+def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, report_file: Path) -> bytes:
     """Return the JUnit XML: pytest's own if it is complete."""
-    if _has_reported(answer, " ") and written.exists():
-        return read(written, Rules(Links.OF_USER, MAX_XML))
+    if _has_reported(answer, " ") and report_file.exists():
+        return read(report_file, Rules(Links.OF_USER, MAX_XML))
     return xml_of(cases, started_at, str(answer.get("stdout", "")))
 
 
@@ -466,12 +466,12 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
 
 
 def _summary(cases: Sequence[Case], seconds: float) -> str:
-    ended = [case.outcome for case in cases if not case.kind]
-    if not ended:
+    outcomes = [case.outcome for case in cases if not case.kind]
+    if not outcomes:
         conclusion = "no tests found" if any(case.kind == "no-tests" for case in cases) else "no test ran"
         return f"{conclusion}, in {seconds:.1f} s"
-    errors = ended.count("error")
-    counts = [f"{ended.count('pass')} passed", f"{ended.count('fail')} failed"]
+    errors = outcomes.count("error")
+    counts = [f"{outcomes.count('pass')} passed", f"{outcomes.count('fail')} failed"]
     counts += [f"{errors} error{'' if errors == 1 else 's'}"] if errors else []
-    counts += [f"{ended.count('skip')} skipped"] if "skip" in ended else []
-    return f"{len(ended)} test{'' if len(ended) == 1 else 's'}: {', '.join(counts)} in {seconds:.1f} s"
+    counts += [f"{outcomes.count('skip')} skipped"] if "skip" in outcomes else []
+    return f"{len(outcomes)} test{'' if len(outcomes) == 1 else 's'}: {', '.join(counts)} in {seconds:.1f} s"

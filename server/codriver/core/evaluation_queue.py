@@ -27,7 +27,7 @@ from codriver.core.actions import (
     StopRequested,
 )
 from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, RunJob, WakeWaiters
-from codriver.core.log_facts import ENDED, LOAD, PURPOSE, data_of
+from codriver.core.log_facts import FINISHED, LOAD, PURPOSE, data_of
 from codriver.core.records import replace
 from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
@@ -410,7 +410,7 @@ def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key
     if action.data is not None:
         return (replace(entry, kind=evaluation.kind, data=action.data),)
     if cause:
-        return (replace(entry, kind=ENDED, data=data_of(status=action.status, cause=cause)),)
+        return (replace(entry, kind=FINISHED, data=data_of(status=action.status, cause=cause)),)
     return (entry,)
 
 

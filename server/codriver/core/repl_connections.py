@@ -319,8 +319,8 @@ def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     return Outcome(orphans.forget_session(state, repl.id, action.name))
 
 
-def _free_key(state: State, expected: str, own_id: str) -> str:
-    return free_name(expected, {repl.key for repl in state.repls.values() if repl.id != own_id})
+def _free_key(state: State, expected: str, repl_id: str) -> str:
+    return free_name(expected, {repl.key for repl in state.repls.values() if repl.id != repl_id})
 
 
 def _begin(state: State, repl: Repl, now: int) -> Outcome:

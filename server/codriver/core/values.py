@@ -278,7 +278,7 @@ class Failure:
     """The line that could not be read, if the REPL reports it."""
 
 
-def place_of(kind: Kind, session: str) -> str:
+def running_session(kind: Kind, session: str) -> str:
     """Return the session in which an evaluation of this kind actually runs: tests have one of their own."""
     return TEST_SESSION if kind == "run-tests" else session
 
@@ -351,7 +351,7 @@ class Evaluation:
     @property
     def execution_session(self) -> str:
         """Return the session of the REPL in which the evaluation actually runs."""
-        return place_of(self.kind, self.session)
+        return running_session(self.kind, self.session)
 
     @property
     def is_job(self) -> bool:

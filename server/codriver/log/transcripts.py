@@ -177,9 +177,9 @@ class Transcript:
         """Record what printing left out of the last added value."""
         self.cuts[len(self._value_starts)] = self._redactor(words), is_stored
 
-    def retain_stacks(self, whole: str, own: str) -> None:
+    def retain_stacks(self, dump: str, user_part: str) -> None:
         """Store a thread dump and the part of it that concerns the user's code."""
-        self.stacks, self.user_stacks = self._redactor(whole), self._redactor(own)
+        self.stacks, self.user_stacks = self._redactor(dump), self._redactor(user_part)
 
     @property
     def value_count(self) -> int:
@@ -282,13 +282,13 @@ class LateOutput:
         else:
             self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
 
-    def tell(self, reader: Hashable) -> list[Late]:
+    def report(self, reader: Hashable) -> list[Late]:
         """Return the output that this reader has not seen, oldest first, and record it as reported."""
-        before, newest = self._reported.get(reader), self._all[-1].last_line if self._all else 0
+        last_reported, newest = self._reported.get(reader), self._all[-1].last_line if self._all else 0
         self._reported[reader] = self._newest_reported = newest
-        if before is None or before == newest:
+        if last_reported is None or last_reported == newest:
             return []
-        return [late for late in self._all if late.first_line > before]
+        return [late for late in self._all if late.first_line > last_reported]
 
 
 async def read(work: Callable[[], T], *transcripts: Transcript) -> T:

@@ -153,13 +153,13 @@ def _remove_old(target: Path) -> None:
             for directory in target.with_name(VERSIONS_DIRECTORY).iterdir()
             if DIGEST.fullmatch(directory.name)
         ]
-        oldest = sorted(found, key=lambda folder: folder.lstat().st_mtime_ns)[:-MAX_VERSIONS]
+        oldest = sorted(found, key=lambda directory: directory.lstat().st_mtime_ns)[:-MAX_VERSIONS]
         unversioned = [target.with_name(PACKAGE)] if len(found) > 1 else []
-        for folder in [
+        for directory in [
             *(version_directory for version_directory in oldest if not _is_in_use(version_directory)),
             *unversioned,
         ]:
-            files.remove_tree(folder)
+            files.remove_tree(directory)
 
 
 def _is_in_use(directory: Path) -> bool:

@@ -158,7 +158,7 @@ class SkillResources:
         tree = skill.folder.tree()
         if path and path not in tree.folders:
             raise RequestRefusedError(INVALID_PARAMS, f"{uri} is not a folder of a skill", {"uri": uri})
-        directories = [_directory(skill.address(folder)) for folder in tree.folders if _parent(folder) == path]
+        directories = [_directory(skill.address(directory)) for directory in tree.folders if _parent(directory) == path]
         files = [self._resource(skill, file) for file in tree.files if _parent(file) == path]
         return sorted([*directories, *files], key=_address)
 

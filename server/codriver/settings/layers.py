@@ -418,7 +418,7 @@ class Reloader:
             elif is_new:
                 changes.append(f"setting {words} takes effect now")
         self.settings = loaded.settings.model_copy(update=effective)
-        accepted = is_trust_changed and any(trust.is_accepted(folder) for folder in self._accepting)
+        accepted = is_trust_changed and any(trust.is_accepted(directory) for directory in self._accepting)
         return SettingsChange(self.settings, tuple(changes), tuple(warnings), accepted=accepted)
 
     def _read_files(self) -> tuple[object, ...]:

@@ -130,8 +130,8 @@ def forget(workspace: Path) -> bool:
     """
     path = record_path(workspace)
     try:
-        with files.locate(path, Links.OF_USER) as place:
-            place.remove()
+        with files.locate(path, Links.OF_USER) as entry:
+            entry.remove()
     except FileNotFoundError:
         return False
     except OSError as error:

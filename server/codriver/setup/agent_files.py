@@ -101,16 +101,16 @@ def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]
     projects = (*find_projects(workspace), *projects_below(workspace))
     is_lisp = options.remove or not projects or any(project.repl not in (PYTHON.repl, JUPYTER) for project in projects)
     for name in SKILL_DIRECTORIES:
-        folder = workspace / name
+        directory = workspace / name
         # One directory may be a link to the other.
-        if os.path.realpath(folder) in seen:
+        if os.path.realpath(directory) in seen:
             continue
-        seen.add(os.path.realpath(folder))
-        contents = {folder / path: signed(text) for path, text in skill_files().items()}
+        seen.add(os.path.realpath(directory))
+        contents = {directory / path: signed(text) for path, text in skill_files().items()}
         for file, text in contents.items():
             if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, options)
-        for file in sorted(folder.glob("*/*.md"))[:MAX_SKILL_FILES]:
+        for file in sorted(directory.glob("*/*.md"))[:MAX_SKILL_FILES]:
             if file not in contents and (change := _plan_left_over(file, workspace)):
                 yield change
 

@@ -338,22 +338,22 @@ def apply(change: Change) -> None:
         return
     links = _links(change.root)
     try:
-        with files.locate(change.file, links, root=change.root, make_mode=NEW_DIRECTORY_MODE) as place:
-            if _read_at(place, links) != change.before:
+        with files.locate(change.file, links, root=change.root, make_mode=NEW_DIRECTORY_MODE) as file_entry:
+            if _read_at(file_entry, links) != change.before:
                 raise FileChangedError(change.file)
             if change.after is None:
-                place.remove()
+                file_entry.remove()
             else:
-                _put(place, change.after, is_executable=change.is_executable)
+                _put(file_entry, change.after, is_executable=change.is_executable)
     except OSError as error:
         raise CannotWriteError(change.file, error) from error
 
 
-def _put(place: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
+def _put(file_entry: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
     """Write a file atomically, keeping the mode and owner of an existing one."""
-    status = place.status()
+    status = file_entry.status()
     mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
-    place.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
+    file_entry.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
 def read_file(file: Path, root: Path | None) -> str | None:
@@ -363,15 +363,15 @@ def read_file(file: Path, root: Path | None) -> str | None:
     """
     links = _links(root)
     try:
-        with files.locate(file, links, root=root) as place:
-            return _read_at(place, links)
+        with files.locate(file, links, root=root) as file_entry:
+            return _read_at(file_entry, links)
     except FileNotFoundError:
         return None
 
 
-def _read_at(place: DirectoryEntry, links: Links) -> str | None:
+def _read_at(file_entry: DirectoryEntry, links: Links) -> str | None:
     try:
-        return place.read(Rules(links, MAX_BYTES)).decode("utf-8")
+        return file_entry.read(Rules(links, MAX_BYTES)).decode("utf-8")
     except FileNotFoundError:
         return None
 

@@ -263,9 +263,9 @@ def path_exists(path: Path) -> bool:
 @cache
 def known_clients() -> Mapping[str, Client]:
     """Return all clients by id, in display order."""
-    folder = shipped_directory("wrapper-config")
-    table = tomllib.loads((folder / "clients.toml").read_text(encoding="utf-8"))
-    return MappingProxyType({name: _client(name, row, folder) for name, row in table.items()})
+    directory = shipped_directory("wrapper-config")
+    table = tomllib.loads((directory / "clients.toml").read_text(encoding="utf-8"))
+    return MappingProxyType({name: _client(name, row, directory) for name, row in table.items()})
 
 
 def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
@@ -339,7 +339,7 @@ def is_as_good(present: object, entry: object) -> bool:
 
 def is_versioned(workspace: Path) -> bool:
     """Return whether a directory is in a git repository, so that its files are shared."""
-    return any(path_exists(folder / ".git") for folder in (workspace, *workspace.parents))
+    return any(path_exists(directory / ".git") for directory in (workspace, *workspace.parents))
 
 
 def _rest(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -395,16 +395,16 @@ def entry_name(scope: Scope, workspace: Path) -> str:
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
-def shipped_text(name: str, folder: Path | None = None) -> str:
-    """Return the content of a file in `wrapper-config/`. `folder` overrides that directory."""
-    return ((folder or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
+def shipped_text(name: str, directory: Path | None = None) -> str:
+    """Return the content of a file in `wrapper-config/`. `directory` overrides that directory."""
+    return ((directory or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
 
 
-def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
+def _client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
     return Client(
         id=name,
         title=row["title"],
-        template=shipped_text(row["template"], folder),
+        template=shipped_text(row["template"], directory),
         is_toml=row["template"].endswith(".toml"),
         next=row["next"],
         comments=row.get("comments", True),
@@ -427,7 +427,7 @@ def _client(name: str, row: Mapping[str, Any], folder: Path) -> Client:
 class Block:
     """A text for pasting: where it belongs, and its template."""
 
-    place: str
+    location: str
     template: str
 
 
@@ -448,7 +448,7 @@ class PrintedClient:
 
     def to_text(self, launch: Launch) -> str:
         """Return all texts for pasting with their locations, followed by the next steps."""
-        parts = [f"{self.title}: paste into {block.place}\n\n{self.render(block, launch)}" for block in self.blocks]
+        parts = [f"{self.title}: paste into {block.location}\n\n{self.render(block, launch)}" for block in self.blocks]
         return "\n".join([*parts, f"then {self.next}\n"])
 
 
@@ -466,7 +466,7 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
         if name not in known:
             others.append(name)
         elif remove:
-            locations = " and ".join(block.place for block in known[name].blocks)
+            locations = " and ".join(block.location for block in known[name].blocks)
             printed.append(
                 f"{known[name].title}: codriver wrote nothing; remove what you pasted into {locations} yourself\n"
             )
@@ -476,5 +476,5 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
 
 
 def _printed_client(name: str, row: Mapping[str, Any]) -> PrintedClient:
-    blocks = tuple(Block(place, shipped_text(template)) for template, place in row["paste"].items())
+    blocks = tuple(Block(location, shipped_text(template)) for template, location in row["paste"].items())
     return PrintedClient(name, row["title"], row["scope"], row["next"], blocks)

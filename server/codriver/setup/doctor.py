@@ -146,8 +146,8 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     try:
         loaded = load(workspace, environ=environment.variables, model=model)
     except SettingsError as error:
-        for place, reason in error.errors:
-            yield Check("settings", "wrong", reason, f"correct it in {place}")
+        for location, reason in error.errors:
+            yield Check("settings", "wrong", reason, f"correct it in {location}")
         for warning in error.warnings:
             yield Check("settings", "note", warning, "codriver config check")
         return
@@ -243,10 +243,10 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     return Check("port file", "note", text, "codriver serve or the next client replaces it")
 
 
-def _end_of(record: ServerRecord, folder: Path) -> str:
+def _end_of(record: ServerRecord, directory: Path) -> str:
     """Return how to end a server that hangs, with its process id if the kernel can identify it."""
     with contextlib.suppress(OSError, CodriverError):
-        process = server_record.process_of(record, folder)
+        process = server_record.process_of(record, directory)
         if process is not None:
             return f"{to_end(process)}, then codriver serve"
     return "codriver stop, which explains what to do if it does not stop; then codriver serve"
@@ -276,20 +276,20 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
-    folder = server_directory(workspace)
+    directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
         return
-    checks = list(_file_checks(folder))
+    checks = list(_file_checks(directory))
     yield from checks
     if not checks:
         yield Check("permissions", "ok", "the files of the server are private")
 
 
-def _file_checks(folder: Path) -> Iterator[Check]:
+def _file_checks(directory: Path) -> Iterator[Check]:
     """Report wrong permissions of the directory and its files. Whoever can write the port file can redirect clients."""
     try:
-        with locate_in(folder, "port", is_last_followed=False) as entry:
+        with locate_in(directory, "port", is_last_followed=False) as entry:
             status = entry.directory_status()
     except FileNotFoundError:
         return
@@ -298,30 +298,31 @@ def _file_checks(folder: Path) -> Iterator[Check]:
         yield Check("permissions", "wrong", text, f"rm {error.filename} && codriver serve")
         return
     except NotADirectoryError:
-        text = f"{folder} cannot be created: a file is in the way"
-        yield Check("permissions", "wrong", text, f"mv {folder.parent} …")
+        text = f"{directory} cannot be created: a file is in the way"
+        yield Check("permissions", "wrong", text, f"mv {directory.parent} …")
         return
     except OSError as error:
-        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", to_open(directory))
         return
-    yield from _mode_checks(folder, is_directory_private=is_private(status))
+    yield from _mode_checks(directory, is_directory_private=is_private(status))
 
 
-def _mode_checks(folder: Path, *, is_directory_private: bool) -> Iterator[Check]:
+def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Check]:
     try:
-        entries = [folder, *sorted(folder.iterdir())]
+        entries = [directory, *sorted(directory.iterdir())]
     except OSError as error:
-        yield Check("permissions", "wrong", f"{folder}: {error.strerror}", to_open(folder))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", to_open(directory))
         return
-    if not is_directory_private and not _others_may_write(folder.lstat()):
-        text = (
-            f"others can access {folder}, so its content is ignored: it came with a checkout, or its mode was changed"
-        )
+    if not is_directory_private and not _others_may_write(directory.lstat()):
+        text = f"others can access {directory}, so its content is ignored: "
+        text += "it came with a checkout, or its mode was changed"
         yield Check("permissions", "note", text, "codriver serve makes it private and removes left-over files")
     for entry in entries:
         status = entry.lstat()
         if not is_mine(status.st_uid):
-            yield Check("permissions", "wrong", f"{entry} belongs to another user", f"rm -r {folder} && codriver serve")
+            yield Check(
+                "permissions", "wrong", f"{entry} belongs to another user", f"rm -r {directory} && codriver serve"
+            )
         elif _others_may_write(status):
             yield Check("permissions", "wrong", f"{entry} can be written by others", f"chmod go-w {entry}")
         elif entry.name == "token" and is_open(status, OTHERS):

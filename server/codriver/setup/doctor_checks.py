@@ -193,14 +193,14 @@ ONLY_IN_MEMORY: Final = "code and output are only kept in memory, and lost when 
 
 def check_state(workspace: Path) -> Iterator[Check]:
     """Check that the state directory of a workspace, or the directory in which it will be created, can be written."""
-    folder = workspace_state_directory(workspace)
-    existing = next(directory for directory in (folder, *folder.parents) if os.path.exists(directory))  # noqa: PTH110  # `Path.exists` raises if permission is denied
+    directory = workspace_state_directory(workspace)
+    existing = next(path for path in (directory, *directory.parents) if os.path.exists(path))  # noqa: PTH110  # `Path.exists` raises if permission is denied
     alternative = "set XDG_STATE_HOME to a folder that can be"
     if not existing.is_dir():
         yield Check(
             "state",
             "wrong",
-            f"{folder} cannot be created because {existing} is a file: {ONLY_IN_MEMORY}",
+            f"{directory} cannot be created because {existing} is a file: {ONLY_IN_MEMORY}",
             f"mv {existing} …",
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
@@ -213,7 +213,9 @@ def check_state(workspace: Path) -> Iterator[Check]:
         text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, so no server can start there"
         yield Check("workspace", "wrong", text, "free some space there")
     else:
-        yield Check("state", "ok", f"{folder} {'' if existing == folder else 'will be created, and '}can be written")
+        yield Check(
+            "state", "ok", f"{directory} {'' if existing == directory else 'will be created, and '}can be written"
+        )
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
@@ -388,10 +390,10 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
         return {}
     server = entry_name(client.scopes[0], launch.workspace)
     hooks = json.loads(file.text((PROGRAM,), server, is_windows=False))["hooks"]
-    named = {own: event for event, own in CLIENTS[client.id].items()}
+    named = {client_event: event for event, client_event in CLIENTS[client.id].items()}
     return {
-        named[own]: hook["input"]
-        for own, groups in hooks.items()
+        named[client_event]: hook["input"]
+        for client_event, groups in hooks.items()
         for group in groups
         for hook in group.get("hooks", ())
         if "tool" in hook

@@ -145,14 +145,14 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found; choose one with --client: {known}")
-    done, ended, failed = _carry_out((*changes, *hooked), options)
-    done += [f"{client.title:<15} skipped: it has no file for the scope {options.scope}" for client in lacking]
-    lines += ["", *done] if done else []
-    lines += _next_steps(ended[: len(changes)], ended[len(changes) :], options, launch, environment)
+    report_lines, applied, failed = _carry_out((*changes, *hooked), options)
+    report_lines += [f"{client.title:<15} skipped: it has no file for the scope {options.scope}" for client in lacking]
+    lines += ["", *report_lines] if report_lines else []
+    lines += _next_steps(applied[: len(changes)], applied[len(changes) :], options, launch, environment)
     if options.remove and not options.is_partial:
         lines += _other_scope_lines(clients, launch, environment, options)
     greetings = tuple((client.greets[0], client.greets[1]) for client in clients if client.greets)
-    return Report("\n".join(lines) + "\n", tuple(ended), int(failed), greetings)
+    return Report("\n".join(lines) + "\n", tuple(applied), int(failed), greetings)
 
 
 def _plan_hooks(
@@ -325,12 +325,12 @@ def _settings_name_a_repl(workspace: Path) -> bool:
 def _named_repls(workspace: Path) -> dict[str, object] | None:
     """Return the REPLs in the workspace's settings by setting, or None if they cannot be read."""
     try:
-        own, project = (
+        workspace_settings, project = (
             toml_file.read(workspace / name, root=workspace) for name in ("codriver.toml", "pyproject.toml")
         )
     except TomlFileError:
         return None
-    layers = (as_map(as_map(project.get("tool")).get("codriver")), own)
+    layers = (as_map(as_map(project.get("tool")).get("codriver")), workspace_settings)
     return {key: value for layer in layers for key, value in layer.items() if key in ("repl", "nrepl")}
 
 
@@ -350,20 +350,20 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
     A failed change does not prevent the others.
     """
-    lines, ended, failed = [], [], False
+    lines, applied, failed = [], [], False
     named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
     for planned in changes:
         change = planned if options.dry_run else _done(planned)
-        ended.append(change)
-        words = _WORDS[change.state][0 if options.dry_run else 1]
+        applied.append(change)
+        action = _WORDS[change.state][0 if options.dry_run else 1]
         if reason := "; ".join(part for part in (change.reason, change.fix) if part):
             failed |= change.state != "skipped" or change.title in named
-            lines.append(f"{change.title:<15} {words} {change.file}: {reason}")
+            lines.append(f"{change.title:<15} {action} {change.file}: {reason}")
         else:
-            lines.append(f"{change.title:<15} {words} {change.file}")
+            lines.append(f"{change.title:<15} {action} {change.file}")
         if options.dry_run and (patch := diff(change)):
             lines.append(patch.rstrip("\n"))
-    return lines, ended, failed
+    return lines, applied, failed
 
 
 def _done(change: Change) -> Change:
@@ -421,9 +421,9 @@ def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
     if launch.shared:
         needs = "uv" if launch.shared[0] == "uvx" else f"{RELAY[0]} on their PATH"
         advice = f"{names} contains no path of this machine and may be committed; " if is_in_git else ""
-        own = environment.which(launch.shared[0])
-        if own and (Path(own).parents[1] / "pyvenv.cfg").is_file():
-            needs += f": here {Path(own).parents[1]} has it, so start clients where that environment is active"
+        program = environment.which(launch.shared[0])
+        if program and (Path(program).parents[1] / "pyvenv.cfg").is_file():
+            needs += f": here {Path(program).parents[1]} has it, so start clients where that environment is active"
         return [f"{'git: ' if advice else ''}{advice}everyone who works on the project needs {needs}"]
     if is_in_git:
         return [f"git: {names} contains paths of this machine; do not commit it, or have everybody run init"]
@@ -451,8 +451,10 @@ def _other_scope_lines(
         if left:
             named = " ".join(f"--client {client.id}" for client, _ in left)
             lines += ["", *(f"{change.title:<15} an entry remains in {change.file}" for _, change in left)]
-            place = "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
-            lines.append(f"  codriver init --remove --scope {scope} {named}{place} also removes {_it(left)}")
+            workspace_option = (
+                "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
+            )
+            lines.append(f"  codriver init --remove --scope {scope} {named}{workspace_option} also removes {_it(left)}")
     return lines
 
 
@@ -468,38 +470,38 @@ RECORD_RULES: Final = Rules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 def missing_above(file: Path) -> tuple[Path, ...]:
     """Return the missing parent directories of a file, innermost first."""
     missing: list[Path] = []
-    for folder in file.parents:
-        if os.path.lexists(folder):
+    for directory in file.parents:
+        if os.path.lexists(directory):
             break
-        missing.append(folder)
+        missing.append(directory)
     return tuple(missing)
 
 
 def record(directories: Iterable[Path]) -> None:
     """Record that these directories were created, so that they can be removed later. Errors are ignored."""
-    made = {str(folder) for folder in directories if folder.is_dir()}
-    known = _recorded()
-    if not made <= known:
-        _write(known | made)
+    names = {str(directory) for directory in directories if directory.is_dir()}
+    recorded = _recorded()
+    if not names <= recorded:
+        _write(recorded | names)
 
 
 def remove_empty_parents(file: Path) -> None:
     """Remove empty parent directories of a removed file that were created for it."""
-    known = _recorded()
-    gone: set[str] = set()
-    for folder in file.parents:
-        if str(folder) not in known or not _is_removed(folder):
+    recorded = _recorded()
+    removed: set[str] = set()
+    for directory in file.parents:
+        if str(directory) not in recorded or not _is_removed(directory):
             break
-        gone.add(str(folder))
-    if gone:
-        _write(known - gone)
+        removed.add(str(directory))
+    if removed:
+        _write(recorded - removed)
 
 
-def _is_removed(folder: Path) -> bool:
+def _is_removed(directory: Path) -> bool:
     """Remove a directory if it is empty and not a link, and return whether it was removed."""
     try:
-        with files.locate(folder, Links.OF_USER, is_last_followed=False) as place:
-            place.remove_directory()
+        with files.locate(directory, Links.OF_USER, is_last_followed=False) as entry:
+            entry.remove_directory()
     except OSError:
         return False
     return True
@@ -531,7 +533,7 @@ def can_start(project: Project, workspace: Path, environment: Environment) -> bo
 def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
     if environment.has_command(name):
         return True
-    return any(path_exists(workspace / folder / name) for folder in _PROGRAM_DIRECTORIES)
+    return any(path_exists(workspace / directory / name) for directory in _PROGRAM_DIRECTORIES)
 
 
 def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
@@ -579,13 +581,13 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
     found: list[str] = []
     for scope in client.scopes:
         (change,) = plan([client], launch, environment, scope=scope)
-        place = _display_path(change.file, launch.workspace, environment.home)
+        path = _display_path(change.file, launch.workspace, environment.home)
         if change.state == "same":
-            found.append(f"in {place}")
+            found.append(f"in {path}")
         elif change.state == "replace":
-            found.append(f"{place}: an older entry with paths of this machine")
+            found.append(f"{path}: an older entry with paths of this machine")
         elif change.state == "refused":
-            found.append(f"{place}: {change.reason}")
+            found.append(f"{path}: {change.reason}")
     return ", ".join(found) or "none"
 
 

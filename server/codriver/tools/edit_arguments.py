@@ -128,21 +128,21 @@ class EditArguments(Given):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_part(cls, given: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
+    def _with_part(cls, arguments: Any, handler: Callable[[Any], Self], info: ValidationInfo) -> Self:
         """Validate the arguments of the edit, and those that features add to it."""
         models: tuple[type[PartArguments], ...] = (info.context or {}).get(EditArguments, ())
-        if not models or not isinstance(given, dict):
-            return handler(given)
-        own, part = dict(given), None
+        if not models or not isinstance(arguments, dict):
+            return handler(arguments)
+        fields, part = dict(arguments), None
         for model in models:
-            names = [name for name in own if argument_name(model, name) in fields_of(model)]
-            if added := {argument_name(model, name): own.pop(name) for name in names}:
-                part = model.model_validate(added).part() or part
-        found = handler(own)
-        if part is not None and found.type != "text":
-            raise ValueError(f"{found.type} does not accept {part.argument}")
-        found._part = part  # noqa: SLF001  # of this class
-        return found
+            names = [name for name in fields if argument_name(model, name) in fields_of(model)]
+            if part_fields := {argument_name(model, name): fields.pop(name) for name in names}:
+                part = model.model_validate(part_fields).part() or part
+        edit = handler(fields)
+        if part is not None and edit.type != "text":
+            raise ValueError(f"{edit.type} does not accept {part.argument}")
+        edit._part = part  # noqa: SLF001  # of this class
+        return edit
 
     def to_edit(self) -> FileEdit | Create:
         """Convert the arguments to an edit of the editor. The type `undo` has none."""

@@ -25,7 +25,7 @@ class NoArguments(Arguments):
 async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     """Return every REPL session with the capabilities of its REPL."""
     who = call.who(arguments.who)
-    additions = [await look(call) for look in call.services.hooks.sessions]
+    additions = [await query(call) for query in call.services.hooks.sessions]
     rows: list[dict[str, object]] = []
     state, names = call.state, call.services.repls.capability_names
     is_lean = not traits_of(call.client_name).wants_detail

@@ -5,7 +5,7 @@ import json
 import pytest
 from tools_in_memory import serving
 
-from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO
+from codriver.core.log_facts import CONNECTED, EDIT, FINISHED, LOAD, PURPOSE, TESTS, UNDO
 from codriver.core.values import CHECKPOINT
 from codriver.features.handoff.report import Present, compose
 from codriver.features.handoff.work_story import read_story
@@ -76,7 +76,7 @@ def entries(tmp_path_factory):
 
 def test_the_handoff_does_not_depend_on_log_messages(entries):
     failed, ended = entries
-    assert {one.kind for one in ended} >= {CONNECTED, PURPOSE, CHECKPOINT, LOAD, ENDED, TESTS, EDIT, UNDO}
+    assert {one.kind for one in ended} >= {CONNECTED, PURPOSE, CHECKPOINT, LOAD, FINISHED, TESTS, EDIT, UNDO}
     for log in (failed, ended):
         assert handoff(without_sentences(log)) == handoff(log)
     assert section(without_sentences(ended), "Goals") == "find the price (ann)"

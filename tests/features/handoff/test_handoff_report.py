@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO, TestFacts, data_of, edit_facts
+from codriver.core.log_facts import (
+    CONNECTED,
+    EDIT,
+    FINISHED,
+    LOAD,
+    PURPOSE,
+    TESTS,
+    UNDO,
+    TestFacts,
+    data_of,
+    edit_facts,
+)
 from codriver.core.values import CHECKPOINT, Request, checkpoint_name
 from codriver.features.handoff.report import MAX_BYTES, Present, compose
 from codriver.features.handoff.work_story import read_story
@@ -203,7 +214,7 @@ def test_warnings_with_a_result_are_no_failure_unless_the_server_recorded_one(lo
 def test_an_interrupted_or_lost_evaluation_is_listed_as_such(log):
     log.evaluate("loop()", "e1", result=None)
     data = data_of(status="lost", cause="the REPL died")
-    log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=ENDED, data=data)
+    log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=FINISHED, data=data)
     assert "the REPL died; not resolved" in log.line("Failed")
 
 

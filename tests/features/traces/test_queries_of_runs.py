@@ -31,7 +31,7 @@ def test_each_query_about_runs_has_an_expected_answer():
 def test_a_query_about_runs_returns_its_expected_answer(row):
     question, query, inputs = row
     runs = RecordedRuns()
-    runs.keep("e1", TWO_PRICES)
+    runs.store("e1", TWO_PRICES)
     asked = OutputLog()
     asked.sources = asked.sources.with_sources([(QuerySource(RUNS, RUN_SCHEMA, RULES), runs)])
     found = asked.query(query, inputs=json.loads(inputs or "[]")).result

@@ -24,7 +24,7 @@ from codriver.log.query_sources import QuerySource
 @pytest.fixture
 def runs():
     runs = RecordedRuns()
-    runs.keep("e1", TWO_PRICES)
+    runs.store("e1", TWO_PRICES)
     return runs
 
 
@@ -70,8 +70,8 @@ def test_an_unknown_attribute_error_lists_run_attributes_if_runs_are_queried(run
 def test_the_newest_runs_are_kept(runs, monkeypatch):
     monkeypatch.setattr(recorded_runs, "MAX_RUNS", 2)
     assert len(query_result(runs, "[:find ?e :where [$run ?e :run/arg ?a]]")) == 7
-    runs.keep("e2", run_text((0, "total", ["1"], "2")))
-    runs.keep("e3", run_text((0, "total", ["1"], "2")))
+    runs.store("e2", run_text((0, "total", ["1"], "2")))
+    runs.store("e3", run_text((0, "total", ["1"], "2")))
     assert runs.ids() == ("e2", "e3")
     assert runs.get("e1") is None
     assert query_result(runs, "[:find [?id ...] :where [$run ?e :run/id ?id]]") == ["e2", "e3"]
@@ -85,7 +85,7 @@ def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
 
 def test_every_text_is_redacted():
     runs = RecordedRuns(redact=lambda text: text.replace("'tax'", "<redacted>"))
-    runs.keep("e1", TWO_PRICES)
+    runs.store("e1", TWO_PRICES)
     assert runs.get("e1").calls[2].arguments == ("<redacted>",)
     assert (
         query_result(

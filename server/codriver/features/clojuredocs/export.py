@@ -60,8 +60,8 @@ class Found:
 class Export:
     """The export. Lives as long as the server."""
 
-    def __init__(self, folder: Path) -> None:
-        self._file = folder / FILE
+    def __init__(self, directory: Path) -> None:
+        self._file = directory / FILE
         self._fetching = anyio.Lock()
         self._failed: tuple[str, float, str] | None = None
         """The address, monotonic time and cause of the last failure."""
@@ -197,8 +197,8 @@ def _age_s(file: Path, url: str) -> float | None:
 
 
 def _opened(file: Path) -> TextIO:
-    with files.locate(file, Links.OF_USER) as place:
-        return os.fdopen(place.open(Rules(Links.OF_USER, 0)), encoding="utf-8")
+    with files.locate(file, Links.OF_USER) as entry:
+        return os.fdopen(entry.open(Rules(Links.OF_USER, 0)), encoding="utf-8")
 
 
 def _scan(file: Path, symbol: str) -> Found:

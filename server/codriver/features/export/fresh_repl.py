@@ -167,11 +167,11 @@ class FreshRepl:
         cell = name if self.is_kernel and not file else None
         request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell, is_partial=is_partial)  # type: ignore[arg-type]  # mypy takes the two words for any text
 
-        def ended(end: Ending | Exception) -> None:
+        def finish(end: Ending | Exception) -> None:
             received.end = end
             received.over.set()
 
-        self._adapter.start_evaluation(request, ended, limits)
+        self._adapter.start_evaluation(request, finish, limits)
         limit_s = timeout_s or self._timeout_s
         with anyio.move_on_after(limit_s) as scope:
             await received.over.wait()
@@ -242,7 +242,7 @@ async def fresh_repl(
         CodriverError: the connection fails.
     """
     async with AsyncExitStack() as stack:
-        recipe, folder = _without_port_file(recipe, workspace, stack)
+        recipe, directory = _without_port_file(recipe, workspace, stack)
         received: dict[str, ReceivedAnswers] = {}
         reading = anyio.Event()
 
@@ -254,14 +254,14 @@ async def fresh_repl(
         file = await _address_file(recipe, stack)
         running = await stack.enter_async_context(
             processes.start(
-                recipe.command, cwd=folder, env=recipe.env, on_output=lambda _stream, _text: None,
+                recipe.command, cwd=directory, env=recipe.env, on_output=lambda _stream, _text: None,
                 port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
                 farewell=partial(file.farewell, file.path) if file else None,
             )
         )  # fmt: skip
         connect = partial(connectors[recipe.protocol], listener=listen, workspace=workspace, is_remote=False)
-        place = str(file.path if file else await running.endpoint())
-        adapter = await _connected(stack, partial(connect, place), running, recipe)
+        address = str(file.path if file else await running.endpoint())
+        adapter = await _connected(stack, partial(connect, address), running, recipe)
         fresh = FreshRepl(adapter, received, timeout_s, is_kernel=file is not None)
         tasks = await stack.enter_async_context(cancelled_on_exit())
 
@@ -322,10 +322,10 @@ def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -
         return recipe, workspace
     if recipe.command[-2:] == NREPL_MAIN:
         return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
-    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
+    directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
     for entry in workspace.iterdir():  # files that the program needs, such as nbb.edn
         if not entry.name.startswith(".") and entry.name != BUILT:
-            (folder / entry.name).symlink_to(entry)
+            (directory / entry.name).symlink_to(entry)
     program, *arguments = recipe.command
     command = (str(workspace / program) if "/" in program else program, *arguments)
-    return replace(recipe, command=command, port_file=folder / recipe.port_file.relative_to(workspace)), folder
+    return replace(recipe, command=command, port_file=directory / recipe.port_file.relative_to(workspace)), directory

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.log_facts import CONNECTED, EDIT, ENDED, LOAD, PURPOSE, TESTS, UNDO, facts_of
+from codriver.core.log_facts import CONNECTED, EDIT, FINISHED, LOAD, PURPOSE, TESTS, UNDO, facts_of
 from codriver.core.values import CHECKPOINT, NOT_LISP
 from codriver.features.handoff.defined_names import assigned_names, names_in
 from codriver.log.error_lines import error_line
@@ -232,7 +232,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
 
 def _error_in(entries: list[Entry]) -> str:
     """Return the error of an evaluation as one line according to the log; empty if there is none."""
-    ends = [str(facts_of(entry).get("cause", "")) for entry in entries if entry.kind == ENDED]
+    ends = [str(facts_of(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED]
     if ends:
         return ends[-1] or "it was interrupted"
     if any(entry.category == "evaluationResults" for entry in entries):

@@ -41,5 +41,5 @@ def write_redirect(file: Path, address: str) -> None:
 
 def remove_redirect(file: Path) -> None:
     """Remove the file if it exists."""
-    with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as place:
-        place.remove()
+    with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as entry:
+        entry.remove()

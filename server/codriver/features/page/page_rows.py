@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
-from codriver.core.log_facts import ENDED, LOAD, TESTS, facts_of
+from codriver.core.log_facts import FINISHED, LOAD, TESTS, facts_of
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
 from codriver.log.output_log import Entry
@@ -255,7 +255,7 @@ def _add_report(row: Row, entry: Entry) -> None:
         }  # fmt: skip
     elif entry.kind == LOAD:
         row |= {"kind": "load", "file": _head(str(facts.get("file", "")), SHORT_BYTES * 4)}
-    elif entry.kind == ENDED:
+    elif entry.kind == FINISHED:
         row["error"] = _head(str(facts.get("cause", "")), ERROR_BYTES)
     elif entry.category == "otherErrorOutput":
         row["error"] = _head(entry.text.strip(), ERROR_BYTES)

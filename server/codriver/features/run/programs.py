@@ -113,15 +113,15 @@ class Programs:
         )
         self._in_use.set()
 
-    async def accept(self, place: str) -> AcceptedStream:
+    async def accept(self, address: str) -> AcceptedStream:
         """Request a REPL from the process at an address, and return the stream over which it connected.
 
         Raises:
             ReplUnreachableError: the process is gone or does not answer.
         """
-        name, _slot, pid = place.split("/")
+        name, _slot, pid = address.split("/")
         stream, applications = await request_stream(self._directory / name, int(pid))
-        self.applications[f"{PROTOCOL}://{place}"] = applications
+        self.applications[f"{PROTOCOL}://{address}"] = applications
         return stream
 
     async def follow(self) -> None:

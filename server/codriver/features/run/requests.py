@@ -45,7 +45,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
     Raises:
         ReplUnreachableError: the process is gone or does not answer, or somebody else connected.
     """
-    place = f"process {pid}"
+    process = f"process {pid}"
     name, secret = f"{secrets.token_hex(4)}.socket", secrets.token_hex(16)
     listener = socket.socket(socket.AF_UNIX)
     request = directory / f"{pid}.request"
@@ -58,13 +58,13 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         files.replace(request, data, links=Links.ANY, is_durable=False)
         with anyio.move_on_after(ANSWER_S):
             return await _accept(listener, request, pid, secret)
-        raise ReplUnreachableError(place, why_silent(pid))
+        raise ReplUnreachableError(process, why_silent(pid))
     except ProcessLookupError:
-        raise ReplUnreachableError(place, "it has ended") from None
+        raise ReplUnreachableError(process, "it has ended") from None
     except OpenDirectoryError as error:
-        raise ReplUnreachableError(place, f"{error.filename}: {error.strerror}") from error
+        raise ReplUnreachableError(process, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
-        raise ReplUnreachableError(place, f"requesting a REPL failed: {error.strerror or error}") from error
+        raise ReplUnreachableError(process, f"requesting a REPL failed: {error.strerror or error}") from error
     finally:
         listener.close()
         for left in (name, request.name, f"{pid}.taken", f"{pid}.taken.failed"):

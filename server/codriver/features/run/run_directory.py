@@ -85,12 +85,12 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
     prune(workspace)
-    own = process_at(os.getpid())
+    process = process_at(os.getpid())
     with _name_lock(parent):
         used = {run.name for run in read_runs(workspace)}
         numbered = next(one for number in range(1, len(used) + 2) if (one := _numbered(name, number)) not in used)
         started_ms = time.time_ns() // 1_000_000
-        run = Run(directory, os.getpid(), tuple(command), numbered, started_ms, own.started if own else 0)
+        run = Run(directory, os.getpid(), tuple(command), numbered, started_ms, process.started if process else 0)
         record = {
             "pid": run.pid,
             "command": list(run.command),

@@ -28,7 +28,7 @@ def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
 
 def _store_report(runs: RecordedRuns, _repl: str, evaluation: str | None, text: str) -> None:
     if evaluation is not None:
-        runs.keep(evaluation, text)
+        runs.store(evaluation, text)
 
 
 SERVER: Final = ServerHooks(

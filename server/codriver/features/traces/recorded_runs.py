@@ -147,8 +147,8 @@ class CallMade:
         """Return the arguments as written in a call, without `self` or `cls`."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
-        own = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
-        return ", ".join(self.arguments[1 if own else 0 :])
+        is_method = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
+        return ", ".join(self.arguments[1 if is_method else 0 :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +195,7 @@ class RecordedRuns:
         self._store = EntityStore(RUN_SCHEMA)
         self._next_row = 1
 
-    def keep(self, evaluation: str, text: str) -> None:
+    def store(self, evaluation: str, text: str) -> None:
         """Store a run without parsing it, and drop the oldest runs beyond the limits."""
         with self._lock:
             self._forget(evaluation)
@@ -219,7 +219,7 @@ class RecordedRuns:
                 found |= one.data
         if "lines" in job.spec.recorders and "refused" not in found:
             found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
-        self.keep(identity, json.dumps(found))
+        self.store(identity, json.dumps(found))
 
     def ids(self) -> tuple[str, ...]:
         """Return the evaluations whose runs are stored, oldest first."""
@@ -293,8 +293,8 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
 
 
 def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
-    name, file, line, calls, own, total = row
-    return name, file, line, calls, own, total
+    name, file, line, calls, self_time, total = row
+    return name, file, line, calls, self_time, total
 
 
 def _function(row: Sequence[Any]) -> Function:
@@ -318,12 +318,14 @@ def _call(
     calls: Sequence[CallMade],
     redact: Callable[[str], str],
 ) -> CallMade:
-    place, parent, thread, at, duration, arguments, result, error, yields = row
+    function_index, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
     arguments_text = tuple([redact(one) for one in arguments])
     outcome = None if result is None else redact(result), None if error is None else redact(error)
     depth = 0 if caller is None else caller.depth + 1
-    return CallMade(number, functions[place], caller, thread, at, duration, arguments_text, *outcome, yields, depth)
+    return CallMade(
+        number, functions[function_index], caller, thread, at, duration, arguments_text, *outcome, yields, depth
+    )
 
 
 def records_of(run: Run, first_row: int) -> Iterator[Record]:

@@ -169,8 +169,8 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
 def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
     """Return the slowest functions, one per line, ordered by their own time."""
     lines = ["own ms, total ms, calls"]
-    for name, file, number, calls, own, total in run.profile or ():
-        lines.append(f"{own / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
+    for name, file, number, calls, self_time, total in run.profile or ():
+        lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
         if sum(len(one.encode()) + 1 for one in lines) > most_bytes:
             return "\n".join(lines[:-1])
     return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
@@ -263,10 +263,10 @@ def _whole(call: CallMade) -> str:
     whole = (
         f"{function.name}({', '.join(named)})" if function.arities is None else f"({' '.join([function.name, *named])})"
     )
-    under = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
+    caller = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
     duration = f", {call.duration_us / 1000:g} ms" if call.duration_us >= 0 else ""
-    place = f", {function.file.rpartition('/')[2]}:{function.line}"
-    return f"#{call.number} {whole}{outcome(call)}{duration}{place}{under}"
+    location = f", {function.file.rpartition('/')[2]}:{function.line}"
+    return f"#{call.number} {whole}{outcome(call)}{duration}{location}{caller}"
 
 
 def _cut(lines: Sequence[str], most: int) -> list[str]:
@@ -371,14 +371,16 @@ def _origin(run: Run) -> Iterator[str]:
 
 
 def _slowest(run: Run) -> Iterator[str]:
-    own = {call.number: call.duration_us for call in run.calls if call.duration_us >= MIN_SLOW_US}
+    self_times = {call.number: call.duration_us for call in run.calls if call.duration_us >= MIN_SLOW_US}
     for call in run.calls:
-        if call.parent is not None and call.parent.number in own and call.duration_us > 0:
-            own[call.parent.number] -= call.duration_us
-    slow = sorted((number for number in own if own[number] >= MIN_SLOW_US), key=lambda number: -own[number])
+        if call.parent is not None and call.parent.number in self_times and call.duration_us > 0:
+            self_times[call.parent.number] -= call.duration_us
+    slow = sorted(
+        (number for number in self_times if self_times[number] >= MIN_SLOW_US), key=lambda number: -self_times[number]
+    )
     if slow:
         slowest = (
-            f"#{number} {run.calls[number - 1].function.short_name} {own[number] / 1000:.0f} ms"
+            f"#{number} {run.calls[number - 1].function.short_name} {self_times[number] / 1000:.0f} ms"
             for number in slow[:SLOWEST]
         )
         yield f"slowest by themselves: {', '.join(slowest)}"
@@ -500,12 +502,12 @@ def _compare(
     for pair in _pairs(before.get(_number(above.before), ()), now.get(_number(above.now), ())):
         if (pair.before is None or pair.now is None) and pair.name in capped:
             continue  # the call may have been made but not recorded
-        is_deep, place = False, len(rest)
+        is_deep, index = False, len(rest)
         if pair.before is not None and pair.now is not None:
             is_deep = _compare(pair, before, now, capped, causes, rest)
-        others = len(rest) > place
+        others = len(rest) > index
         if not pair.is_alike or pair.ends_otherwise:
-            rest.insert(place, pair)
+            rest.insert(index, pair)
         if pair.is_alike and not is_deep and (pair.ends_otherwise or others):
             causes.append(pair)
         has_cause |= is_deep or (pair.is_alike and (pair.ends_otherwise or others))

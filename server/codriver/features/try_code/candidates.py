@@ -40,22 +40,22 @@ MESSAGE_CHARACTERS: Final = 300
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """The result of testing a candidate. `ended` has the outcome of each finished test by its id."""
+    """The result of testing a candidate. `outcomes` has the outcome of each finished test by its id."""
 
     label: str
     outcome: Literal["passed", "failed", "undecided"]
-    ended: Mapping[str, str]
+    outcomes: Mapping[str, str]
     fields: Mapping[str, object]
     """Additional fields of the answer."""
 
     @property
     def passed(self) -> int:
         """Return the number of tests that passed."""
-        return sum(how in ("passed", "xfailed") for how in self.ended.values())
+        return sum(how in ("passed", "xfailed") for how in self.outcomes.values())
 
     def json(self) -> dict[str, object]:
         """Return the candidate as fields of an answer."""
-        counts = {"passed": f"{self.passed} of {len(self.ended)} tests"} if self.ended else {}
+        counts = {"passed": f"{self.passed} of {len(self.outcomes)} tests"} if self.outcomes else {}
         return {"label": self.label, "outcome": self.outcome, **counts, **self.fields}
 
 
@@ -95,10 +95,10 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     given = TestArguments.model_validate(
         {"paths": paths_of(runs), "replSessionKey": trial.session_key, "who": trial.given_who}
     )
-    place = await location_of_run(call, given, who)
-    if not isinstance(place, TestEnvironment):
-        raise CapabilityMissingError("test", message=f"{place.repl.key} runs its tests elsewhere: nothing was tried")
-    job = await make_job(call, given, place)
+    location = await location_of_run(call, given, who)
+    if not isinstance(location, TestEnvironment):
+        raise CapabilityMissingError("test", message=f"{location.repl.key} runs its tests elsewhere: nothing was tried")
+    job = await make_job(call, given, location)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
     spec = replace(job.spec, chosen=chosen, retains_failed_process=False, recorders={})
     return replace(job, spec=spec, purpose="check", limit_s=trial.limit_s)
@@ -108,26 +108,26 @@ async def _run_candidates(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
 ) -> dict[str, Tried]:
     """Run the tests for each candidate, one after the other unless parallel runs are requested."""
-    found: dict[str, Tried] = {}
+    results: dict[str, Tried] = {}
 
-    async def check_one(label: str, outcome: Outcome) -> None:
+    async def check(label: str, outcome: Outcome) -> None:
         sources = {str(file.change.path): file.change.after for file in outcome.files}
-        own = replace(job, spec=replace(job.spec, sources=sources))
-        name = start_job(call, who, own, is_parallel=trial.is_parallel)
-        current = await wait(call, name, (own.limit_s or 0) + END_S)
+        candidate_job = replace(job, spec=replace(job.spec, sources=sources))
+        name = start_job(call, who, candidate_job, is_parallel=trial.is_parallel)
+        current = await wait(call, name, (candidate_job.limit_s or 0) + END_S)
         if not current.over:
             with anyio.CancelScope(shield=True):
                 await stop(call, name, "the tests of a candidate took too long")
-        found[label] = read_tried(call, label, call.services.tests.report(name))
+        results[label] = read_tried(call, label, call.services.tests.report(name))
 
     if trial.is_parallel:
         async with anyio.create_task_group() as tasks:
             for label, outcome in outcomes.items():
-                tasks.start_soon(partial(check_one, label, outcome))
+                tasks.start_soon(partial(check, label, outcome))
     else:
         for label, outcome in outcomes.items():
-            await check_one(label, outcome)
-    return found
+            await check(label, outcome)
+    return results
 
 
 def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
@@ -135,35 +135,35 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
     if job_report is None:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
-    ended = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
+    outcomes = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
     failed, unfinished = failed_in(report), unfinished_in(report)
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(FailureGroup(first), call.services.workspace)
         words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
-        return Tried(label, "failed", ended, {"error": f"{first.nodeid}{line}: {words}"})
+        return Tried(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
     if unfinished or job_report.limit_passed:
         fields = {
             "error": f"ended after {job_report.limit_passed or 'its time'}",
             "notFinished": list(unfinished[:MAX_NAMED]),
         }
-        return Tried(label, "undecided", ended, fields)
+        return Tried(label, "undecided", outcomes, fields)
     if report.error is not None:
-        return Tried(label, "failed", ended, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
-    if report.exit_status == NO_TESTS_STATUS or not ended:
-        return Tried(label, "failed", ended, {"error": "no test was found"})
-    return Tried(label, "passed", ended, {})
+        return Tried(label, "failed", outcomes, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
+    if report.exit_status == NO_TESTS_STATUS or not outcomes:
+        return Tried(label, "failed", outcomes, {"error": "no test was found"})
+    return Tried(label, "passed", outcomes, {})
 
 
 def differences(tried: Sequence[Tried]) -> list[str]:
     """Return one line for each test whose outcome differs between the candidates."""
     lines = []
-    for test in dict.fromkeys(name for trial in tried for name in trial.ended):
+    for test in dict.fromkeys(name for trial in tried for name in trial.outcomes):
         by_outcome: dict[str, list[str]] = {}
         for trial in tried:
-            if test in trial.ended:
-                by_outcome.setdefault(trial.ended[test], []).append(trial.label)
+            if test in trial.outcomes:
+                by_outcome.setdefault(trial.outcomes[test], []).append(trial.label)
         if len(by_outcome) > 1:
             lines.append(f"{test}: " + "; ".join(f"{how} in {', '.join(names)}" for how, names in by_outcome.items()))
     left = len(lines) - MAX_DIFFERENCES

@@ -114,9 +114,9 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
     tried |= await check_candidates(call, trial, who, outcomes)
     ordered = [tried[candidate.label] for candidate in arguments.candidates]
-    for judged in ordered:
-        call.dispatch(AddServerLine(f"{who} tried {judged.label}: {judged.outcome}", who=who), who=who)
-    fields: dict[str, object] = {"candidates": [judged.json() for judged in ordered]}
+    for result in ordered:
+        call.dispatch(AddServerLine(f"{who} tried {result.label}: {result.outcome}", who=who), who=who)
+    fields: dict[str, object] = {"candidates": [result.json() for result in ordered]}
     if differs := differences(ordered):
         fields["differs"] = differs
     return await _apply_chosen(call, arguments, ordered, fields)

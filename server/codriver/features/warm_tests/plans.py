@@ -147,8 +147,8 @@ def _exclusion(name: str, excluded: Mapping[str, str]) -> bool:
     return any(".".join(parts[:end]) in excluded for end in range(1, len(parts) + 1))
 
 
-def learned(record: RunRecord, own: Iterable[str]) -> Plan:
-    """Create a plan from a plain run. `own` are the top-level modules of distributions that belong to the workspace."""
+def learned(record: RunRecord, excluded: Iterable[str]) -> Plan:
+    """Create a plan from a plain run. `excluded` are the top-level modules of distributions in the workspace."""
     early: list[str] = []
     late: list[str] = []
     modules = early
@@ -161,7 +161,7 @@ def learned(record: RunRecord, own: Iterable[str]) -> Plan:
         libraries=record.libraries,
         early=tuple(early),
         late=tuple(late),
-        excluded=dict.fromkeys(own, "belongs to the workspace"),
+        excluded=dict.fromkeys(excluded, "belongs to the workspace"),
     )
 
 

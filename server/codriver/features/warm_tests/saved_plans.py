@@ -36,8 +36,8 @@ _NATIVE: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
 class SavedPlans:
     """The saved plans in a directory."""
 
-    def __init__(self, folder: Path) -> None:
-        self._directory = folder
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
 
     def load(self, python: str, directory: Path) -> Project | None:
         """Return what is known about a project, or None."""

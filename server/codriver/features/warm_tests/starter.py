@@ -233,10 +233,10 @@ class WarmTests:
         if project.stalled:
             entry.project = project = _after_check(project, report)
         if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
-            found = RunRecord.parse(text)
-            own = await to_thread.run_sync(workspace_modules, found.libraries, spec.directory)
-            stamp = await to_thread.run_sync(package_stamp, found.libraries)
-            entry.project = project = replace(project, plan=learned(found, own), stamp=stamp)
+            run_record = RunRecord.parse(text)
+            project_modules = await to_thread.run_sync(workspace_modules, run_record.libraries, spec.directory)
+            stamp = await to_thread.run_sync(package_stamp, run_record.libraries)
+            entry.project = project = replace(project, plan=learned(run_record, project_modules), stamp=stamp)
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
             entry.project = decisions.after_plain_start(project, spec.arguments, seen.collected_s, least_s)
@@ -345,13 +345,13 @@ class WarmTests:
         if memory_mb > limit_mb:
             raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
 
-    async def _clean_up(self, folder: Path) -> None:
+    async def _clean_up(self, directory: Path) -> None:
         """End warm processes that have not been used for a while, and remove the directory at the end."""
         try:
             await self._end_idle_processes()
         finally:
             with anyio.CancelScope(shield=True):
-                await to_thread.run_sync(lambda: shutil.rmtree(folder, ignore_errors=True))
+                await to_thread.run_sync(lambda: shutil.rmtree(directory, ignore_errors=True))
 
     async def _end_idle_processes(self) -> None:
         while True:
@@ -424,7 +424,7 @@ class _Run:
         self._process = None
         self._run = await self._stack.enter_async_context(start_with(self._spec, self._open_recorded))
 
-    async def _open_warm(self, spec: RunSpec, command: Sequence[str], folder: Path) -> RunningProcess:
+    async def _open_warm(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start the run's script in a child of the warm process."""
         _, script, *arguments = command
         if self._process is None:
@@ -435,19 +435,19 @@ class _Run:
                 "arguments": arguments,
                 "directory": str(spec.directory),
                 "environment": dict(spec.environment),
-                "output": str(folder / "output"),
-                "events": str(folder / "events"),
+                "output": str(directory / "output"),
+                "events": str(directory / "events"),
                 "begun": STARTED,
                 "record": str(self._record),
                 "answer": str(self._answer),
             }
         )
 
-    async def _open_recorded(self, spec: RunSpec, command: Sequence[str], folder: Path) -> RunningProcess:
+    async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start a plain process. The first one records what it imports."""
         if self._entry.project.plan is None:
             command = (command[0], str(RECORDER), str(self._record), *command[1:])
-        return await open_plain(spec, command, folder)
+        return await open_plain(spec, command, directory)
 
     @property
     def pid(self) -> int:

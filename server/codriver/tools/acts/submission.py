@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver.core.actions import Evaluate
 from codriver.core.state import queue_at, queue_of
-from codriver.core.values import NO_LIMITS, OCCUPYING, PYTHON, PrintLimits, place_of
+from codriver.core.values import NO_LIMITS, OCCUPYING, PYTHON, PrintLimits, running_session
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
@@ -92,7 +92,7 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
         RefusedError: the caller has such an evaluation.
     """
     state = call.services.core.state
-    queue_key = place_of(kind, target.session.name)
+    queue_key = running_session(kind, target.session.name)
     queue = queue_at(state, target.repl.id, queue_key)
     for one in state.unfinished():
         if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.belongs_to(one, who):

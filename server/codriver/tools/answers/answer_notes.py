@@ -93,7 +93,7 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
     Output of the answer's own evaluation is left out, because the answer contains it.
     """
     call = answer.call
-    late_output = call.services.transcripts.late.tell((call.client, answer.who))
+    late_output = call.services.transcripts.late.report((call.client, answer.who))
     if not late_output or not (recent := [late for late in late_output if late.source != answer.evaluation.id]):
         return []
     newest = recent[-1]

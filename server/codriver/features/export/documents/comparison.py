@@ -105,17 +105,17 @@ def match_images(
     """
     found: dict[int, tuple[int | None, str]] = {}
     for is_free, is_same in ((True, True), (True, False), *([(False, False)] * is_again)):
-        for place in reversed(range(len(recorded))):
+        for index in reversed(range(len(recorded))):
             used = {at for at, _ in found.values()} if is_free else set()
             notes = (
                 (at, note)
                 for at in reversed(range(len(displayed)))
-                if at not in used and (note := compare_images([recorded[place]], displayed[at])) is not None
+                if at not in used and (note := compare_images([recorded[index]], displayed[at])) is not None
             )
-            like = None if place in found else next((shape for shape in notes if not (is_same and shape[1])), None)
-            found |= {place: like} if like else {}
+            like = None if index in found else next((shape for shape in notes if not (is_same and shape[1])), None)
+            found |= {index: like} if like else {}
     missing = "recorded: {}; in a fresh REPL: no such picture"
-    return [found.get(place, (None, missing.format(shape.description))) for place, shape in enumerate(recorded)]
+    return [found.get(index, (None, missing.format(shape.description))) for index, shape in enumerate(recorded)]
 
 
 def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:

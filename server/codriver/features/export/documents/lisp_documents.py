@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The test library of a dialect. `anything` is the base class of errors, `own` the alias of other namespaces."""
+    """The test library of a dialect. `anything` is the base class of errors, `prefix` the alias of other namespaces."""
 
     library: str
     anything: str
-    own: str = ""
+    prefix: str = ""
     """The prefix for error classes without a package. If empty, such classes are not written by name."""
     names_classes: bool = True
     """Whether the qualified name of a class can be written as it is."""
@@ -34,7 +34,7 @@ class Framework:
 FRAMEWORKS: Final = {
     "clojure": Framework("clojure.test", "Throwable"),
     "babashka": Framework("clojure.test", "Throwable"),
-    "basilisp": Framework("basilisp.test", "python/Exception", own="python/", names_classes=False),
+    "basilisp": Framework("basilisp.test", "python/Exception", prefix="python/", names_classes=False),
     "nbb": Framework("cljs.test", "js/Error", names_classes=False),
     "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
 }
@@ -129,12 +129,12 @@ def _write_note(page: Page, check: Checked, indent: str) -> None:
 def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
     page.write(f"\n(deftest {name}")
     last_description = ""
-    for place, check in enumerate(test):
+    for index, check in enumerate(test):
         if check.of.description and check.of.description != last_description:
             last_description = check.of.description
             page.write(commented(last_description, "  ;;"))
         _write_note(page, check, "  ")
-        closing = ")" if place == len(test) - 1 else ""
+        closing = ")" if index == len(test) - 1 else ""
         page.write(_indented(_tested(check, framework)) + closing, check)
 
 
@@ -170,7 +170,7 @@ def _class(name: str, framework: Framework) -> str:
     """Return the class of an error if the file can name it, otherwise the base class of errors."""
     if "." in name and framework.names_classes:
         return name
-    return framework.own + name if framework.own and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
+    return framework.prefix + name if framework.prefix and _BUILTIN_ERRORS.fullmatch(name) and name != "ExceptionInfo" else framework.anything  # fmt: skip  # noqa: E501
 
 
 def _regex(pattern: str) -> str:

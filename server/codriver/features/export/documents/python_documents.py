@@ -239,7 +239,7 @@ def _asserted_value(check: Checked) -> str:
 def _split_comments(code: str) -> list[str]:
     """Return the comments above a step, one by one, followed by its code."""
     lines = code.split("\n")
-    count = next((place for place, line in enumerate(lines) if not line.startswith("#")), len(lines))
+    count = next((index for index, line in enumerate(lines) if not line.startswith("#")), len(lines))
     return [*lines[:count], "\n".join(lines[count:])]
 
 

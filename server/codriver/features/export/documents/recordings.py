@@ -127,9 +127,9 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
         NothingChosenError: there is no such checkpoint.
     """
     normalized = " ".join(name.split())
-    for place in range(len(evaluations) - 1, -1, -1):
-        if normalized and checkpoint_name(evaluations[place].description) == normalized:
-            return tuple(evaluations[place:])
+    for index in range(len(evaluations) - 1, -1, -1):
+        if normalized and checkpoint_name(evaluations[index].description) == normalized:
+            return tuple(evaluations[index:])
     raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
 
 

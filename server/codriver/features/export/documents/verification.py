@@ -176,19 +176,19 @@ def steps_of(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step
 def verifying(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery = "each") -> Verifying:
     """Request a run for every step of the evaluations, or for `whole` cells, and return the checked steps."""
     checked: list[Checked] = []
-    own: set[tuple[str, str]] = set()
+    defined: set[tuple[str, str]] = set()
     for evaluation in evaluations:
         steps = steps_of(evaluation.code, dialect, delivery)
-        if why := _never_ran(evaluation):
+        if reason := _never_ran(evaluation):
             is_hidden = HIDDEN.search(evaluation.code) is not None
             checked += [
-                Checked(step, evaluation, "absent", note=why, is_hidden=is_hidden, is_typo=not is_hidden)
+                Checked(step, evaluation, "absent", note=reason, is_hidden=is_hidden, is_typo=not is_hidden)
                 for step in steps
             ]
         elif evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
             checked.append((yield from _verify_load(evaluation)))
         elif delivery == "each":
-            checked += yield from _verify(evaluation, steps, dialect, own)
+            checked += yield from _verify(evaluation, steps, dialect, defined)
         elif steps:
             verify = _verify_cell if delivery == "whole" else _verify_last
             checked += yield from verify(evaluation, steps, dialect)
@@ -205,30 +205,30 @@ def _never_ran(evaluation: Recorded) -> str:
 
 
 def _verify(
-    evaluation: Recorded, steps: Sequence[Step], dialect: str, own: set[tuple[str, str]]
+    evaluation: Recorded, steps: Sequence[Step], dialect: str, defined: set[tuple[str, str]]
 ) -> Generator[StepRequest, Observed, list[Checked]]:
-    """Verify one evaluation, and add the (namespace, name) pairs that it defines to `own`."""
+    """Verify one evaluation, and add the (namespace, name) pairs that it defines to `defined`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may alternate in a recording, and each may have switched to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
-    values, aside = list(evaluation.values), list[str]()
+    values, skipped_images = list(evaluation.values), list[str]()
     checked: list[Checked] = []
     has_values = _has_values(evaluation, steps, dialect)
     for step in steps:
         if dialect != "python" and (entered := _ENTERS.match(step.text)):
             yield StepRequest(f"(require '{entered[1]})")  # the namespace may have been loaded before it was entered
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
-        is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, own))
-        own |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
+        is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, defined))
+        defined |= set() if is_patch else {(evaluation.namespace, name) for name in step.gives}
         is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
         observed = yield StepRequest(step.text, namespace, is_short=is_short, is_partial=is_partial)
         if observed.raised is not None:
-            left = [value for value in values if not _images_of(value)]
+            remaining = [value for value in values if not _images_of(value)]
             images = tuple(filter(_images_of, (*observed.displays, observed.value or "")))
-            checked.append(replace(_failed(step, evaluation, observed.raised, left), images=images))
+            checked.append(replace(_failed(step, evaluation, observed.raised, remaining), images=images))
             break
         observed = _with_value_as_display(observed, step, dialect) if has_values else replace(observed, value=None)
-        result = _check_value(step, evaluation, observed, values, aside, dialect)
+        result = _check_value(step, evaluation, observed, values, skipped_images, dialect)
         if dialect == "python" and result.verdict == "differs" and result.value is not None:
             printed = yield StepRequest("_", namespace, prints_for_agents=True, is_partial=True)
             result = _check_as_printed(result, printed.value, evaluation)
@@ -237,7 +237,7 @@ def _verify(
             namespace = moved[1]
             evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
     else:
-        checked = _with_matched_images(checked, [*aside, *values])
+        checked = _with_matched_images(checked, [*skipped_images, *values])
     return _with_output(evaluation, checked, dialect)
 
 
@@ -251,40 +251,42 @@ def _verify_cell(
     last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
     displayed = [display for display in (*observed.displays, observed.value) if display is not None]
     results = [output["output_type"] == "execute_result" for output in observed.cell if "data" in output]
-    at = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
-    value = displayed[at] if at < len(displayed) else None
+    result_index = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
+    value = displayed[result_index] if result_index < len(displayed) else None
     note, patterns, is_alike = _compare_displays(evaluation, displayed, dialect)
-    pattern = "".join(patterns[at : at + 1]).replace(r"\ at\ 0x", r"(?:\ object)?\ at\ 0x")  # `repr` includes the word
+    pattern = "".join(patterns[result_index : result_index + 1]).replace(
+        r"\ at\ 0x", r"(?:\ object)?\ at\ 0x"
+    )  # `repr` includes the word
     if observed.raised is not None:
-        ended = _failed(steps[last], evaluation, observed.raised, ())
+        last_checked = _failed(steps[last], evaluation, observed.raised, ())
     elif REPORT in evaluation.err and REPORT not in observed.err:
-        ended = _differs(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
+        last_checked = _differs(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
     else:
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
         text = value if value is None else without_data(value)
-        ended = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
-    images = tuple(check for place, check in enumerate(displayed) if _images_of(check) and place != at)
+        last_checked = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
+    images = tuple(check for index, check in enumerate(displayed) if _images_of(check) and index != result_index)
     drawn = value if value is not None and _images_of(value) else ""
-    ended = replace(ended, cell=observed.cell, images=images, drawn=drawn, is_alike=is_alike)
-    if note and ended.reproduces:
+    last_checked = replace(last_checked, cell=observed.cell, images=images, drawn=drawn, is_alike=is_alike)
+    if note and last_checked.reproduces:
         is_absent = observed.raised is not None
-        ended = (
-            replace(ended, note=note)
+        last_checked = (
+            replace(last_checked, note=note)
             if is_alike
-            else replace(ended.demoted(note), verdict="absent" if is_absent else "differs")
+            else replace(last_checked.demoted(note), verdict="absent" if is_absent else "differs")
         )
-    checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), ended]
+    checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), last_checked]
     checked = _with_output(evaluation, checked, dialect)
     return checked if last == 0 else [replace(check, out="") for check in checked]  # whose output it is is unknown
 
 
 def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
     """Return the index of the step that contains this line of the cell, or of the last step if none does."""
-    at = 0
-    for place, step in enumerate(steps):
-        at = code.find(step.text, at) + len(step.text)
-        if 0 < line <= code.count("\n", 0, at) + 1:
-            return place
+    position = 0
+    for index, step in enumerate(steps):
+        position = code.find(step.text, position) + len(step.text)
+        if 0 < line <= code.count("\n", 0, position) + 1:
+            return index
     return len(steps) - 1
 
 
@@ -337,11 +339,11 @@ def _verify_last(
 
 
 def _is_patch(
-    step: Step, namespace: str | None, dialect: str, own: set[tuple[str, str]]
+    step: Step, namespace: str | None, dialect: str, defined: set[tuple[str, str]]
 ) -> Generator[StepRequest, Observed, bool]:
     """Return whether the step redefines a name that exists in the namespace but was not defined by the session."""
     for name in step.gives:
-        if (namespace, name) in own:
+        if (namespace, name) in defined:
             continue
         exists = f"{name!r} in globals()" if dialect == "python" else f"(some? (resolve '{namespace}/{name}))"
         observed = yield StepRequest(exists, namespace, is_partial=True)
@@ -429,9 +431,9 @@ def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
 
     Figures are displayed when they are drawn, so any number of them may be between the values of statements.
     """
-    count = next((place for place, value in enumerate(values) if not _images_of(value)), len(values))
+    count = next((index for index, value in enumerate(values) if not _images_of(value)), len(values))
     if images := images_in(fresh):
-        count = next((place for place in range(count) if _images_of(values[place]) == images), 0)
+        count = next((index for index in range(count) if _images_of(values[index]) == images), 0)
     aside += values[:count]
     del values[:count]
 
@@ -446,21 +448,30 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
     to a recorded one is kept. With `is_again`, an image may have been recorded twice.
     """
-    displayed = [(place, at) for place, check in enumerate(checked) for at in range(len(check.images))]
+    displayed = [
+        (step_index, image_index)
+        for step_index, check in enumerate(checked)
+        for image_index in range(len(check.images))
+    ]
     recorded_images = [image for value in recorded for image in _images_of(value)]
     matches = match_images(
-        recorded_images, [_images_of(checked[place].images[at]) for place, at in displayed], is_again=is_again
+        recorded_images,
+        [_images_of(checked[step_index].images[image_index]) for step_index, image_index in displayed],
+        is_again=is_again,
     )
     matched = {displayed[found] for found, _ in matches if found is not None}
     notes = [note for _, note in matches if note]
     is_alike = all(found is not None for found, _ in matches)
     checked = [
-        replace(check, images=tuple(text for at, text in enumerate(check.images) if (place, at) in matched))
-        for place, check in enumerate(checked)
+        replace(
+            check,
+            images=tuple(text for image_index, text in enumerate(check.images) if (step_index, image_index) in matched),
+        )
+        for step_index, check in enumerate(checked)
     ]
     if not notes:
         return checked
-    last = max((place for place, check in enumerate(checked) if check.images), default=len(checked) - 1)
+    last = max((step_index for step_index, check in enumerate(checked) if check.images), default=len(checked) - 1)
     last_checked = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
     return [
         *checked[:last],
@@ -509,9 +520,9 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
     match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
     difference = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
     plain = [replace(check, out="") for check in checked]
-    for place, check in enumerate(checked):
-        if difference and (check.out or place == len(checked) - 1) and check.verdict in {"ran", "same", "varies"}:
-            plain[place] = replace(plain[place], verdict="differs", pattern="", note=difference)
+    for index, check in enumerate(checked):
+        if difference and (check.out or index == len(checked) - 1) and check.verdict in {"ran", "same", "varies"}:
+            plain[index] = replace(plain[index], verdict="differs", pattern="", note=difference)
             break
     return plain
 

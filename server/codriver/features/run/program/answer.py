@@ -68,11 +68,11 @@ def _connect(run: str, name: str) -> socket.socket:
 
 def _load() -> Any:
     if WORKER not in sys.modules:
-        folder = os.path.join(directory, "worker")  # noqa: F821  # see above
+        worker_directory = os.path.join(directory, "worker")  # noqa: F821  # see above
         loading: dict[str, Any] = {"__name__": WORKER + ".loading"}
-        with open(os.path.join(folder, "loading.py"), "rb") as file:
+        with open(os.path.join(worker_directory, "loading.py"), "rb") as file:
             exec(compile(file.read(), "<codriver loading>", "exec", dont_inherit=True), loading)
-        loading["load"](folder, WORKER)
+        loading["load"](worker_directory, WORKER)
     import importlib
 
     return importlib.import_module(WORKER + ".serving.embedded")
@@ -104,8 +104,9 @@ def applications() -> list[str]:
     for value in gc.get_objects() if kinds else ():
         if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
             seen.add(id(value))
-            own = type(value)
-            lines.append("%s, a %s.%s that no module names" % (_title(value, kinds), own.__module__, own.__name__))
+            value_type = type(value)
+            names = (_title(value, kinds), value_type.__module__, value_type.__name__)
+            lines.append("%s, a %s.%s that no module names" % names)
     if "django.conf" in sys.modules and os.environ.get("DJANGO_SETTINGS_MODULE"):
         lines.append("Django settings " + os.environ["DJANGO_SETTINGS_MODULE"])
     return lines[:MAX_APPLICATIONS]

@@ -191,10 +191,10 @@ class Warm:
         children: dict[int, int] = {}
         while True:
             ready, _, _ = self.select.select([self.control[0], *children], [], [])
-            for ended in ready:
-                if ended in children:
-                    os.close(ended)
-                    pid = children.pop(ended)
+            for descriptor in ready:
+                if descriptor in children:
+                    os.close(descriptor)
+                    pid = children.pop(descriptor)
                     self.send({"pid": pid, "status": os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])})
             if self.control[0] not in ready:
                 continue
@@ -208,8 +208,8 @@ class Warm:
                 run: dict[str, Any] = eval(line, {})
                 child = os.fork()
                 if child == 0:
-                    for ended in children:
-                        os.close(ended)
+                    for descriptor in children:
+                        os.close(descriptor)
                     return run
                 children[os.pidfd_open(child)] = child
                 self.send({"pid": child})
@@ -288,8 +288,8 @@ def described(error: BaseException) -> str:
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next
-    place = f" at {os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno}" if frame else ""
-    return f"{type(error).__name__}: {error}{place}"
+    location = f" at {os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno}" if frame else ""
+    return f"{type(error).__name__}: {error}{location}"
 
 
 def unfit_python() -> str:

@@ -27,8 +27,8 @@ def entries() -> dict[tuple[str, Any], Effect]:
     """Return everything that an import may add and a reveal can repeat, by a key that stays the same between calls."""
     found: dict[tuple[str, Any], Effect] = {}
     last = len(sys.meta_path) - 1
-    for place, finder in enumerate(sys.meta_path):
-        found["finder", id(finder)] = "finder", (finder, place < last and place == 0)
+    for index, finder in enumerate(sys.meta_path):
+        found["finder", id(finder)] = "finder", (finder, index < last and index == 0)
     for name, value in os.environ._data.items():
         found["variable", (name, value)] = "variable", (name, value)
     if logging := loaded_module("logging"):
@@ -60,8 +60,8 @@ def filters(always: object) -> dict[tuple[str, Any], Effect]:
     if always is None:
         return {}
     every = list(sys.modules["warnings"].filters)
-    place = every.index(always) if always in every else len(every)
-    pairs = [*((entry, True) for entry in reversed(every[:place])), *((entry, False) for entry in every[place + 1 :])]
+    index = every.index(always) if always in every else len(every)
+    pairs = [*((entry, True) for entry in reversed(every[:index])), *((entry, False) for entry in every[index + 1 :])]
     return {("filter", (repr(entry), precedes)): ("filter", (entry, precedes)) for entry, precedes in pairs}
 
 

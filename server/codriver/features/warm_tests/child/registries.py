@@ -120,9 +120,9 @@ def remove_entries(container: Any, entries: Any) -> None:
                 del container[key]
     elif type(container) is list:
         for entry in reversed(entries):
-            for place in range(len(container) - 1, -1, -1):
-                if container[place] is entry:
-                    del container[place]
+            for index in range(len(container) - 1, -1, -1):
+                if container[index] is entry:
+                    del container[index]
                     break
     else:
         container.difference_update(entries)

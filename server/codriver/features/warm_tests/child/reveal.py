@@ -118,7 +118,7 @@ class Revealer:
             return None
         if CLOCKS.issuperset(replaced):
             real = [value for module_name in concerned for value in replaced[module_name]]
-            if not holds(self.hidden[name], real):
+            if not refers_to_any(self.hidden[name], real):
                 return None
         return "replaced", concerned[0]
 
@@ -242,7 +242,7 @@ class Revealer:
             self.random_state = random_state()
 
 
-def holds(module: ModuleType, values: list[Any]) -> bool:
+def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
     """Return whether a module's own objects refer to one of these functions and classes, or to an instance of one.
 
     Its objects are those in its containers, its functions with their defaults and closures, and its classes.
@@ -275,7 +275,7 @@ def holds(module: ModuleType, values: list[Any]) -> bool:
     return False
 
 
-FUNCTION = type(holds)
+FUNCTION = type(refers_to_any)
 
 
 def contents_of(cell: Any) -> list[Any]:
