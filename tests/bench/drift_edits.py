@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
 from codriver.repls.worker.basics.held_definitions import UndoRecords
 from codriver.repls.worker.python.live_functions import FileCodes
-from codriver.repls.worker.python.loaded_sources import CLOCKS_NS, LoadedSources
+from codriver.repls.worker.python.loaded_sources import MAX_CLOCK_DIFFERENCE_NS, LoadedSources
 from codriver.repls.worker.python.module_loads import ModuleLoad
 from codriver.repls.worker.python.python_drift import Drift
 from codriver.repls.worker.python.renewal import is_same_code
@@ -118,7 +118,7 @@ def main():
         texts.begin()
         drift = Drift(texts)
         # Compiled modules count by their age.
-        time.sleep(CLOCKS_NS / 10**9 + 0.5)
+        time.sleep(MAX_CLOCK_DIFFERENCE_NS / 10**9 + 0.5)
         texts.check()
         for name in asked.names:
             space = {"__name__": f"use_of_{name}"}

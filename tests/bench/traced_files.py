@@ -104,7 +104,7 @@ def main():
             }
             if version.startswith("3.11"):
                 del ways["coverage.py, sysmon"]
-            if options.no_debugger:
+            if options.fail_on_debugger:
                 del ways["bdb, every line"]
             tests.run()
             samples = {way: [] for way in ways}

@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from codriver.testing.programs.called_functions import called_by
+from codriver.testing.programs.called_functions import called_function_locations
 from codriver.testing.programs.functions_recorder import FunctionsRecorder
 
 SHOP = """
@@ -172,7 +172,7 @@ class Shop:
         recorder.finish()
         vars(self.module)["is_test_running"] = False
         frames = [(trace.tb_frame, trace.tb_lineno)]
-        return [one["function"] for one in called_by(frames, lambda one: one == self.file, executed)]
+        return [one["function"] for one in called_function_locations(frames, lambda one: one == self.file, executed)]
 
 
 @pytest.fixture
@@ -293,7 +293,7 @@ def test_values_that_a_helper_of_the_tests_compares_are_those_of_its_caller(shop
     except AssertionError:
         trace = sys.exc_info()[2].tb_next
     frames = [(trace.tb_next.tb_frame, trace.tb_next.tb_lineno), (trace.tb_frame, trace.tb_lineno)]
-    found = called_by(frames, lambda one: one == shop.file)
+    found = called_function_locations(frames, lambda one: one == shop.file)
     assert [one["function"] for one in found] == ["price", "discounted"]
 
 
@@ -304,4 +304,4 @@ def test_a_statement_in_code_without_a_file_has_none():
         space["f"]()
     except AssertionError:
         trace = sys.exc_info()[2].tb_next
-    assert called_by([(trace.tb_frame, trace.tb_lineno)], lambda _file: True) == []
+    assert called_function_locations([(trace.tb_frame, trace.tb_lineno)], lambda _file: True) == []

@@ -7,7 +7,7 @@ import process_runs
 import pytest
 from process_runs import write_project
 
-from codriver.testing.changed_functions import changed_bodies, changed_functions
+from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import Executions, function_of
 from codriver.testing.runs import ChosenTests, Recorded
 from codriver.testing.test_paths import test_paths as paths_of
@@ -71,8 +71,8 @@ def test_a_changed_line_belongs_to_its_innermost_definition(old, new, names):
 )
 def test_changes_of_bodies_differ_from_changes_with_an_effect_at_import(old, new, names):
     assert old in MODULE
-    assert changed_bodies(MODULE, MODULE.replace(old, new)) == names
-    assert changed_bodies(MODULE.replace(old, new), MODULE) == names
+    assert functions_with_changed_bodies(MODULE, MODULE.replace(old, new)) == names
+    assert functions_with_changed_bodies(MODULE.replace(old, new), MODULE) == names
 
 
 class Project:

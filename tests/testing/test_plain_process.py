@@ -12,7 +12,7 @@ import pytest
 from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
-from codriver.testing.plain_process import has_grace
+from codriver.testing.plain_process import has_grace_time_left
 from codriver.testing.program_bundle import command_of
 
 PLAIN = ("-p", "no:cacheprovider")
@@ -313,7 +313,7 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
     [(4.9, 0, True), (5.1, 0, False), (9, 5, True), (11, 5, False), (29, 29, True), (31, 31, False)],
 )
 def test_time_without_a_processor_does_not_count_after_an_interrupt(elapsed_s, starved_s, may_go_on):
-    assert has_grace(elapsed_s, starved_s) is may_go_on
+    assert has_grace_time_left(elapsed_s, starved_s) is may_go_on
 
 
 def test_a_second_interrupt_does_not_break_off_the_teardown(project):

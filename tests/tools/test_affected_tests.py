@@ -10,7 +10,7 @@ from needs import interpreter
 from python_projects import project
 from tests_tool import PLAIN
 
-from codriver.tools.acts.affected_tests import BY_NAMES, LEFT_OUT
+from codriver.tools.acts.affected_tests import LEFT_OUT, ONLY_NAMES_NOTE
 from codriver.tools.acts.edit_acts import FAILED_BEFORE
 
 FILES = {
@@ -171,7 +171,7 @@ def test_removing_an_imported_name_fails_tests_even_if_the_repl_still_has_it(liv
 
 def test_the_answer_notes_when_tests_are_chosen_by_name_only(live, client):
     answer = edit(client, {"filePath": "lone.py", "oldText": "return n", "newText": "return +n"})
-    notes = None if live.notes_what_runs else [BY_NAMES]
+    notes = None if live.notes_what_runs else [ONLY_NAMES_NOTE]
     assert (answer["tests"]["passed"], answer.get("notes")) == (1, notes), answer
 
 

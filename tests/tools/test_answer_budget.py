@@ -114,7 +114,7 @@ def test_wait_for_limits_its_answer_too(client):
 
 def test_an_image_displayed_twice_is_sent_once():
     images = Images(5, "")
-    shown = images.out_of_json(
+    shown = images.remove_from_json(
         {
             "result": "data:image/png;base64,AAAA",
             "values": ["data:image/png;base64,BBBB", "a data:image/png;base64,AAAA b"],

@@ -9,7 +9,7 @@ import pytest
 from live_server import WAIT_S, Bare, until
 from tools_in_memory import serving
 
-from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, SKILLS, WITHOUT_MEANING, address
+from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, IGNORED_ARGUMENTS, SKILLS, address
 
 NAMES = {other: tool.name for tool in BASE_TOOLS for other in tool.other_names}
 OURS = {
@@ -147,4 +147,4 @@ def test_the_migration_page_lists_every_old_and_new_name():
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
     known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": address(f"skill://{old}") for old, new in SKILLS.items()}}
     assert {old: new for old, new in rows.items() if old in known} == known
-    assert all(f"`{name}`" in PAGE.read_text() for name in WITHOUT_MEANING)
+    assert all(f"`{name}`" in PAGE.read_text() for name in IGNORED_ARGUMENTS)

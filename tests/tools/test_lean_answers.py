@@ -7,7 +7,7 @@ import pytest
 from tools_in_memory import serving
 
 from codriver.core.state import Seen
-from codriver.tools.answers.lean_answers import Reader, lean, lean_run
+from codriver.tools.answers.lean_answers import Reader, lean, lean_run_fields
 
 FULL = {
     "ok": True,
@@ -175,7 +175,7 @@ def test_an_isolated_session_is_named(client):
 
 
 def results(rows, folder):
-    return lean_run({"results": rows}, folder)["results"]
+    return lean_run_fields({"results": rows}, folder)["results"]
 
 
 def test_only_the_first_of_many_failures_is_reported_in_full(tmp_path):

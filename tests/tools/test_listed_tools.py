@@ -14,7 +14,7 @@ from live_server import serving, until
 from pydantic import ValidationError
 
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.manifest import USUAL
+from codriver.tools.manifest import DEFAULT_TOOLSET
 
 EDIT_TOOLS = {"edit_files", "undo_edit"}
 LISP_TOOLS = {"balance_brackets", "clojuredocs_info"}
@@ -89,7 +89,9 @@ def test_the_default_toolset_has_at_most_twelve_tools_without_an_application(lis
     with tools_in_memory.serving(folder, settings={"toolset": "default"}) as live, live.client() as client:
         names = client.tools()
     assert len(DEFAULT) - len(APP_TOOLS) == 12
-    assert names == [name for name in USUAL if name in names], "in the order in which they are most often needed"
+    assert names == [name for name in DEFAULT_TOOLSET if name in names], (
+        "in the order in which they are most often needed"
+    )
     assert not set(names) & APP_TOOLS
 
 

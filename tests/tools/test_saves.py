@@ -3,19 +3,19 @@
 import pytest
 
 from codriver.app.hot_reload import stamps
-from codriver.tools.ledgers.own_saves import Saves
+from codriver.tools.ledgers.own_saves import SavedFiles
 
 
 def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
     for name in ("a.py", "b.py"):
         (tmp_path / name).write_text("x = 1\n")
-    saves = Saves()
+    saves = SavedFiles()
     saves.note([tmp_path / "a.py", tmp_path / "b.py", tmp_path / "gone.py"])
     assert saves.stamps == stamps(tmp_path)
 
 
 def test_writing_ends_with_the_outermost_edit_even_on_failure():
-    saves = Saves()
+    saves = SavedFiles()
 
     def failing():
         with saves.writing():

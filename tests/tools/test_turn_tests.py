@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.editing.code_names import ImportGraph
-from codriver.tools.acts.affected_tests import _by_files, targets_of
+from codriver.tools.acts.affected_tests import _find_related_tests, targets_of
 
 
 @pytest.mark.parametrize(
@@ -81,6 +81,6 @@ def test_tests_that_require_a_changed_namespace_are_found_in_all_file_types(tmp_
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    found = _by_files(ImportGraph(), tmp_path, [changed])
+    found = _find_related_tests(ImportGraph(), tmp_path, [changed])
     assert found.requires
     assert {name for _, name in found.lisp} >= {"b.more-test", "b.core-test"}

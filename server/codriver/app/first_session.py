@@ -36,7 +36,7 @@ from codriver.settings import trust
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import to_name_one
-from codriver.tools.manifest import tools_offered
+from codriver.tools.manifest import offered_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,7 +64,7 @@ def store(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
         instructions = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
-        offered = tools_offered(manifest, state, settings, name)
+        offered = offered_tools(manifest, state, settings, name)
         first_answers = first.to_store(name, protocol, without_secrets, instructions, offered)
         kept_lists.write(workspace, first_answers, only_new=True)
 
@@ -122,7 +122,7 @@ def instructions_for(
         )
         for repl in known
     ]
-    offered = {tool.name for tool in tools_offered(manifest, state, settings, client_name, expected=False)}
+    offered = {tool.name for tool in offered_tools(manifest, state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_suggested = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
     to_have_one = to_name_one(state) if is_suggested else ""

@@ -14,7 +14,7 @@ from codriver.core.records import dataclass
 from codriver.tools.calls.call import Call, Lasting, LastingCall, Services
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import answer
-from codriver.tools.manifest import tool_called
+from codriver.tools.manifest import find_called_tool
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -91,7 +91,7 @@ class Caller:
 
     def find(self, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
         """Return the tool that a call names, and its arguments, or None if it is unknown."""
-        return tool_called(self._manifest, name, arguments)
+        return find_called_tool(self._manifest, name, arguments)
 
     async def run(
         self,

@@ -20,7 +20,7 @@ from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
 from codriver.tools.calls.gate import CHECK_INTERVAL_S, await_languages, await_search
-from codriver.tools.manifest import tools_offered
+from codriver.tools.manifest import offered_tools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -124,7 +124,7 @@ def _listed(tool: Tool) -> Result:
         "title": tool.title,
         "description": tool.description,
         "inputSchema": tool.schema,
-        "outputSchema": tool.listed_output,
+        "outputSchema": tool.listed_output_schema,
         "annotations": {
             "title": tool.title,
             "readOnlyHint": tool.read_only,
@@ -265,7 +265,7 @@ class Results:
         await await_languages(repls)
         while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
             await anyio.sleep(CHECK_INTERVAL_S)
-        offered = tools_offered(self._about.manifest, repls.state, self._services.live.settings, client.name)
+        offered = offered_tools(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN
         lists_tasks = client.accepts_tasks and not is_modern
         listed = self._first.tools(client.name, offered, accepts_tasks=lists_tasks)

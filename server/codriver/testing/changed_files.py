@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SUFFIXES: Final = (".py", ".pyi", ".toml", ".cfg", ".ini")
-"""Suffixes of files that affect the outcome of tests, and that few tests write."""
+"""Suffixes of files that affect test outcomes, and that tests rarely write."""
 MAX_ENTRIES: Final = 20_000
+"""Maximum number of directory entries that are scanned."""
 
 
 def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SUFFIXES) -> tuple[str, ...]:
@@ -23,7 +24,7 @@ def changed_files(workspace: Path, since_ms: int, suffixes: tuple[str, ...] = SU
     return tuple(sorted(path.removeprefix(f"{workspace}{os.sep}") for path in found))
 
 
-def newest_change(workspace: Path) -> int:
+def newest_change_ms(workspace: Path) -> int:
     """Return the time of the newest change in epoch milliseconds, or 0 if there are no files. Blocks."""
     return max((changed_ms for _, changed_ms in _sources(workspace, SUFFIXES)), default=0)
 

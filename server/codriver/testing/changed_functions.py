@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 MAX_LINES: Final = 3000
 """Maximum number of lines between the first and the last change that are compared."""
 _DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
+"""Matches the first line of a function or class: its indentation, `class` for a class, and its name."""
 
 
 def changed_functions(before: str, after: str) -> frozenset[str]:
@@ -32,11 +33,11 @@ def changed_functions(before: str, after: str) -> frozenset[str]:
     return frozenset(found - {""})
 
 
-def changed_bodies(before: str, after: str) -> frozenset[str] | None:
-    """Return the qualified names of the functions in whose bodies all changed lines are, or None.
+def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | None:
+    """Return the qualified names of the functions whose bodies contain all changed lines, or None.
 
-    None means that other lines changed, such as a signature or an attribute of a class, which have an effect when the
-    file is imported, or that a text does not parse with the server's Python.
+    None means that other lines changed, such as a signature or a class attribute, which have an effect when the file is
+    imported, or that one of the texts does not parse with the server's Python.
     """
     found: set[str] = set()
     for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
@@ -98,7 +99,7 @@ def _changed(old: Sequence[str], new: Sequence[str]) -> tuple[list[int], list[in
 
 
 def _owners(lines: Sequence[str]) -> list[str]:
-    """Return the innermost definition for each line. A decorator belongs to the definition below it."""
+    """Return the innermost definition that each line belongs to. A decorator belongs to the definition below it."""
     owners: list[str] = []
     chain: list[tuple[int, str, bool]] = []
     decorators: list[int] = []

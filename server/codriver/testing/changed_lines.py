@@ -14,11 +14,15 @@ if TYPE_CHECKING:
 
     from codriver.errors import RefusedError
 
-GIT_S: Final = 20.0
-HUNK: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+GIT_TIMEOUT_S: Final = 20.0
+"""Maximum time for one git command, in seconds."""
+HUNK_HEADER: Final = re.compile(r"@@ -\S+ \+(\d+)(?:,(\d+))? @@")
+"""Matches the header of a hunk in a diff: the first line in the new file, and the number of new lines."""
 MAX_FILES: Final = 200
-DIFF: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
-DIFF_NAMES: Final = (
+"""Maximum number of changed files that are returned."""
+DIFF_ARGUMENTS: Final = ("diff", "HEAD", "--unified=0", "--no-ext-diff", "--no-textconv", "--no-color", "--relative")
+"""Arguments of git that print the lines that differ from the last commit."""
+DIFF_NAMES_ARGUMENTS: Final = (
     "diff",
     "HEAD",
     "--name-only",
@@ -28,12 +32,15 @@ DIFF_NAMES: Final = (
     "--no-renames",
     "--relative",
 )
+"""Arguments of git that print the names of files that differ from the last commit."""
 OTHERS: Final = ("ls-files", "--others", "--exclude-standard")
-NO_PROGRAMS: Final = ("-c", "core.fsmonitor=false")
+"""Arguments of git that print the names of untracked files."""
+NO_PROGRAMS_OPTIONS: Final = ("-c", "core.fsmonitor=false")
 """Options that keep git from starting programs that the repository configures."""
 
 
-def _no_repository(why: str) -> RefusedError:
+def _no_repository_error(why: str) -> RefusedError:
+    """Return the refusal of a request that needs a git repository."""
     return refused(
         "bad-arguments",
         f"changed lines need a git repository, and this directory is not in one: {why}",
@@ -42,33 +49,33 @@ def _no_repository(why: str) -> RefusedError:
 
 
 def changed_lines(root: Path) -> dict[str, tuple[int, ...] | None]:
-    """Return the changed lines of Python files by absolute path, or None for uncommitted files. Blocks.
+    """Return the changed lines of Python files by absolute path, with None for uncommitted files. Blocks.
 
     Raises:
         RefusedError: git or the repository is missing.
     """
     found: dict[str, set[int] | None] = {}
     file = ""
-    for line in _git(root, [*DIFF, "--", "*.py"]).splitlines():
+    for line in _git_output(root, [*DIFF_ARGUMENTS, "--", "*.py"]).splitlines():
         if line.startswith("+++ "):
             file = str(root / line[6:].strip()) if line[4:6] == "b/" else ""
-        elif file and (hunk := HUNK.match(line)):
+        elif file and (hunk := HUNK_HEADER.match(line)):
             first, count = int(hunk[1]), int(hunk[2] or 1)
             found[file] = {*(found.get(file) or ()), *range(first, first + count)}
-    for name in _git(root, [*OTHERS, "--", "*.py"]).splitlines():
+    for name in _git_output(root, [*OTHERS, "--", "*.py"]).splitlines():
         found[str(root / name)] = None
     return {name: None if lines is None else tuple(sorted(lines)) for name, lines in [*found.items()][:MAX_FILES]}
 
 
 def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes | None]:
-    """Return the files that differ from the last commit, with their committed content or None for new ones. Blocks.
+    """Return the files that differ from the last commit, with their committed content, or None for new ones. Blocks.
 
     Raises:
         RefusedError: git or the repository is missing, or there is no commit.
     """
     patterns = [f"*{suffix}" for suffix in suffixes]
-    changed = _git(root, [*DIFF_NAMES, "--", *patterns]).split("\0")
-    added = _git(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
+    changed = _git_output(root, [*DIFF_NAMES_ARGUMENTS, "--", *patterns]).split("\0")
+    added = _git_output(root, [*OTHERS, "-z", "--", *patterns]).split("\0")
     found: dict[Path, bytes | None] = {}
     for name in list(filter(None, changed))[:MAX_FILES]:
         try:
@@ -78,18 +85,29 @@ def uncommitted_files(root: Path, suffixes: Sequence[str]) -> dict[Path, bytes |
     return found | {root / name: None for name in filter(None, added)}
 
 
-def _git(root: Path, words: Sequence[str]) -> str:
+def _git_output(root: Path, words: Sequence[str]) -> str:
+    """Run git in a directory, and return its output as text. Blocks.
+
+    Raises:
+        RefusedError: git or the repository is missing.
+    """
     try:
         return _run(root, words).decode(errors="replace")
     except (OSError, subprocess.SubprocessError) as error:
         stderr = getattr(error, "stderr", None)
         why = stderr.decode(errors="replace") if isinstance(stderr, bytes) else str(error)
-        raise _no_repository(why.strip()) from error
+        raise _no_repository_error(why.strip()) from error
 
 
 def _run(root: Path, words: Sequence[str]) -> bytes:
+    """Run git in a directory, and return its output. Blocks.
+
+    Raises:
+        OSError: git is missing.
+        subprocess.SubprocessError: git failed, or took longer than its time limit.
+    """
     done = subprocess.run(  # noqa: S603  # the command consists of constants
-        ["git", *NO_PROGRAMS, *words],  # noqa: S607  # as the user's shell finds it
-        cwd=root, capture_output=True, timeout=GIT_S, check=True,
+        ["git", *NO_PROGRAMS_OPTIONS, *words],  # noqa: S607  # as the user's shell finds it
+        cwd=root, capture_output=True, timeout=GIT_TIMEOUT_S, check=True,
     )  # fmt: skip
     return done.stdout

@@ -34,15 +34,19 @@ if TYPE_CHECKING:
 MAX_LINE_BYTES: Final = 2**26
 """Maximum size of an event. A record of all functions executed by twenty thousand tests is smaller."""
 _OUTCOMES: Final[Mapping[str, Outcome]] = {one: one for one in get_args(Outcome)}
+"""Outcomes by their strings in events."""
 _PHASES: Final[Mapping[str, Phase]] = {one: one for one in get_args(Phase)}
+"""Phases by their strings in events."""
 _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {one: one for one in get_args(RunErrorKind)}
+"""Kinds of errors of a run, by their strings in events."""
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Color codes, which pytest writes into comparisons with the option `--color=yes`."""
-_COUNTS: Final = tuple(one.name for one in fields(Counts))
+_COUNT_NAMES: Final = tuple(one.name for one in fields(Counts))
+"""Names of the counts in an event."""
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class RunEnd:
     """What the process reported when its run finished."""
 
     status: int | None
@@ -52,9 +56,9 @@ class End:
 
 @dataclass(slots=True)
 class EventStream:
-    """Reads the events of one run, and stores those about its end."""
+    """Parser of the events of one run. Stores the events about the end of the run."""
 
-    end: End | None = None
+    end: RunEnd | None = None
     interruption: Interruption | None = None
     error: RunError | None = None
     _rest: bytes = b""
@@ -62,7 +66,7 @@ class EventStream:
     status: int | None = None
     """Exit status of a process that was retained instead of exiting."""
     retained: Mapping[str, Any] | None = None
-    """What a retained process reports about the failure. See `read_retained`."""
+    """What a retained process reports about the failure. See `read_retained_failure`."""
     why_not_retained: str = ""
 
     def feed(self, data: bytes) -> list[Event]:
@@ -81,6 +85,7 @@ class EventStream:
         return events
 
     def _event(self, line: bytes) -> Event | None:
+        """Return the event on a line, or None if the line is not an event or only concerns the end of the run."""
         try:
             found = json.loads(line)
         except (ValueError, RecursionError):
@@ -116,7 +121,7 @@ class EventStream:
             case "finished":
                 warnings = tuple(_text(one) for one in _list(found.get("warnings")))
                 status = found.get("status")
-                self.end = End(status if isinstance(status, int) else None, _counts(found.get("counts")), warnings)
+                self.end = RunEnd(status if isinstance(status, int) else None, _counts(found.get("counts")), warnings)
             case "status":
                 status = found.get("status")
                 self.status = status if isinstance(status, int) else None
@@ -126,12 +131,13 @@ class EventStream:
                 self.why_not_retained = _text(found.get("reason"))
 
 
-def read_retained(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
-    """Return the test whose failure a process retains, and its frames."""
+def read_retained_failure(found: Mapping[str, Any]) -> tuple[str, tuple[FailureFrame, ...]]:
+    """Return the id of the test whose failure a process retains, and the frames of the failure."""
     return _text(found.get("nodeid")), _frames(found.get("frames"))
 
 
 def _finished(found: Mapping[str, Any]) -> TestFinished | None:
+    """Return the finished test that an event describes, or None if its outcome is unknown."""
     outcome = _OUTCOMES.get(_text(found.get("outcome")))
     if outcome is None:
         return None
@@ -151,6 +157,7 @@ def _finished(found: Mapping[str, Any]) -> TestFinished | None:
 
 
 def _failure(found: Mapping[str, Any]) -> TestFailure:
+    """Return the failure that a map in an event describes."""
     chain = [_linked(one) for one in _list(found.get("chain")) if isinstance(one, dict)]
     sections = [one for one in _list(found.get("sections")) if isinstance(one, list) and len(one) == 2]
     return TestFailure(
@@ -167,11 +174,13 @@ def _failure(found: Mapping[str, Any]) -> TestFailure:
 
 
 def _linked(found: Mapping[str, Any]) -> LinkedError:
+    """Return the error behind a failure that a map in an event describes."""
     relation, kind, message = (_text(found.get(key)) for key in ("relation", "type", "message"))
     return LinkedError(relation, kind, message, _frames(found.get("frames")))
 
 
 def _frames(found: object) -> tuple[FailureFrame, ...]:
+    """Return the frames that a list in an event describes, or none if the value is not a list."""
     return tuple(
         FailureFrame(
             _text(one.get("file")), _number(one.get("line")), _text(one.get("function")), _strings(one.get("locals"))
@@ -182,6 +191,7 @@ def _frames(found: object) -> tuple[FailureFrame, ...]:
 
 
 def _run_error(found: Mapping[str, Any]) -> RunError:
+    """Return the error of a run that an event describes."""
     kind = _ERROR_KINDS.get(_text(found.get("kind")), "internal")
     failure = found.get("failure")
     return RunError(
@@ -193,25 +203,31 @@ def _run_error(found: Mapping[str, Any]) -> RunError:
 
 
 def _counts(found: object) -> Counts:
+    """Return the counts that a map in an event has, with zeros for missing ones."""
     known = found if isinstance(found, dict) else {}
-    return Counts(**{name: _number(known.get(name)) for name in _COUNTS})
+    return Counts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
 
 
 def _strings(found: object) -> dict[str, str]:
+    """Return the strings of a map, or an empty map for any other value."""
     return {str(key): _text(one) for key, one in found.items()} if isinstance(found, dict) else {}
 
 
 def _list(found: object) -> Sequence[Any]:
+    """Return the value if it is a list, or else an empty sequence."""
     return found if isinstance(found, list) else ()
 
 
 def _text(found: object) -> str:
+    """Return the value if it is a string, or else an empty string."""
     return found if isinstance(found, str) else ""
 
 
 def _number(found: object) -> int:
+    """Return the value if it is an integer, or else 0."""
     return found if isinstance(found, int) else 0
 
 
 def _seconds(found: object) -> float:
+    """Return the value as a float if it is a number, or else 0."""
     return float(found) if isinstance(found, int | float) else 0.0

@@ -29,7 +29,7 @@ def function_of(nodeid: str) -> str:
 
 
 class Executions:
-    """What the tests of one workspace executed, for the life of a server."""
+    """What the tests of one workspace executed, for the lifetime of a server."""
 
     def __init__(self) -> None:
         self._by_test: dict[Function, frozenset[Function]] = {}
@@ -79,7 +79,7 @@ class Executions:
             self._whole.pop(oldest[0], None)
 
     def tests_of(self, changed: Collection[Function]) -> list[Function]:
-        """Return the tests that executed one of these functions or classes, or a definition inside of one.
+        """Return the tests that executed one of these functions or classes, or a definition inside one of them.
 
         Tests that executed the fewest functions come first, because they are the most specific.
         """
@@ -90,10 +90,10 @@ class Executions:
     def unaffected(
         self, test_files: Collection[str], changed: Collection[Function], before: Mapping[str, bytes]
     ) -> frozenset[str]:
-        """Return the test files whose other tests a change of the bodies of these functions does not affect. Blocks.
+        """Return the test files that a change in the bodies of these functions does not affect. Blocks.
 
-        `before` has the content that the changed files had. If no test of a file executed the functions, its record
-        holds with the new content, too.
+        Tests that executed the functions are not considered. `before` has the previous content of the changed files. If
+        no test in a file executed the functions, its record stays valid for the new content.
         """
         if self._matching(changed) & self._at_import or not self._preloaded.isdisjoint(before):
             return frozenset()
@@ -114,6 +114,7 @@ class Executions:
         return frozenset(found)
 
     def _matching(self, changed: Collection[Function]) -> set[Function]:
+        """Return the recorded functions that are among the changed ones, or defined inside one of them."""
         return {
             known
             for known in self._known
@@ -122,7 +123,7 @@ class Executions:
 
 
 class _Contents:
-    """The content of the files that tests used when they were recorded, and content that is alike for them."""
+    """Content of the files that tests used when they were recorded, and content that is equivalent for these tests."""
 
     def __init__(self, recorded: Mapping[str, str]) -> None:
         self._recorded = recorded
@@ -135,5 +136,5 @@ class _Contents:
         )
 
     def accept(self, file: str, content: str) -> None:
-        """Note that the tests would execute the same functions with other content of a file."""
+        """Record that the tests would execute the same functions with other content of a file."""
         self._accepted.add((file, content))

@@ -20,7 +20,7 @@ def digest(content: bytes) -> str:
 
 
 class FileDigests:
-    """Digests of files, for the life of a server."""
+    """Digests of files, for the lifetime of a server."""
 
     def __init__(self) -> None:
         self._known: dict[str, tuple[files.Stamp, str]] = {}

@@ -29,7 +29,7 @@ from codriver.errors import refused
 from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree, starvation_s
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
-from codriver.testing.event_stream import EventStream, read_retained
+from codriver.testing.event_stream import EventStream, read_retained_failure
 from codriver.testing.runs import Counts, Interruption, Output, RunError, RunFinished, SecretsSeen
 
 if TYPE_CHECKING:
@@ -40,42 +40,51 @@ if TYPE_CHECKING:
     from codriver.testing.runs import Event, FailureFrame, RetainedProcess, RunSpec, TestProcess
 
 POLL_S: Final = 0.05
+"""Interval for reading new output and events, in seconds."""
 GRACE_S: Final = 5.0
-"""Time for an interrupted run to tear down its fixtures, without the time in which its process got no processor."""
-MAX_GRACE_S: Final = 30.0
-"""Maximum time for that in total."""
-END_S: Final = 5.0
-"""Maximum time to wait for a killed process."""
-LINGER_S: Final = 10.0
-"""Time for a process to exit after its last test, in which threads are joined and exit handlers run."""
-OUTPUT_BYTES: Final = 2**20
-"""Maximum size of output read at once."""
-GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
-"""Shell script that kills a process group and removes its files.
+"""Time for an interrupted run to tear down its fixtures, in seconds.
 
-It does so when its stdin ends without a line, because the server is gone.
+Time spent waiting for a processor does not count.
+"""
+MAX_GRACE_S: Final = 30.0
+"""Maximum time for an interrupted run to tear down its fixtures, in seconds, including waits for a processor."""
+END_S: Final = 5.0
+"""Maximum time to wait for a killed process, in seconds."""
+LINGER_S: Final = 10.0
+"""Time for a process to join its threads, run its exit handlers and exit after its last test, in seconds."""
+OUTPUT_BYTES: Final = 2**20
+"""Maximum number of bytes of output or events that are read at once."""
+GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
+"""Shell script that kills a process group and removes its files when its stdin ends without a line.
+
+That happens when the server is gone.
 """
 SOURCES: Final = "sources"
-"""Directory of a run with the content that it sees instead of that of files."""
-RETAINED_NAME: Final = "kept process"
-STOPPED_S: Final = 0.02
-"""Interval for checking whether a stopped process has answered."""
-QUIT_S: Final = 2.0
-"""Time for a retained process to run its exit handlers."""
+"""Directory with the content that a run sees instead of the content of files on disk."""
+RETAINED_PROCESS_PROGRAMS: Final = "kept process"
+"""Name of the additional programs that retain the process of a failed run."""
+ANSWER_POLL_S: Final = 0.02
+"""Interval for checking whether a retained process has answered, in seconds."""
+EXIT_HANDLERS_S: Final = 2.0
+"""Time for a retained process to run its exit handlers, in seconds."""
 _HINTS: Final = {
     "no-pytest": "Install it in the project's environment: `uv pip install --python {python} pytest`",
     "old-pytest": "Install pytest 7 or later: `uv pip install --python {python} 'pytest>=7'`",
     "no-django": "Install it in the project's environment: `uv pip install --python {python} django`",
 }
+"""Hints about errors of a run, by kind."""
 
 
-def has_grace(elapsed_s: float, starved_s: float) -> bool:
-    """Return whether an interrupted run may go on. On a busy machine its process waits for a processor in between."""
+def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
+    """Return whether an interrupted run still has time to tear down its fixtures.
+
+    `starved_s` is the part of `elapsed_s` in which its process waited for a processor.
+    """
     return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_GRACE_S
 
 
 class PlainRun:
-    """A run in a process of its own."""
+    """A run in a separate process."""
 
     def __init__(self, spec: RunSpec, directory: Path, process: RunningProcess) -> None:
         self._spec = spec
@@ -130,7 +139,10 @@ class PlainRun:
         yield self._finished(lingers=lingers)
 
     def _finished(self, *, lingers: bool) -> RunFinished:
-        """Return the final event of the run, from what the process reported and how it ended."""
+        """Return the final event of the run, from what the process reported and how it ended.
+
+        With `lingers`, the process was killed because it did not exit after its last test.
+        """
         stream, status = self._stream, self._process.returncode
         end, error = stream.end, stream.error
         if self._retained is not None:
@@ -162,7 +174,7 @@ class PlainRun:
         )
 
     def _exit_error(self, status: int | None) -> RunError | None:
-        """Return why the process ended without a report."""
+        """Return the error of a process that ended without a report."""
         if status is not None and status < 0:
             with suppress(ValueError):
                 return RunError("died", f"the process was ended by {signal.Signals(-status).name}")
@@ -179,14 +191,14 @@ class PlainRun:
             send_interrupt(self.pid, is_group=True)
         started_s, starved_s = time.monotonic(), starvation_s(self.pid)
         while HAS_GROUPS and self._process.returncode is None:
-            if not has_grace(time.monotonic() - started_s, starvation_s(self.pid) - starved_s):
+            if not has_grace_time_left(time.monotonic() - started_s, starvation_s(self.pid) - starved_s):
                 break
             with anyio.move_on_after(POLL_S):
                 await self._process.wait()
         await self.kill()
 
     async def kill(self) -> None:
-        """Kill the process group, and wait for its end."""
+        """Kill the process group, and wait for it to end."""
         if self._process.returncode is None and not self.tree.kill():
             self._process.kill()
         with anyio.move_on_after(END_S):
@@ -211,7 +223,7 @@ class RetainedRun:
         retained: Mapping[str, Any],
     ) -> None:
         self._process, self._tree, self._guard, self._directory = process, tree, guard, directory
-        self._nodeid, self._frames = read_retained(retained)
+        self._nodeid, self._frames = read_retained_failure(retained)
         self._is_closed = False
         self._lock = anyio.Lock()
         self._interrupted = anyio.Event()
@@ -224,7 +236,7 @@ class RetainedRun:
 
     @property
     def nodeid(self) -> str:
-        """Return the test that failed first."""
+        """Return the id of the test that failed first."""
         return self._nodeid
 
     @property
@@ -236,7 +248,7 @@ class RetainedRun:
         """Evaluate code in a frame, 0 being the innermost, and return `value` or `error`, and `output`, as strings.
 
         Raises:
-            RefusedError: the process is gone, or was ended because it did not react to an interrupt.
+            RefusedError: the process is gone, or was ended because it did not respond to an interrupt.
         """
         async with self._lock:
             number, self._number = self._number, self._number + 1
@@ -246,7 +258,7 @@ class RetainedRun:
             if answer is None and self._process.returncode is None:
                 send_interrupt(self.pid, is_group=False)
                 self._interrupted = anyio.Event()
-                answer = await self._answer(number, QUIT_S)
+                answer = await self._answer(number, EXIT_HANDLERS_S)
         if answer is None:
             await self.aclose()
             raise refused("no-frame", f"the process of {self._nodeid} has ended", hint="Run the test again.")
@@ -257,26 +269,30 @@ class RetainedRun:
         self._interrupted.set()
 
     def _write_request(self, number: int, request: tuple[int | None, str]) -> None:
-        """Write a request. Blocks."""
+        """Write a numbered request: a frame and code, or None as the frame to end the process. Blocks."""
         path = self._directory / f"question-{number}"
         new = path.with_suffix(".new")
         new.write_text(ascii(request), "ascii")
         new.replace(path)
 
     async def _answer(self, number: int, timeout_s: float) -> Mapping[str, Any] | None:
-        """Continue the process until it answers."""
+        """Let the process continue until it answers.
+
+        Return None if it ended, was interrupted, or did not answer in time.
+        """
         path = self._directory / f"answer-{number}"
         with anyio.move_on_after(timeout_s):
             while self._process.returncode is None and not self._interrupted.is_set():
-                self._continue()
+                self._resume()
                 if path.exists():
                     found = literal_eval(path.read_text("ascii"))
                     return found if isinstance(found, dict) else None
-                with anyio.move_on_after(STOPPED_S):
+                with anyio.move_on_after(ANSWER_POLL_S):
                     await self._interrupted.wait()
         return None
 
-    def _continue(self) -> None:
+    def _resume(self) -> None:
+        """Resume the stopped process."""
         if sys.platform != "win32":
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGCONT)
@@ -290,16 +306,16 @@ class RetainedRun:
             if self._process.returncode is None:
                 with suppress(OSError):
                     await to_thread.run_sync(self._write_request, self._number, (None, ""))
-                with anyio.move_on_after(QUIT_S):
+                with anyio.move_on_after(EXIT_HANDLERS_S):
                     while self._process.returncode is None:
-                        self._continue()
-                        with anyio.move_on_after(STOPPED_S):
+                        self._resume()
+                        with anyio.move_on_after(ANSWER_POLL_S):
                             await self._process.wait()
             await _end(self._process, self._tree, self._guard, self._directory)
 
 
 class _Tail:
-    """Reads new content of the two files of a run."""
+    """Reader of new content in the output and event files of a run."""
 
     def __init__(self, output: Path, events: Path) -> None:
         self._output, self._events = output, events
@@ -315,6 +331,7 @@ class _Tail:
 
 
 def _read_from(path: Path, start: int, most: int) -> bytes:
+    """Return at most `most` bytes of a file, beginning at `start`. Blocks."""
     with path.open("rb") as file:
         file.seek(start)
         return file.read(most)
@@ -376,18 +393,18 @@ OpenProcess = Callable[["RunSpec", "Sequence[str]", Path], "Awaitable[RunningPro
 @asynccontextmanager
 async def start_plain(spec: RunSpec) -> AsyncIterator[TestProcess]:
     """Start a run as a new process. Leaving the context ends the run and removes its files."""
-    async with start_with(spec, open_plain) as run:
+    async with start_in_process(spec, open_plain_process) as run:
         yield run
 
 
 @asynccontextmanager
-async def start_with(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
+async def start_in_process(spec: RunSpec, open_process: OpenProcess) -> AsyncIterator[TestProcess]:
     """Start a run in a process opened by `open_process`. Leaving the context ends the run and removes its files."""
     directory = await to_thread.run_sync(_make_directory)
     try:
         try:
-            programs = await to_thread.run_sync(_lay_request, spec, directory)
-            command = [spec.python, str(program_bundle.BOOT), str(programs), str(directory / "request")]
+            programs = await to_thread.run_sync(_write_start_files, spec, directory)
+            command = [spec.python, str(program_bundle.BOOT_SCRIPT), str(programs), str(directory / "request")]
             process = await open_process(replace(spec, environment=_environment(spec, directory)), command, directory)
         except OSError as error:
             await to_thread.run_sync(_remove, directory)
@@ -422,28 +439,30 @@ async def _end(process: RunningProcess, tree: ProcessTree, guard: Process | None
 
 
 def _remove(directory: Path) -> None:
+    """Remove the directory of a run, ignoring errors. Blocks."""
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def _make_directory() -> Path:
+    """Create a directory for the files of a run. Blocks."""
     return Path(tempfile.mkdtemp(prefix="codriver-tests-"))
 
 
-def _lay_request(spec: RunSpec, directory: Path) -> Path:
+def _write_start_files(spec: RunSpec, directory: Path) -> Path:
     """Write the files that the process reads when it starts, and return the file with its programs. Blocks."""
     for name in ("output", "events"):
         (directory / name).touch(mode=0o600)
     if spec.sources:
-        _lay_sources(spec, directory / SOURCES)
+        _write_sources(spec, directory / SOURCES)
     programs = program_bundle.bundle(
-        spec.runner, (*_recorders(spec), *([RETAINED_NAME] if _retains_process(spec) else []))
+        spec.runner, (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else []))
     )
     (directory / "request").write_text(ascii(_request(spec, directory, programs)), "ascii")
     return programs
 
 
-def _lay_sources(spec: RunSpec, run_directory: Path) -> None:
-    """Write the content that the process sees instead of files, and the program that substitutes it. Blocks."""
+def _write_sources(spec: RunSpec, run_directory: Path) -> None:
+    """Write the content that replaces files for the process, and the program that substitutes it. Blocks."""
     run_directory.mkdir(mode=0o700)
     table: dict[str, str | None] = {}
     for path, content in spec.sources.items():
@@ -462,15 +481,16 @@ def _lay_sources(spec: RunSpec, run_directory: Path) -> None:
 
 
 def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any]:
+    """Return what the process reads at its start: what to run, what to record, and where its files are."""
     arguments = list(spec.arguments)
-    recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorders(spec).items()]
+    recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorder_options(spec).items()]
     request: dict[str, Any] = {
         "events": str(directory / "events"),
         "without_runner": program_bundle.without_runner(),
-        "plugin": program_bundle.plugin_of(spec.runner),
+        "plugin": program_bundle.plugin_program(spec.runner),
         "recorders": recorders,
         "path": str(directory / "request"),
-        "boot": str(program_bundle.BOOT),
+        "boot": str(program_bundle.BOOT_SCRIPT),
         "programs": str(programs),
         "has_sources": bool(spec.sources),
         "chosen": None if spec.chosen is None else (list(spec.chosen.functions), list(spec.chosen.files)),
@@ -498,17 +518,18 @@ def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any
 
 
 def _retains_process(spec: RunSpec) -> bool:
+    """Return whether the process is retained if the run fails."""
     return spec.retains_failed_process or "--pdb" in spec.arguments
 
 
-def _recorders(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
+def _recorder_options(spec: RunSpec) -> Mapping[str, Mapping[str, Any]]:
     """Return the options of a run's recorders, by name."""
     roots = list(spec.roots or (str(spec.directory),))
     return {name: {"roots": roots, **options} for name, options in spec.recorders.items()}
 
 
 def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
-    """Return the environment of the process. PWD is set because a shell that changes its directory does so, too."""
+    """Return the environment variables of the process. PWD is set, as a shell sets it when it changes its directory."""
     changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
     if spec.sources:
         others = [one for one in [spec.environment.get("PYTHONPATH")] if one]
@@ -516,7 +537,7 @@ def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
     return {**spec.environment, **changed}
 
 
-async def open_plain(spec: RunSpec, command: Sequence[str], run_directory: Path) -> Process:
+async def open_plain_process(spec: RunSpec, command: Sequence[str], run_directory: Path) -> Process:
     """Run a command in a new process. See `OpenProcess`."""
     with (run_directory / "output").open("ab") as output:
         return await anyio.open_process(
@@ -532,7 +553,10 @@ async def open_plain(spec: RunSpec, command: Sequence[str], run_directory: Path)
 
 
 async def _guard(pid: int, directory: Path) -> Process | None:
-    """Start a process that kills a group when the server is gone. On Windows the process tree ends with the server."""
+    """Start a process that kills a process group when the server is gone.
+
+    On Windows there is none, because the process tree ends with the server.
+    """
     if not HAS_GROUPS:
         return None
     try:
@@ -548,7 +572,7 @@ async def _guard(pid: int, directory: Path) -> Process | None:
 
 
 async def _release(guard: Process | None) -> None:
-    """End the process that guards a group that has ended."""
+    """End the guard of a process group that has ended."""
     if guard is None or guard.stdin is None:
         return
     with suppress(OSError, anyio.BrokenResourceError):

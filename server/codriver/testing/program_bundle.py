@@ -19,8 +19,9 @@ from codriver.files.own_folders import cache_directory, make_private_directory
 if TYPE_CHECKING:
     from codriver.testing.runs import Runner
 
-BOOT: Final = Path(__file__).with_name("programs") / "boot.py"
-_AS_MAIN: Final = (
+BOOT_SCRIPT: Final = Path(__file__).with_name("programs") / "boot.py"
+"""Script with which a test process starts."""
+_RUN_AS_MAIN: Final = (
     "import sys\n"
     "sys.argv[:] = sys.argv[1:]\n"
     "__file__ = sys.argv[0]\n"
@@ -28,32 +29,41 @@ _AS_MAIN: Final = (
     "with open(__file__, encoding='utf-8') as _file: _code = compile(_file.read(), __file__, 'exec')\n"
     "exec(_code)"
 )
-"""Program that runs a script.
+"""Code for `python -c` that runs a script as the main program.
 
-From Python 3.14, messages about a module that hides one of the standard library depend on the directory from which the
-interpreter was started to run a program. For code it is the current directory, as for `python -m`.
+From Python 3.14, messages about a module that shadows one of the standard library depend on the directory from which
+the interpreter started a script. For code, that is the current directory, as for `python -m`.
 """
-REPLACED_FILES: Final = BOOT.with_name("replaced_files.py")
+REPLACED_FILES: Final = BOOT_SCRIPT.with_name("replaced_files.py")
 """Program that runs as `sitecustomize` and substitutes the content of files."""
 _PACKAGE: Final = Path(__file__).parents[1]
-_ROOT: Final = "_codriver"
+"""Directory of Codriver's package."""
+_PROGRAMS_PACKAGE: Final = "_codriver"
 """Name of Codriver's package in a test process while its programs are loaded."""
-_START: Final = ("testing.programs.start",)
-"""Runs first, and loads the others."""
-_ALWAYS: Final = ("testing.programs.event_file", "testing.programs.bytecode", "testing.programs.process")
-_FOR_EVENTS: Final = ("testing.programs.secret_values",)
-_FOR_FAILURES: Final = (
+_START_PROGRAMS: Final = ("testing.programs.start",)
+"""The program that runs first and loads the others."""
+_RUNNER_INDEPENDENT_PROGRAMS: Final = (
+    "testing.programs.event_file",
+    "testing.programs.bytecode",
+    "testing.programs.process",
+)
+"""Programs of every run that need neither the test runner nor anything it imports."""
+_EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
+"""Programs of every run that the writers of events use."""
+_FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
     "testing.programs.called_functions",
     "testing.programs.failures",
 )
-_EVENTS: Final = {
+"""Programs of every run that describe failures."""
+_EVENT_WRITERS: Final = {
     "pytest": "testing.programs.pytest_events",
     "unittest": "testing.programs.unittest_events",
     "django": "testing.programs.unittest_events",
 }
-_EXTRAS: Final = {
+"""The program that writes the events of a run, by runner."""
+_EXTRA_PROGRAMS: Final = {
     "functions": ("testing.programs.project_code", "testing.programs.functions_recorder"),
     "lines": ("testing.programs.project_code", "testing.programs.lines_recorder"),
     "kept process": (
@@ -71,37 +81,49 @@ _EXTRAS: Final = {
     ),
 }
 """Programs of each recorder, the last of which has the function `recorder`, and those that retain a process."""
-_FUTURE: Final = "from __future__ import annotations\n"
+_FUTURE_IMPORT: Final = "from __future__ import annotations\n"
+"""Import that is removed from each program, because the compiler gets its flag instead."""
 
 
-def plugin_of(runner: Runner) -> str:
-    """Return the program that attaches itself to a runner."""
-    return _EVENTS[runner].rpartition(".")[2]
+def plugin_program(runner: Runner) -> str:
+    """Return the name of the program that attaches itself to a runner."""
+    return _EVENT_WRITERS[runner].rpartition(".")[2]
 
 
 def recorder_program(recorder: str) -> str:
-    """Return the program of a recorder."""
-    return _EXTRAS[recorder][-1].rpartition(".")[2]
+    """Return the name of the program of a recorder."""
+    return _EXTRA_PROGRAMS[recorder][-1].rpartition(".")[2]
 
 
 def without_runner() -> list[str]:
     """Return the names of the programs that need neither the test runner nor anything it imports."""
-    return [f"{_ROOT}.{name}" for name in _ALWAYS]
+    return [f"{_PROGRAMS_PACKAGE}.{name}" for name in _RUNNER_INDEPENDENT_PROGRAMS]
 
 
 def command_of(python: str, script: str, *arguments: str) -> list[str]:
-    """Return the command that runs a script as if the current directory were its own."""
-    return [python, "-c", _AS_MAIN, script, *arguments]
+    """Return the command that runs a script as if the script were in the current directory."""
+    return [python, "-c", _RUN_AS_MAIN, script, *arguments]
 
 
 def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
-    """Return the file of sources, writing it if it is missing. Blocks.
+    """Return the file with the sources of the programs of a run, writing it if it is missing. Blocks.
+
+    `extras` names recorders and other additional programs.
 
     Raises:
         OSError: the file cannot be written.
     """
-    added = dict.fromkeys(name for extra in extras for name in _EXTRAS[extra])
-    data = _sources((*_START, *_ALWAYS, *_FOR_EVENTS, *_FOR_FAILURES, *added, _EVENTS[runner]))
+    added = dict.fromkeys(name for extra in extras for name in _EXTRA_PROGRAMS[extra])
+    data = _sources(
+        (
+            *_START_PROGRAMS,
+            *_RUNNER_INDEPENDENT_PROGRAMS,
+            *_EVENT_PROGRAMS,
+            *_FAILURE_PROGRAMS,
+            *added,
+            _EVENT_WRITERS[runner],
+        )
+    )
     directory = cache_directory() / "test-programs"
     file = directory / f"{runner}-{hashlib.sha256(data).hexdigest()[:16]}.txt"
     if not file.exists():
@@ -113,9 +135,10 @@ def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
 @cache
 def _sources(names: tuple[str, ...]) -> bytes:
     """Return the name and the source of each program, after those that it imports."""
-    return ascii([(f"{_ROOT}.{name}", _read(name)) for name in names]).encode()
+    return ascii([(f"{_PROGRAMS_PACKAGE}.{name}", _read(name)) for name in names]).encode()
 
 
 def _read(name: str) -> str:
+    """Return the source of a program without its `__future__` import."""
     text = _PACKAGE.joinpath(*name.split(".")).with_suffix(".py").read_text("utf-8")
-    return text.replace(_FUTURE, "\n", 1)
+    return text.replace(_FUTURE_IMPORT, "\n", 1)

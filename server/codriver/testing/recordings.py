@@ -27,7 +27,7 @@ class Function:
 
 @dataclass(slots=True)
 class ExecutedFunctions:
-    """Functions that each test executed, including those in the import of its file and in shared fixtures."""
+    """Functions that each test executed, including those that ran in the import of its file and in shared fixtures."""
 
     by_test: dict[str, frozenset[Function]] = field(default_factory=dict)
     file_of: dict[str, str] = field(default_factory=dict)
@@ -48,7 +48,10 @@ class ExecutedFunctions:
     """Why nothing was recorded."""
 
     def tests_of(self, functions: Iterable[tuple[str, str]]) -> list[str]:
-        """Return the tests that executed one of these functions, given by file and qualified name, or an inner one."""
+        """Return the tests that executed one of these functions, or a function inside one of them.
+
+        Functions are given by file and qualified name.
+        """
         named = list(functions)
         return [
             test
@@ -59,7 +62,7 @@ class ExecutedFunctions:
         ]
 
     def whole_files(self) -> frozenset[str]:
-        """Return the files of which every test was recorded with all that it executed."""
+        """Return the files of which all tests were recorded with everything that they executed."""
         ran: dict[str, set[str]] = {}
         for nodeid, file in self.file_of.items():
             ran.setdefault(file, set()).add(nodeid)
@@ -84,7 +87,7 @@ def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
 
 
 def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
-    """Add the record of one process."""
+    """Add the record of one process to `found`."""
     functions = [Function(str(file), int(line), str(name)) for file, line, name in _list(data.get("functions"))]
     found.sizes.update(zip(functions, map(int, _list(data.get("sizes"))), strict=False))
     shared = {(kind, name): _of(functions, numbers) for kind, name, numbers in _list(data.get("shared"))}
@@ -117,12 +120,15 @@ def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
 
 
 def _of(functions: list[Function], numbers: Iterable[int]) -> frozenset[Function]:
+    """Return the functions with these numbers."""
     return frozenset(functions[number] for number in numbers)
 
 
 def _map(found: object) -> Mapping[str, Any]:
+    """Return the value if it is a map, or else an empty map."""
     return found if isinstance(found, dict) else {}
 
 
 def _list(found: object) -> list[Any]:
+    """Return the value if it is a list, or else an empty list."""
     return found if isinstance(found, list) else []

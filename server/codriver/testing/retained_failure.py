@@ -44,7 +44,9 @@ class FrameCode:
 
 
 @dataclass(slots=True)
-class _Retained:
+class _RetainedRunProcess:
+    """The retained process of a run."""
+
     run: str
     process: RetainedProcess
     dropped: anyio.Event = field(default_factory=anyio.Event)
@@ -52,7 +54,9 @@ class _Retained:
 
 
 @dataclass(slots=True)
-class _Evaluating:
+class _FrameEvaluation:
+    """A running evaluation in a frame of the retained process."""
+
     process: RetainedProcess | None
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     over: anyio.Event = field(default_factory=anyio.Event)
@@ -60,15 +64,15 @@ class _Evaluating:
 
 
 class RetainedFailure:
-    """Owner of the retained process."""
+    """Owns the retained process of the last failed run, if any, and evaluates code in its frames."""
 
     def __init__(self, core: Core, tasks: TaskGroup, transcripts: Transcripts, logbook: Logbook) -> None:
         self._core = core
         self._tasks = tasks
         self._transcripts = transcripts
         self._logbook = logbook
-        self._retained: _Retained | None = None
-        self._evaluating: dict[str, _Evaluating] = {}
+        self._retained: _RetainedRunProcess | None = None
+        self._evaluating: dict[str, _FrameEvaluation] = {}
 
     def of(self, run: str) -> RetainedProcess | None:
         """Return the process of a run, if it is retained."""
@@ -77,10 +81,11 @@ class RetainedFailure:
 
     def retain(self, run: str, process: RetainedProcess) -> None:
         """Retain the process of a run, and take responsibility for ending it."""
-        self._retained = retained = _Retained(run, process)
+        self._retained = retained = _RetainedRunProcess(run, process)
         self._tasks.start_soon(self._end_when_dropped, retained)
 
-    async def _end_when_dropped(self, retained: _Retained) -> None:
+    async def _end_when_dropped(self, retained: _RetainedRunProcess) -> None:
+        """End a retained process when it is dropped, or after `RETAIN_S`."""
         try:
             with anyio.move_on_after(RETAIN_S):
                 await retained.dropped.wait()
@@ -91,7 +96,7 @@ class RetainedFailure:
             retained.over.set()
 
     async def drop(self) -> None:
-        """End the retained process, if any, with the code evaluated in it, and wait until it is gone."""
+        """End the retained process, if any, and the code evaluated in it, and wait until the process is gone."""
         retained = self._retained
         for one in list(self._evaluating.values()):
             one.scope.cancel()
@@ -105,10 +110,11 @@ class RetainedFailure:
         """Start evaluating code in a frame. Its end is always reported."""
         job = effect.request.job
         assert isinstance(job, FrameCode)  # noqa: S101  # the caller always sets it
-        evaluating = self._evaluating[effect.request.id] = _Evaluating(self.of(job.run))
+        evaluating = self._evaluating[effect.request.id] = _FrameEvaluation(self.of(job.run))
         self._tasks.start_soon(self._run, effect.request.id, job, evaluating, effect.max_run_ms / 1000)
 
-    async def _run(self, identity: str, job: FrameCode, evaluating: _Evaluating, most_s: float) -> None:
+    async def _run(self, identity: str, job: FrameCode, evaluating: _FrameEvaluation, most_s: float) -> None:
+        """Evaluate code in a frame, and report the end of the evaluation to the core."""
         finished = EvaluationFinished(
             identity, "failed", failure=Failure("no-frame", "the process of this run has ended")
         )
@@ -152,7 +158,7 @@ class RetainedFailure:
         return EvaluationFinished(identity, "done")
 
     async def stop(self, evaluation: Evaluation, why: str) -> tuple[str, ...]:
-        """Interrupt code, wait for its end, and describe what was done."""
+        """Interrupt code, wait for it to end, and describe what was done."""
         evaluating = self._evaluating.get(evaluation.id)
         if evaluating is None or evaluating.process is None:
             return ("it had already finished",)

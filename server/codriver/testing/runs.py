@@ -21,7 +21,8 @@ Outcome = Literal["passed", "failed", "error", "skipped", "xfailed", "xpassed"]
 """Outcome of a test in pytest's terms. A test whose setup or teardown failed is an `error`."""
 Phase = Literal["collect", "setup", "call", "teardown"]
 
-BAD_OUTCOMES: Final = frozenset({"failed", "error"})
+FAILING_OUTCOMES: Final = frozenset({"failed", "error"})
+"""Outcomes of tests that make a run fail."""
 INTERRUPTED_STATUS: Final = 2
 """pytest's exit status for an interrupted run, and for one whose collection failed."""
 NO_TESTS_STATUS: Final = 5
@@ -144,7 +145,7 @@ class TestStarted:
 
 @dataclass(frozen=True, slots=True)
 class TestFinished:
-    """A test has finished. With `is_collector`, a file could not be collected or was skipped."""
+    """A test has finished. With `is_collector`, a file could not be collected or was skipped instead."""
 
     __test__ = False
 
@@ -276,7 +277,7 @@ class RetainedProcess(Protocol):
 
     @property
     def nodeid(self) -> str:
-        """Return the test that failed first."""
+        """Return the id of the test that failed first."""
         ...
 
     @property
@@ -314,7 +315,7 @@ class TestProcess(Protocol):
         ...
 
     async def kill(self) -> None:
-        """Kill the process group, and wait for its end."""
+        """Kill the process group, and wait for it to end."""
         ...
 
     def detach(self) -> RetainedProcess | None:
@@ -344,7 +345,7 @@ class StartState:
 
 
 class StartRun(Protocol):
-    """Starts runs. Leaving the context ends the run and removes its files."""
+    """Starts a run as a context. Leaving the context ends the run and removes its files."""
 
     def __call__(self, spec: RunSpec) -> AbstractAsyncContextManager[TestProcess]:
         """Start a run."""
@@ -381,7 +382,7 @@ class TestReport:
     @property
     def failures(self) -> tuple[TestFinished, ...]:
         """Return the tests that failed or have errors."""
-        return tuple(one for one in self.results if one.outcome in BAD_OUTCOMES)
+        return tuple(one for one in self.results if one.outcome in FAILING_OUTCOMES)
 
 
 class ReportBuilder:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
-from codriver.testing.runs import BAD_OUTCOMES
+from codriver.testing.runs import FAILING_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,10 @@ class Suspect:
 
     @property
     def score(self) -> float:
-        """Return the rank: of functions with equal coefficients, the larger ones have more room for a fault."""
+        """Return the score by which functions are ranked.
+
+        Of functions with equal coefficients, a larger one ranks higher, because it is more likely to contain the error.
+        """
         return self.coefficient * math.sqrt(math.log(8 + self.size / INSTRUCTION_BYTES))
 
 
@@ -50,11 +53,12 @@ def suspects_of(
 ) -> list[Suspect]:
     """Return the functions outside of test files that a failed test executed, most suspicious first.
 
-    The list is empty without a record of the test, or if no test passed, because nothing distinguishes the functions.
-    Functions that the failed statement called precede others of equal score. `root` is the directory of the project.
+    The list is empty without a record of the test, or if no test passed, because then nothing distinguishes the
+    functions. Functions that the failed statement called precede others with an equal score. `root` is the directory of
+    the project.
     """
     outcomes = {one.nodeid: one.outcome for one in results}
-    failing = [nodeid for nodeid, outcome in outcomes.items() if outcome in BAD_OUTCOMES]
+    failing = [nodeid for nodeid, outcome in outcomes.items() if outcome in FAILING_OUTCOMES]
     passing = [nodeid for nodeid, outcome in outcomes.items() if outcome == "passed"]
     in_failing = Counter(one for nodeid in failing for one in executed.by_test.get(nodeid, ()))
     in_passing = Counter(one for nodeid in passing for one in executed.by_test.get(nodeid, ()))

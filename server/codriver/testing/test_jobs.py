@@ -58,23 +58,24 @@ MAX_REPORTS: Final = 200
 MAX_RESULTS: Final = 200_000
 """Maximum number of results in all stored reports. A report with 10,000 results has about 3 MB."""
 FUNCTIONS: Final = "functions"
-"""Recorder that choosing affected tests depends on."""
+"""Name of the recorder whose records are needed to choose affected tests."""
 PLAIN_STARTS: Final = (StartState(is_warm=False, reason="every run is a plain new process"),)
+"""Start states of a server that starts a new process for every run."""
 NAMED: Final = 10
 """Maximum number of failures that a log line names."""
 EXPLAINED: Final = 5
-"""Number of failures for which suspicious functions are found. One test can have several."""
+"""Maximum number of failures for which suspicious functions are found. One test can have several."""
 MAX_SUSPECTS: Final = 20
 """Maximum number of suspicious functions of a failure."""
 MAX_FAILED: Final = 1000
 """Maximum number of failed tests that are remembered."""
 KILL_S: Final = 6.0
-"""Time for an interrupted run to end: 5 s for its fixtures, then it is killed."""
+"""Time for an interrupted run to end, in seconds: 5 s for its fixtures, before it is killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TestJob:
-    """A test run to do in turn."""
+    """A test run that waits for its turn."""
 
     __test__ = False
 
@@ -99,7 +100,7 @@ class TestJob:
 
 @dataclass(frozen=True, slots=True)
 class JobReport:
-    """The report of a job that has started, and related facts."""
+    """The report of a job that has started, and facts about the run."""
 
     job: TestJob
     report: TestReport
@@ -114,30 +115,35 @@ class JobReport:
 
     @property
     def is_complete(self) -> bool:
-        """Return whether the run had all tests that changes can break, finished, and its files did not change."""
+        """Return whether the run had all tests that changes can break, and finished without changes of its files."""
         report = self.report
         is_whole = report.error is None and report.interruption is None and not (report.running or report.not_started)
         return self.job.is_complete and is_whole and not self.limit_passed and not self.changed_files
 
     @property
     def has_finished(self) -> bool:
-        """Return whether each of its tests finished."""
+        """Return whether each test of the run finished."""
         report = self.report
         return not (report.interruption is not None or report.running or report.not_started or self.limit_passed)
 
     @property
     def has_all_tests(self) -> bool:
-        """Return whether all tests of its paths finished."""
+        """Return whether all tests of the requested paths finished."""
         return self.has_finished and not (self.job.spec.chosen or self.report.counts.deselected or self.report.error)
 
     @property
     def counts(self) -> bool:
-        """Return whether the run is relevant for the workspace: it was requested, and its files are still the same."""
+        """Return whether the run is relevant for the workspace.
+
+        It is if a caller requested the run, and its files are still the same.
+        """
         return self.job.purpose == "tests" and not self.is_undone
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningJob:
+    """A job that is running, with its process and its report so far."""
+
     job: TestJob
     builder: ReportBuilder = field(default_factory=ReportBuilder)
     process: TestProcess | None = None
@@ -148,7 +154,7 @@ class _Running:
 
 
 class TestJobs:
-    """Test runs of one server, for its life."""
+    """The test runs of one server."""
 
     __test__ = False
 
@@ -182,13 +188,13 @@ class TestJobs:
         self.executions = Executions()
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _RunningJob] = {}
         self._reports: Recent[str, JobReport] = Recent(MAX_REPORTS)
         self._once_failed: Recent[str, None] = Recent(MAX_FAILED)
         """Names of tests that failed in some run."""
 
     def report(self, job: str) -> JobReport | None:
-        """Return the report of a job, so far or complete, or None if it has not started or is no longer stored."""
+        """Return the report of a job, possibly incomplete, or None if it has not started or is no longer stored."""
         running = self._running.get(job)
         if running is not None:
             return JobReport(running.job, running.builder.report(), limit_passed=running.limit_passed)
@@ -201,7 +207,7 @@ class TestJobs:
     def tested_until_ms(self) -> int:
         """Return the time up to which changes of files were tested, in epoch milliseconds.
 
-        That is the start of the last finished run of all tests, or of all affected ones, or else the start of this
+        This is the start of the last finished run of all tests or of all affected ones, or else the start of this
         server.
         """
         for name, job_report in self.finished():
@@ -210,7 +216,7 @@ class TestJobs:
                 return started_ms
         return self._started_ms
 
-    def note_undone(self, job: str) -> None:
+    def note_reverted(self, job: str) -> None:
         """Record that the files that a run tested were reverted."""
         job_report = self._reports.get(job)
         if job_report is not None:
@@ -223,10 +229,11 @@ class TestJobs:
             self.failure.begin(effect)
             return
         assert isinstance(job, TestJob)  # noqa: S101  # the caller always sets it
-        running = self._running[effect.request.id] = _Running(job)
+        running = self._running[effect.request.id] = _RunningJob(job)
         self._tasks.start_soon(self._run, effect.request.id, running, effect.max_run_ms / 1000)
 
-    async def _run(self, job_id: str, running: _Running, most_s: float) -> None:
+    async def _run(self, job_id: str, running: _RunningJob, most_s: float) -> None:
+        """Run a job, and report its end."""
         failure: Failure | None = None
         try:
             with running.scope:
@@ -245,8 +252,8 @@ class TestJobs:
             with anyio.CancelScope(shield=True):
                 await self._end(job_id, running, failure)
 
-    async def _follow(self, job_id: str, running: _Running, most_s: float) -> None:
-        """Start the process, and record its events until the last."""
+    async def _follow(self, job_id: str, running: _RunningJob, most_s: float) -> None:
+        """Start the process, and record its events until the last one."""
         job = running.job
         limit_s = min(most_s, job.limit_s or most_s)
         async with anyio.create_task_group() as tasks:
@@ -258,7 +265,8 @@ class TestJobs:
                 await self._run_process(job_id, running, job.without_pytest)
             tasks.cancel_scope.cancel()
 
-    async def _run_process(self, job_id: str, running: _Running, spec: RunSpec) -> None:
+    async def _run_process(self, job_id: str, running: _RunningJob, spec: RunSpec) -> None:
+        """Start the process of a run, handle its events, and retain it if it failed."""
         start = self._start_plain if running.job.is_plain else self.start
         self._logbook.learn_secrets(TEST_JOBS, spec.environment.items())
         async with start(spec) as process:
@@ -270,13 +278,15 @@ class TestJobs:
             if running.job.purpose == "tests" and (process_of_run := process.detach()) is not None:
                 self.failure.retain(job_id, process_of_run)
 
-    async def _end_overlong(self, running: _Running, limit_s: float) -> None:
+    async def _end_overlong(self, running: _RunningJob, limit_s: float) -> None:
+        """Interrupt a run after its time limit."""
         await anyio.sleep(limit_s)
         running.limit_passed = f"{limit_s:g} s"
         if running.process is not None:
             await running.process.interrupt()
 
-    def _handle_event(self, job_id: str, running: _Running, event: Event) -> None:
+    def _handle_event(self, job_id: str, running: _RunningJob, event: Event) -> None:
+        """Add an event to the report, and its output to the transcript and the log."""
         running.builder.add(event)
         if isinstance(event, SecretsSeen):
             self._logbook.learn_secrets(TEST_JOBS, event.named)
@@ -292,11 +302,12 @@ class TestJobs:
             transcript.signal()
 
     def _record(self, job_id: str, text: str) -> None:
+        """Add output of a job to the log."""
         who = self._core.state.evaluations[job_id].who
         now = self._core.now()
         self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS, job_id))
 
-    async def _end(self, job_id: str, running: _Running, failure: Failure | None) -> None:
+    async def _end(self, job_id: str, running: _RunningJob, failure: Failure | None) -> None:
         """Store the report of a run, and report its end to the core."""
         evaluation = self._core.state.evaluations[job_id]
         report = running.builder.report()
@@ -308,7 +319,7 @@ class TestJobs:
         job_report = JobReport(running.job, report, tuple(changed), running.limit_passed)
         self._forget_surplus()
         if FUNCTIONS in running.job.spec.recorders and not changed:
-            suspects = await to_thread.run_sync(self._use_record, job_report)
+            suspects = await to_thread.run_sync(self._find_suspects, job_report)
             job_report = replace(job_report, report=replace(report, recorded=()), suspects=suspects)
         self._reports[job_id] = job_report
         if running.job.purpose != "comparison":
@@ -316,7 +327,7 @@ class TestJobs:
                 handle(job_id, running.job, report)
         del self._running[job_id]
         running.over.set()
-        status, failure = _outcome(job_report, failure, is_interrupted=running.is_interrupted)
+        status, failure = _status_and_failure(job_report, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else words_of(report)
         why = {"tests": "", "check": "to check an edit", "comparison": "to compare its calls"}[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
@@ -329,7 +340,7 @@ class TestJobs:
             tests=evaluation.head,
             counts=asdict(report.counts),
             failures=list(failures),
-            passed_again=self._passed_again(report) if running.job.purpose == "tests" else (),
+            passed_again=self._tests_passing_again(report) if running.job.purpose == "tests" else (),
             paths=running.job.paths or (),
             is_partial=running.job.paths is None or not job_report.has_all_tests,
             purpose=why,
@@ -338,7 +349,7 @@ class TestJobs:
             EvaluationFinished(job_id, status, failure=failure, summary=log_summary, data=test_facts.to_data())
         )
 
-    def _use_record(self, job_report: JobReport) -> Mapping[str, Sequence[Suspect]]:
+    def _find_suspects(self, job_report: JobReport) -> Mapping[str, Sequence[Suspect]]:
         """Remember what the tests executed, and return the suspicious functions of the first failed tests. Blocks."""
         report, spec = job_report.report, job_report.job.spec
         self.executions.add(report.recorded, is_finished=job_report.has_finished)
@@ -351,7 +362,7 @@ class TestJobs:
             for one in report.failures[:EXPLAINED]
         }
 
-    def _passed_again(self, report: TestReport) -> list[str]:
+    def _tests_passing_again(self, report: TestReport) -> list[str]:
         """Return the tests that failed in an earlier run and pass in this one, and remember those that fail."""
         failures = {one.nodeid for one in report.failures}
         passed = {one.nodeid for one in report.results} - failures
@@ -361,6 +372,7 @@ class TestJobs:
         return found
 
     def _forget_surplus(self) -> None:
+        """Discard the oldest reports while all reports have more than `MAX_RESULTS` results."""
         result_count = 0
         for name in reversed(list(self._reports)):
             result_count += len(self._reports[name].report.results)
@@ -368,7 +380,7 @@ class TestJobs:
                 del self._reports[name]
 
     async def stop(self, job: Evaluation, why: str, *, settle_s: float = KILL_S) -> tuple[str, ...]:
-        """Interrupt a run like Ctrl-C, or code in a frame, wait for its end, and describe what was done."""
+        """Interrupt a run like Ctrl-C, or code in a frame, wait for it to end, and describe what was done."""
         if not job.is_test_job:
             return await self.failure.stop(job, why)
         running = self._running.get(job.id)
@@ -404,7 +416,7 @@ class TestJobs:
             await running.over.wait()
 
 
-def _outcome(
+def _status_and_failure(
     job_report: JobReport, failure: Failure | None, *, is_interrupted: bool
 ) -> tuple[FinalStatus, Failure | None]:
     """Return the status of a run, and its failure, if any."""
@@ -434,4 +446,5 @@ def words_of(report: TestReport) -> str:
 
 
 def _counted(count: int, thing: str) -> str:
+    """Return a count with its noun, in the plural except after 1."""
     return f"{count} {thing}" if count == 1 else f"{count} {thing}s"

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=files.MEBIBYTE)
+"""Limits for reading configuration files."""
 INI_FILES: Final = (
     ("pytest.ini", "pytest"),
     (".pytest.ini", "pytest"),
@@ -22,11 +23,12 @@ INI_FILES: Final = (
 
 def test_paths(directory: Path) -> tuple[Path, ...]:
     """Return the paths of the setting `testpaths`, or none. Blocks."""
-    found = _of_toml(directory) or _of_ini(directory)
+    found = _paths_in_toml(directory) or _paths_in_ini(directory)
     return tuple(path for one in found for path in sorted(directory.glob(one)))
 
 
-def _of_toml(directory: Path) -> list[str]:
+def _paths_in_toml(directory: Path) -> list[str]:
+    """Return the setting `testpaths` in `pyproject.toml`, or an empty list."""
     import tomllib  # noqa: PLC0415  # a server that starts has no use for it
 
     try:
@@ -38,7 +40,8 @@ def _of_toml(directory: Path) -> list[str]:
     return shlex.split(given) if isinstance(given, str) else [str(one) for one in given]
 
 
-def _of_ini(directory: Path) -> list[str]:
+def _paths_in_ini(directory: Path) -> list[str]:
+    """Return the setting `testpaths` in the first configuration file that has it, or an empty list."""
     from configparser import ConfigParser, Error  # noqa: PLC0415  # as above
 
     for name, section in INI_FILES:

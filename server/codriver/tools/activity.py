@@ -16,7 +16,7 @@ from codriver.core.values import HUMAN, TEST_JOBS
 from codriver.errors import cut, refused
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
-from codriver.tools.calls.arguments import Arguments, without_default
+from codriver.tools.calls.arguments import Arguments, remove_default
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -32,17 +32,21 @@ Kind = Literal["code", "edits", "tests", "failures", "output"]
 CODE_CHARACTERS: Final = 300
 """Maximum length of a row's code, result and error. `get_evaluation` returns them in full."""
 OUTPUT_CHARACTERS: Final = 400
+"""Maximum length of a row's output."""
 DIFF_CHARACTERS: Final = 1500
 """Maximum length of the diff of one file in a row."""
 UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+"""Seconds of each unit of a duration."""
 AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
+"""Matches a duration, such as `20m` or `2 hours ago`."""
 CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
+"""Matches a time of day, with or without seconds."""
 EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT: "edit", UNDO: "undo", TESTS: "tests"})
-"""Names of the kinds of log entries that are events of their own."""
+"""Kinds of log entries that are events by themselves, with their names in rows."""
 OMITTED: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that rows omit."""
-HUMANS: Final = frozenset({"human", HUMAN})
-"""Callers that are people: those with a client of their own, and those in a notebook outside this server."""
+HUMAN_CALLERS: Final = frozenset({"human", HUMAN})
+"""Callers that are people: those with their own client, and those in a notebook outside this server."""
 
 
 class ActivityArguments(Arguments):
@@ -53,7 +57,7 @@ class ActivityArguments(Arguments):
     kind: Kind | None = None
     file: str | None = Field(None, description="Edits and loads of this file.")
     text: str | None = Field(None, description="Text that the entry contains.")
-    limit: int = Field(20, ge=1, le=500, json_schema_extra=without_default)
+    limit: int = Field(20, ge=1, le=500, json_schema_extra=remove_default)
 
 
 @dataclass(slots=True)
@@ -82,8 +86,8 @@ class Event:
         has_failures = bool(self.facts.get("failed") or self.facts.get("errors"))
         return has_failures or bool(self.failure) or (bool(self.errors) and not self.results)
 
-    def all_text(self) -> Iterable[str]:
-        """Return all text of the event, to be searched."""
+    def searchable_strings(self) -> Iterable[str]:
+        """Yield every text of the event, for searching."""
         yield from (self.code, self.file, self.failure, *self.results, *self.errors, *self.output)
         for row in self.facts.get("files", ()):
             yield from (row.get("file", ""), row.get("diff", ""))
@@ -143,7 +147,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
 
 
 def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
-    """Return this server's log entries, preceded by those of earlier servers if its own do not go back far enough."""
+    """Return this server's log entries, preceded by those of earlier servers if they do not go back far enough."""
     log = call.services.log
     entries = log.entries()
     if entries and since_ms is not None and entries[0].timestamp <= since_ms:
@@ -181,6 +185,7 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
 
 
 def _add(event: Event, entry: Entry) -> None:
+    """Add a log entry to its event."""
     match entry.category:
         case "evaluatedCode" if entry.file is not None:
             event.file, event.code = entry.file, ""
@@ -195,6 +200,7 @@ def _add(event: Event, entry: Entry) -> None:
 
 
 def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, since_ms: int | None) -> bool:
+    """Return whether the arguments select an event."""
     if since_ms is not None and event.at_ms < since_ms:
         return False
     kinds = {"code": ("code",), "edits": ("edit", "undo"), "tests": ("tests",), "output": ("output", "code")}
@@ -210,10 +216,14 @@ def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, s
         return False
     if arguments.file is not None and not event.names_file(arguments.file):
         return False
-    return arguments.text is None or any(arguments.text in text for text in event.all_text())
+    return arguments.text is None or any(arguments.text in text for text in event.searchable_strings())
 
 
 def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
+    """Return whether an event was caused by `by`, which is `me`, `others`, `human` or the name of a caller.
+
+    `who` is the caller that `me` stands for.
+    """
     evaluation = call.state.evaluations.get(event.evaluation)
     is_of_caller = event.who == who if evaluation is None else belongs_to(call, who, evaluation)
     match by:
@@ -222,7 +232,7 @@ def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
         case "others":
             return bool(event.who) and not is_of_caller
         case "human":
-            return event.who in HUMANS
+            return event.who in HUMAN_CALLERS
         case _:
             return event.who == by
 
@@ -234,12 +244,13 @@ def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
 
 
 def moment(text: str, now_ms: int) -> int:
-    """Return the time named by `text` in epoch milliseconds, such as `20m`, `2h`, `09:30`, `today` or `yesterday`.
+    """Return the time in epoch milliseconds that a text refers to.
 
-    A clock time is the most recent one in the server's time zone.
+    The text is a duration such as `20m` or `2h`, a clock time such as `09:30`, `today` or `yesterday`. A clock time is
+    the most recent one in the server's time zone.
 
     Raises:
-        RefusedError: the text names no time.
+        RefusedError: the text does not refer to a time.
     """
     given = text.strip()
     if ago := AGO.fullmatch(given):

@@ -29,10 +29,13 @@ if TYPE_CHECKING:
 
 
 ADDRESS: Final = re.compile(r"(?:nrepl://)?(?:(?P<host>localhost|127\.0\.0\.1|\[::1\]):)?(?P<port>\d{1,5})/?")
+"""Matches the address of an nREPL server on this machine."""
 MAX_PORT: Final = 65_535
+"""Highest number of a TCP port."""
 CONNECT_S: Final = 2.0
 """Time limit for a local listener to accept a connection, in seconds."""
-BY_HUMAN: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
+REMOTE_HINT: Final = "ask your human to start the server with --nrepl HOST:PORT or to set nrepl in the settings"
+"""What a human can do to connect to another machine."""
 
 
 class ConnectArguments(Arguments):
@@ -48,7 +51,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
     known = _at(call, address)
     if known is None or known.phase != "connected":
         if why := await anyio.to_thread.run_sync(_objection, address):
-            raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=BY_HUMAN)
+            raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=REMOTE_HINT)
         port = address.rpartition(":")[2]
         origin = Origin("address", address, named_by="connect_repl")
         found = ReplFound(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
@@ -86,19 +89,20 @@ def loopback_address(text: str) -> str:
         raise refused(
             "bad-arguments",
             f"{text!r} is not the address of an nREPL server on this machine",
-            hint=f'Pass "localhost:PORT". For another machine, {BY_HUMAN}.',
+            hint=f'Pass "localhost:PORT". For another machine, {REMOTE_HINT}.',
         )
     host = found["host"] or "127.0.0.1"
     return f"{'127.0.0.1' if host == 'localhost' else host}:{int(found['port'])}"
 
 
 def _at(call: Call, address: str) -> Repl | None:
+    """Return the REPL with this address, unless it was only discovered."""
     repls = call.state.repls.values()
     return next((repl for repl in repls if repl.address == address and not repl.origin.is_discovered_only), None)
 
 
 def _objection(address: str) -> str | None:
-    """Return why nothing may be sent to an address, or None if its listener belongs to this user. Blocks."""
+    """Return the reason why nothing may be sent to an address, or None if its listener belongs to this user. Blocks."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:

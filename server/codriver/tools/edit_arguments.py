@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_valid
 
 from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import argument_name, fields_of
-from codriver.tools.calls.arguments import UNLISTED, Given, without_default
+from codriver.tools.calls.arguments import UNLISTED, Given, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
 from codriver_lisp.source_text import Target
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileEdit, FilePart
 
 MAX_TEXT_CHARS = 8 * 2**20
+"""Maximum characters of a text in an edit."""
 UNDO: Final = "undo"
 """Type of the edit that reverts the caller's last batch."""
 
@@ -39,19 +40,21 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
 }
 """Required and optional fields by type of edit, in addition to the type and the file."""
 
-OF_ANY: Final = (
+COMMON_EDIT_TYPES: Final = (
     "Without type: oldText becomes newText. By type: replace_def (name, code), insert_def (code, side of name), "
     "append, create (code), undo (your last call)"
 )
+"""Description of the types of edits that do not depend on Lisp."""
 
 OF_LISP: Final = (
     "; Lisp: replace, insert before (code), delete the form at line, targetLineText (its first); move: toLine, "
     "toLineText; rename: oldText, newText"
 )
+"""Description of the types of edits of Lisp."""
 
 
 class PartArguments(Given):
-    """Arguments that a feature adds to each edit of `edit_files`, to limit it to a part of its file."""
+    """Arguments that a feature adds to each edit of `edit_files`, to limit the edit to a part of its file."""
 
     def part(self) -> FilePart | None:
         """Return the part of the file, or None for the whole file."""
@@ -61,7 +64,7 @@ class PartArguments(Given):
 class EditArguments(Given):
     """One edit of `edit_files`. The schema tells clients which fields each type accepts."""
 
-    model_config = ConfigDict(json_schema_extra={"description": OF_ANY + OF_LISP})
+    model_config = ConfigDict(json_schema_extra={"description": COMMON_EDIT_TYPES + OF_LISP})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
             "oldName": "oldText",
@@ -73,7 +76,7 @@ class EditArguments(Given):
 
     _part: FilePart | None = PrivateAttr(default=None)
 
-    file_path: str = Field("", json_schema_extra=without_default)
+    file_path: str = Field("", json_schema_extra=remove_default)
     """The file. Required, except for `undo`."""
     type: Annotated[
         Literal[
@@ -90,7 +93,7 @@ class EditArguments(Given):
             "undo",
         ],
         WithJsonSchema({"type": "string"}),  # the description lists them
-    ] = Field("text", json_schema_extra=without_default)
+    ] = Field("text", json_schema_extra=remove_default)
     old_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     new_text: str | None = Field(None, max_length=MAX_TEXT_CHARS)
     name: str | None = None
@@ -105,6 +108,7 @@ class EditArguments(Given):
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
+        """Check that the edit has all fields that its type requires, and only those that it accepts."""
         needed, possible = _FIELDS[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
         if self.type == "rename" and given & {"line", "target_line_text"}:

@@ -12,8 +12,8 @@ from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, EditRequest, Limits, lint
 from codriver.tools import evaluate_code
-from codriver.tools.acts.edit_acts import LiveSteps, put_back_fields, put_files
-from codriver.tools.acts.edit_loads import Gone, unwatched
+from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
+from codriver.tools.acts.edit_loads import RemovedName, edit_unwatched
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
@@ -21,7 +21,7 @@ from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.gate import switched_off
 from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
 from codriver.tools.calls.tool import Tool
-from codriver.tools.edit_arguments import OF_ANY, UNDO, EditArguments
+from codriver.tools.edit_arguments import COMMON_EDIT_TYPES, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import why_not
@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MAX_EDITS = 200
+"""Maximum number of edits in a call."""
 MAX_TESTS = 20
-TESTED = frozenset({"tests"})
+"""Maximum number of tests in a call."""
+TEST_RESULT_FIELDS = frozenset({"tests"})
 """Fields of an answer about tests that passed."""
 
-LISP_ALONE: Final = ("line", "targetLineText", "toLine", "toLineText")
+LISP_ONLY_FIELDS: Final = ("line", "targetLineText", "toLine", "toLineText")
+"""Fields of an edit that are only for Lisp."""
 DESCRIPTION: Final = (
     "Change files: text by oldText, Python by definitions{}; all edits or none. With load the live session runs the "
     "new code; with test and onFailure restore an edit that breaks a test is taken back."
@@ -67,7 +70,7 @@ class EditFilesArguments(Evaluating):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether the call leaves the choice of the session that loads or tests to the rules."""
+        """Return whether the session that loads or tests is chosen by the rules, and not by the caller."""
         return super().chooses_session and (self.load or bool(self.test)) and not self.dry_run
 
     @property
@@ -82,6 +85,7 @@ class EditFilesArguments(Evaluating):
 
     @model_validator(mode="after")
     def _check_undo(self) -> Self:
+        """Check that `undo` is the only edit of the call."""
         if any(edit.type == UNDO for edit in self.edits) and (len(self.edits) > 1 or self.dry_run):
             raise ValueError(
                 "undo cannot be combined with other edits: it reverts your last edit_files with all its files"
@@ -130,7 +134,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     )  # fmt: skip
     await steps.check(one.file_path for one in arguments.edits if one.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
-    result = await act.run(partial(unwatched, call, edit))
+    result = await act.run(partial(edit_unwatched, call, edit))
     if "reason" not in steps.fields:
         steps.fields |= steps.unserved
     failed = "reason" in steps.fields
@@ -148,11 +152,11 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             job,
         )
         rows = [{"filePath": one.display_path, "applied": one.display_path in left} for one in files]
-        return Answer({"files": rows, "count": len(rows), **steps.fields, **put_back_fields(result.put_back)}, ok=False)
+        return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
     services.ledger.acts.add(started_ms, (one.change for one in result.outcome.files))
     rows, fields = await _describe(call, arguments, requests, result.outcome)
     for index, row in enumerate(rows):
-        row.update(_of_load(steps.rows.get(index, {}), is_tested=not TESTED.isdisjoint(steps.fields)))
+        row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
     handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
@@ -209,7 +213,7 @@ async def _describe(
     return rows, fields
 
 
-def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
+def _load_fields(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]:
     """Return the answer fields about the load of a file. If tests passed, only notes remain."""
     load = row.get("load")
     if is_tested and isinstance(load, dict):
@@ -220,6 +224,7 @@ def _of_load(row: Mapping[str, object], *, is_tested: bool) -> dict[str, object]
 def _add_diagnostics(
     fields: dict[str, object], rows: list[dict[str, object]], files: Sequence[FileResult], diagnostics: Diagnostics
 ) -> None:
+    """Add the findings of linters to the rows of the files, and a note about linters to the answer."""
     if diagnostics.note is not None:
         fields["diagnosticsNote"] = diagnostics.note
     for row, result in zip(rows, files, strict=True):
@@ -230,7 +235,7 @@ def _add_diagnostics(
 def _add_uses_in_other_files(
     rows: Sequence[dict[str, object]], requests: Sequence[EditRequest], other_uses: Mapping[int, OtherUses]
 ) -> None:
-    """Add to each renaming in one file the lines of other files that use the name, once."""
+    """Add to each renaming in one file the lines of other files that use the name. Each line is added once."""
     left = {index: found.to_fields() for index, found in other_uses.items() if not requests[index].is_everywhere}
     for row in rows:
         edits = row.get("edits")
@@ -238,32 +243,32 @@ def _add_uses_in_other_files(
             edit.update(left.pop(edit["index"], {}))
 
 
-def _gone(outcome: Outcome, requests: Sequence[EditRequest]) -> dict[int, list[Gone]]:
+def _gone(outcome: Outcome, requests: Sequence[EditRequest]) -> dict[int, list[RemovedName]]:
     """Return the names that renamings removed, by the index of the file that defined them."""
-    gone: dict[int, list[Gone]] = {}
+    gone: dict[int, list[RemovedName]] = {}
     for file_index, result in enumerate(outcome.files):
         for index in result.done:
             edit, found = requests[index].edit, outcome.other_uses.get(index)
             if found is not None and found.name is not None and found.name.namespace is not None:
-                names = [Gone(old, found.name.namespace) for old in found.name.changes]
+                names = [RemovedName(old, found.name.namespace) for old in found.name.changes]
                 gone.setdefault(file_index, []).extend(names)
             elif result.change.path.suffix == HY and isinstance(edit, Rename) and edit.target is None:
-                gone.setdefault(file_index, []).append(Gone(edit.old, ""))
+                gone.setdefault(file_index, []).append(RemovedName(edit.old, ""))
     return gone
 
 
-def _without_lisp(tool: Tool) -> Tool:
+def _without_lisp_fields(tool: Tool) -> Tool:
     """Return the tool as listed in a workspace without Lisp. It accepts the same arguments."""
     plain = replace(tool, description=DESCRIPTION.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
-    properties = {name: one for name, one in edit["properties"].items() if name not in LISP_ALONE}
-    edits = {**named["edits"], "items": {**edit, "description": OF_ANY, "properties": properties}}
+    properties = {name: one for name, one in edit["properties"].items() if name not in LISP_ONLY_FIELDS}
+    edits = {**named["edits"], "items": {**edit, "description": COMMON_EDIT_TYPES, "properties": properties}}
     object.__setattr__(plain, "schema", {**tool.schema, "properties": {**named, "edits": edits}})
     return plain
 
 
-_WHOLE: Final = Tool(
+_TOOL_WITH_LISP: Final = Tool(
     name="edit_files",
     other_names=("clojure_edit_files",),
     title="Edit files",
@@ -277,4 +282,5 @@ _WHOLE: Final = Tool(
     languages=(LISP, PYTHON),
     is_core=True,
 )
-TOOL: Final = replace(_WHOLE, without_lisp=_without_lisp(_WHOLE))
+"""The tool as listed in a workspace with Lisp."""
+TOOL: Final = replace(_TOOL_WITH_LISP, without_lisp=_without_lisp_fields(_TOOL_WITH_LISP))

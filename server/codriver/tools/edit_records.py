@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def caller_of_batch(call: Call, who: str | None) -> str:
-    """Return the caller of a batch: the name that it gave in this or an earlier call, or else its connection."""
+    """Return the caller of a batch: its name in this or an earlier call, or else its connection."""
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
     if who is None and caller_names.name_of(call.state, call.client, call.conversation) is None:
         return unnamed

@@ -23,11 +23,12 @@ HY_NOTE = (
     "Hy: only fn, defn, defmacro and let count as scopes. Names bound by setv, for, with, except or a comprehension "
     "count as names of the module and are renamed with it."
 )
+"""Note about a renaming in Hy."""
 
 TEXT = "text"
 """Type of an edit whose caller sent both the old and the new text."""
 SENT_UNCHANGED = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
-"""Types of edits that write exactly what the caller sent. In Lisp, brackets and positions are adapted."""
+"""Types of edits that write exactly the caller's text. In Lisp, brackets and positions are adapted."""
 
 
 def edit_rows(
@@ -63,7 +64,7 @@ def edit_rows(
 
 
 def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
-    """Return whether the only changes of a file are the text that its caller sent."""
+    """Return whether the text that the caller sent is the only change of a file."""
     if len(result.done) == 1 and result.change.path.suffix in SUFFIXES:
         sent, change = (edits[next(iter(result.done))].code or "").encode(), result.change
         if result.is_new:

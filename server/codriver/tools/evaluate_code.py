@@ -18,14 +18,14 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, extras_of
+from codriver.tools.calls.hooks import completed, request_extras
 from codriver.tools.calls.session_choice import (
     Target,
+    background_session,
     check_tree,
     chosen,
-    in_background,
-    in_lane,
     isolated,
+    lane_of_caller,
     notes_of_choice,
 )
 from codriver.tools.calls.syntax_check import check_by_repl, possible_repls, readable_forms, speaks_lisp
@@ -69,7 +69,7 @@ class EvaluateArguments(Evaluating):
 
 
 BACKGROUND_MS: Final = 100
-"""Time to wait for code in the background, in ms. A result within it is returned at once."""
+"""Time to wait for code in the background, in milliseconds. A result within this time is returned at once."""
 
 
 async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
@@ -93,7 +93,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
-    extras = () if call.added is None else extras_of(call, target.repl)
+    extras = () if call.added is None else request_extras(call, target.repl)
     request = Request(
         id=evaluation_queue.next_id(core.state),
         code=arguments.code,
@@ -112,7 +112,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     begin(call, target, who, request)
     current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
-        return await _interrupt_late(call, request.id, timeout_ms, arguments)
+        return await _interrupt_after_timeout(call, request.id, timeout_ms, arguments)
     if lisp:
         await record_loaded_code(call, repl, arguments.code)
     key_in_use = target.key if arguments.repl_session_key is None and not arguments.isolate else None
@@ -124,30 +124,34 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
     """Evaluate code in a frame of a failed test, whose process was retained, and wait for it."""
-    extras_of(call, None)  # features refuse arguments that a frame of a test does not support
+    request_extras(call, None)  # features refuse arguments that a frame of a test does not support
     code, frame = arguments.code, arguments.frame or 0
     identity = begin_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)
     current = await wait(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
-        return await _interrupt_late(call, identity, timeout_ms, arguments)
+        return await _interrupt_after_timeout(call, identity, timeout_ms, arguments)
     return await describe(call, current, arguments, default_session=TEST_JOBS)
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:
+    """Return how long the call waits, in milliseconds."""
     return call.wait_ms(arguments.timeout_ms or (BACKGROUND_MS if arguments.background else None))
 
 
 async def _session(call: Call, target: Target, who: str, arguments: EvaluateArguments) -> Target:
     """Return the session of `target`'s REPL for the code: a parallel one, an isolated one, or the caller's lane."""
     if arguments.background:
-        return await in_background(call, target, who, call.wait_ms() / 1000)
+        return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
         return await isolated(call, target, who)
-    return in_lane(call, target, who) if arguments.repl_session_key is None else target
+    return lane_of_caller(call, target, who) if arguments.repl_session_key is None else target
 
 
-async def _interrupt_late(call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments) -> Answer:
+async def _interrupt_after_timeout(
+    call: Call, evaluation: str, timeout_ms: int, arguments: EvaluateArguments
+) -> Answer:
+    """Stop an evaluation that ran longer than `timeout_ms`, and return the answer about it."""
     # If the client disconnected now, the evaluation would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
         did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)

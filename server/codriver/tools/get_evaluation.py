@@ -14,11 +14,11 @@ from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import budget, head, requested_budget
-from codriver.tools.answers.evaluation_answers import EVALUATION, describe, one_image
+from codriver.tools.answers.evaluation_answers import EVALUATION, describe, image_answer
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Schema, without_default
+from codriver.tools.calls.arguments import UNLISTED, Schema, remove_default
 from codriver.tools.calls.evaluation_waits import evaluation_of, wait
 from codriver.tools.calls.hooks import completed
 from codriver.tools.calls.tool import Tool
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-def _unavailable_value(evaluation: str, why: str) -> RefusedError:
+def _unavailable_value_error(evaluation: str, why: str) -> RefusedError:
     """Return the refusal of a value that is no longer available, or of a part that does not exist."""
     return refused(
         "forgotten",
@@ -38,16 +38,17 @@ def _unavailable_value(evaluation: str, why: str) -> RefusedError:
 
 
 PARTS: Final = r"^(result|std(out|err)|stacks|image-\d\d?)$"
-"""Values of `part` that are always available. Features add others."""
+"""Pattern for the values of `part` that are always available. Features add others."""
 
 
-def _listed_part(schema: Schema) -> None:
-    """List the possible values of `part` in the schema, without the default."""
-    without_default(schema)
+def _list_parts(schema: Schema) -> None:
+    """List the possible values of `part` in its schema, and remove the default."""
+    remove_default(schema)
     schema["pattern"] = PARTS
 
 
-def _no_such_part(call: Call, part: str) -> RefusedError:
+def _unknown_part_error(call: Call, part: str) -> RefusedError:
+    """Return the refusal of an unknown part."""
     known = ["result", "stdout", "stderr", "stacks", "image-N", *call.services.hooks.parts]
     return refused("bad-arguments", f"an evaluation has no part {part!r}", hint=f"Its parts are {', '.join(known)}.")
 
@@ -59,7 +60,7 @@ class GetArguments(Evaluating):
 
     evaluation_id: str | None = Field(None, description="Default: your newest.")
     wait_ms: int = Field(0, ge=0, le=600_000)
-    part: str = Field("result", json_schema_extra=_listed_part)
+    part: str = Field("result", json_schema_extra=_list_parts)
     start: int | None = Field(
         None, alias="from", ge=0, description="Index, from 0, of the first element or character to show."
     )
@@ -82,15 +83,15 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
         return await read_part(call, current, arguments)
     if re.fullmatch(PARTS, arguments.part) is None:
-        raise _no_such_part(call, arguments.part)
+        raise _unknown_part_error(call, arguments.part)
     if arguments.path is not None or arguments.depth is not None or _counts_elements(call, current, arguments):
         return await _part_of_value(call, current, arguments)
     if arguments.part.startswith("image-"):
-        return await one_image(call, current, int(arguments.part.removeprefix("image-")))
+        return await image_answer(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else requested_budget(call, "get_evaluation")
     if arguments.part == "stacks" and current.status in OCCUPYING and not current.is_job:
-        return await _stacks_now(call, current, arguments, max_bytes)
+        return await _current_stacks(call, current, arguments, max_bytes)
     selected = await _requested_part(call, current.id, arguments, max_bytes)
     if selected is not None:
         about = {"evaluationId": current.id} if wants_detail(call, arguments) else {}
@@ -133,7 +134,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     settings, repl = call.services.live.settings, call.state.repls.get(current.repl)
     max_bytes = budget(call) if arguments.length is None else requested_budget(call, "get_evaluation")
     if repl is None or repl.generation != current.generation:
-        raise _unavailable_value(current.id, "its REPL has been restarted or has ended")
+        raise _unavailable_value_error(current.id, "its REPL has been restarted or has ended")
     limits = PrintLimits(
         arguments.length or settings.max_length,
         arguments.depth or settings.max_depth,
@@ -145,7 +146,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     part = ValuePart(tuple(arguments.path or ()), start, limits)
     description = await call.services.repls.adapter(repl.id).read_value(current.id, part)
     if isinstance(description, str):
-        raise _unavailable_value(current.id, description)
+        raise _unavailable_value_error(current.id, description)
     fields: dict[str, object] = {"evaluationId": current.id, "status": current.status, "result": description.text}
     if description.cut:
         fields["notes"] = [f"cut: {description.cut}"]
@@ -154,7 +155,7 @@ async def _part_of_value(call: Call, current: Evaluation, arguments: GetArgument
     return Answer(fields)
 
 
-async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
+async def _current_stacks(call: Call, current: Evaluation, arguments: GetArguments, max_bytes: int) -> Answer:
     """Return the current stacks of the threads and tasks of the REPL, without disturbing it.
 
     Raises:
@@ -171,6 +172,11 @@ async def _stacks_now(call: Call, current: Evaluation, arguments: GetArguments, 
 
 
 def _transcript(call: Call, evaluation: str) -> Transcript:
+    """Return the transcript of an evaluation.
+
+    Raises:
+        RefusedError: it was discarded.
+    """
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
         raise refused(

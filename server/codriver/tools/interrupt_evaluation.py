@@ -38,15 +38,17 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     """Stop an evaluation, or whatever runs in a session."""
     if arguments.evaluation_id is not None:
         evaluation = evaluation_of(call.state, arguments.evaluation_id).id
-    elif (job := _job_of(call, arguments.repl_session_key)) is not None:
+    elif (job := _running_job_of(call, arguments.repl_session_key)) is not None:
         evaluation = job.id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
-        occupying = [e for e in call.state.unfinished() if e.status in OCCUPYING and _is_in(e, target)]
+        occupying = [e for e in call.state.unfinished() if e.status in OCCUPYING and _runs_in_session(e, target)]
         running = [e.id for e in sorted(occupying, key=lambda e: e.is_others)]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
-            return Answer({**about, "notes": [f"nothing runs in this session{_running_in_lanes(call.state, target)}"]})
+            return Answer(
+                {**about, "notes": [f"nothing runs in this session{_running_lanes_note(call.state, target)}"]}
+            )
         evaluation = running[0]
     else:
         evaluation = _only_evaluation(call, call.who(arguments.who))
@@ -70,7 +72,7 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     return replace(described, fields=fields, ok=False)
 
 
-def _job_of(call: Call, session_key: str | None) -> Evaluation | None:
+def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
     """Return the running test run that uses a session's interpreter, if nothing else runs in the session.
 
     The key `tests` matches any test run.
@@ -87,7 +89,7 @@ def _job_of(call: Call, session_key: str | None) -> Evaluation | None:
 
 
 def _only_evaluation(call: Call, who: str) -> str:
-    """Return the id of the caller's only running evaluation, or if none runs, of its only waiting one.
+    """Return the id of the caller's only running evaluation, or if none is running, of its only waiting one.
 
     Raises:
         RefusedError: there is no such evaluation, or there are several.
@@ -107,10 +109,10 @@ def _only_evaluation(call: Call, who: str) -> str:
     return of_caller[0]
 
 
-def _is_in(evaluation: Evaluation, target: Target) -> bool:
+def _runs_in_session(evaluation: Evaluation, target: Target) -> bool:
     """Return whether an evaluation runs in a session.
 
-    Tests started in a lane run in the session shared by all tests.
+    Tests started in a lane run in the session that all tests share.
     """
     if evaluation.repl != target.repl.id:
         return False
@@ -119,7 +121,7 @@ def _is_in(evaluation: Evaluation, target: Target) -> bool:
     return evaluation.session == target.session.name or (is_of_all and target.session.name == MAIN_SESSION)
 
 
-def _running_in_lanes(state: State, target: Target) -> str:
+def _running_lanes_note(state: State, target: Target) -> str:
     """Return a note about evaluations in lanes next to a shared session, or an empty string."""
     if target.session.name != MAIN_SESSION:
         return ""

@@ -35,7 +35,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
             if session.lane is None:
                 lanes = _lanes(state, repl, caller) if session.name == MAIN_SESSION else []
                 row = session_row(state, repl, session, names) | ({"lanes": lanes} if lanes else {})
-                row = _lean(state, repl, row, who) if is_lean else row
+                row = _lean_session_row(state, repl, row, who) if is_lean else row
                 rows.append(row)
     for add in additions:
         rows = add(rows)
@@ -45,8 +45,8 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": listed} if listed else {}))
 
 
-def _lean(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
-    """Shorten a row for agents: omit details of capabilities, but keep the reason why one is missing.
+def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str) -> dict[str, object]:
+    """Shorten a row for agents: omit details of capabilities, but not the reason why one is missing.
 
     The path and the capabilities are omitted for the only REPL, and for one that Codriver started in this workspace.
     """
@@ -94,8 +94,11 @@ def _lanes(state: State, repl: Repl, caller: tuple[str, str]) -> list[dict[str, 
     return rows if is_worth_listing else []
 
 
-_SESSIONS = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
-"""`elsewhere` marks a REPL that was found by a port file, but runs neither in the workspace nor above it."""
+_SESSIONS_SCHEMA = {"type": "array", "items": {"type": "object", "properties": {"elsewhere": {"const": True}}}}
+"""Schema of the sessions.
+
+`elsewhere` marks a REPL that was found by a port file, but runs neither in the workspace nor above it.
+"""
 
 TOOL = Tool(
     name="list_sessions",
@@ -103,7 +106,7 @@ TOOL = Tool(
     title="List REPL sessions",
     description="List every REPL session and its state.",
     arguments=NoArguments,
-    output=answer_schema(sessions=_SESSIONS, count="integer", testRuns=ROWS),
+    output=answer_schema(sessions=_SESSIONS_SCHEMA, count="integer", testRuns=ROWS),
     run=list_sessions,
     read_only=True,
     idempotent=True,

@@ -12,7 +12,7 @@ from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.values import Evaluation, Form, Request
 from codriver.systems.file_system import as_spelled
-from codriver.tools.acts.dependent_loads import Followed, check, follow, follow_python
+from codriver.tools.acts.dependent_loads import DependentLoads, check, follow, reload_python_dependents
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.acts.submission import MAX_ELEMENTS, begin, default_limits
 from codriver.tools.answers.drift_notes import notes_of_load
@@ -21,7 +21,7 @@ from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
+from codriver.tools.calls.session_choice import check_tree, chosen, lane_of_caller
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.definitions import read_definitions
@@ -70,10 +70,10 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     loads = _Loads(call, who, arguments)
     current = await loads.file(path)
     repl = call.state.repls.get(repl.id, repl)
-    followed = Followed()
+    followed = DependentLoads()
     is_python = repl.dialect == "python"
     if current.status == "done" and is_followed and is_python:
-        followed = await follow_python(call, repl, path, loads)
+        followed = await reload_python_dependents(call, repl, path, loads)
     elif current.status == "done" and is_followed:
         options = {"prune": arguments.prune, "dependents": arguments.dependents}
         followed = await follow(call, repl, loads.namespace, loads, **options)
@@ -122,12 +122,13 @@ class _Loads:
         return await self._run(Request("", code, forms=forms, kind="load-forms", namespace=namespace))
 
     async def _run(self, submitted: Request) -> Evaluation:
+        """Send a request to the session, and wait until it finishes or the time is up."""
         call = self._call
         given = self._arguments
         target = chosen(call, given.repl_session_key, self._who, file=given.file_path)
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
-            target = in_lane(call, target, self._who)
+            target = lane_of_caller(call, target, self._who)
         limits, identity = default_limits(call, target), evaluation_queue.next_id(call.state)
         request = replace(submitted, id=identity, session=target.session.name, default_limits=limits)
         begin(call, target, self._who, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from codriver.tools.answers.answer_budget import FLOODS, budget, fit, overviewed, requested_budget, shorten
+from codriver.tools.answers.answer_budget import FLOODS, budget, fit, requested_budget, shorten, shorten_for_overview
 from codriver.tools.answers.answer_texts import FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
 
 if TYPE_CHECKING:
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 SEVERAL_ROWS: Final = 5
-"""Number of rows from which an answer contains only the beginnings of very long text."""
+"""Minimum number of rows of which an answer contains only the beginnings of very long text."""
 MANY_ROWS: Final = 10
-"""Number of rows from which an answer contains only the beginnings of all long text."""
+"""Minimum number of rows of which an answer contains only the beginnings of all long text."""
 
 Fitted: TypeAlias = tuple[object, list[str], int]
 """A truncated result, notes about the omitted parts, and the number of omitted rows."""
@@ -26,8 +26,8 @@ Fitting: TypeAlias = "Callable[[object], Fitted]"
 def row_budgets(call: Call, tool: str, arguments: Arguments, requested_bytes: int | None) -> tuple[int, int]:
     """Return the size limit of an answer with rows, and the limit if rows would be omitted despite an explicit `limit`.
 
-    A caller that passes `limit` needs the rows more than long text in them. A caller that passes a number of bytes gets
-    them.
+    A caller that passes `limit` needs all rows more than the long text in them. A caller that passes a number of bytes
+    gets that number.
     """
     if requested_bytes:
         most = requested_budget(call, tool, requested_bytes)
@@ -42,10 +42,10 @@ def _is_flood(rows: Sequence[object], max_bytes: int) -> bool:
 
 
 def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes: bool = False) -> Fitted:
-    """Return as much of a result as fits: of a list the newest rows. See `row_budgets` for `budgets`.
+    """Return as much of a result as fits. If the result is a list, the newest rows are returned.
 
-    With `has_requested_bytes` the caller passed a number of bytes. Otherwise a flood is truncated as in the answer of
-    an evaluation, and long text among many rows is shortened.
+    See `row_budgets` for `budgets`. With `has_requested_bytes`, the caller passed a number of bytes. Otherwise a flood
+    is truncated as in the answer of an evaluation, and long text among many rows is shortened.
     """
     least, most = budgets
     if not isinstance(result, list):
@@ -55,7 +55,7 @@ def fit_newest(result: object, budgets: tuple[int, int], *, has_requested_bytes:
         least = min(least, FLOOD_HEAD_BYTES + FLOOD_TAIL_BYTES)
     rows, note, omitted = fit(result, least, newest=True)
     if note and not has_requested_bytes and len(result) >= SEVERAL_ROWS:
-        result, note = overviewed(result, is_of_all=len(result) >= MANY_ROWS)
+        result, note = shorten_for_overview(result, is_of_all=len(result) >= MANY_ROWS)
         rows, more, omitted = fit(result, least, newest=True)
         note = more or note
     if omitted and most > least:

@@ -36,7 +36,7 @@ from codriver.tools import (
 )
 from codriver.tools.calls.call import NO_HOOKS
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.gate import on_offer
+from codriver.tools.calls.gate import tools_to_list
 from codriver.tools.calls.tool import Manifest, Tool
 
 if TYPE_CHECKING:
@@ -71,8 +71,9 @@ BASE_TOOLS: tuple[Tool, ...] = (
     edit_files.TOOL,
     undo_edit.TOOL,
 )
+"""The tools that every server has, in the order in which clients list them."""
 
-USUAL = (
+DEFAULT_TOOLSET = (
     "evaluate_code",
     "run_tests",
     "edit_files",
@@ -96,18 +97,18 @@ def manifest_with(
     hooks: CallHooks = NO_HOOKS,
     guides: tuple[tuple[str, str], ...] = (),
 ) -> Manifest:
-    """Return the manifest of a server whose features add these tools, arguments and guides, and what `hooks` has.
+    """Return the manifest of a server whose features add these tools, arguments, hooks and guides.
 
-    A guide is a skill and the tool that it is about: see `Manifest.guides`.
+    A guide is a skill and the tool that it is about. See `Manifest.guides`.
     """
-    every = tuple([_extended(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
+    every = tuple([_extend_tool(tool, added, hooks) for tool in (*BASE_TOOLS, *tools)])
     by_name = {tool.name: tool for tool in every}
-    usual = (*(by_name[name] for name in USUAL), *(by_name[tool.name] for tool in tools if tool.is_usual))
+    usual = (*(by_name[name] for name in DEFAULT_TOOLSET), *(by_name[tool.name] for tool in tools if tool.is_usual))
     return Manifest(every, usual, note_edit.TOOLS, dict(guides))
 
 
-def _extended(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
-    """Return a tool with the arguments, values of `part` and subjects of `status` that features add to it."""
+def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
+    """Return a tool with the arguments, parts of evaluations and subjects of `status` that features add to it."""
     models = tuple(one.model for one in added if tool.name in one.tools)
     inside = {one.inside for one in added if one.inside is not None}
     added_inside = {model: tuple(one.model for one in added if one.inside is model) for model in inside}
@@ -120,26 +121,27 @@ def _extended(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -
     return status.with_subjects(extended, hooks.subjects) if hooks.subjects and tool.name == "status" else extended
 
 
-def tools_offered(
+def offered_tools(
     manifest: Manifest, state: State, settings: Settings, client_name: str, *, expected: bool = True
 ) -> tuple[Tool, ...]:
     """Return the tools to list to the client with this name now.
 
-    `expected` includes tools that a future REPL would make usable, for clients that list only once. See `on_offer`.
+    `expected` includes tools that a future REPL would make usable, for clients that list only once.
+    See `tools_to_list`.
     """
     tools = manifest.tools if settings.toolset == "full" else manifest.usual
-    return on_offer(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
+    return tools_to_list(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
 
 
-def tool_called(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
+def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
     """Return the tool with this name, listed or not, and its arguments, or None if there is no such tool."""
     tool = manifest.called.get(name)
-    return None if tool is None else (tool, translated(tool, name, arguments))
+    return None if tool is None else (tool, translate_arguments(tool, name, arguments))
 
 
 ARGUMENTS: Mapping[str, str] = MappingProxyType({"clojureSymbol": "symbol"})
 """Backseat Driver's arguments that have other names in Codriver."""
-WITHOUT_MEANING = frozenset({"targetRuntimeId", "includeAllRuntimes"})
+IGNORED_ARGUMENTS = frozenset({"targetRuntimeId", "includeAllRuntimes"})
 """Backseat Driver's arguments that select an editor window, which Codriver does not have."""
 SKILLS: Mapping[str, str] = MappingProxyType(
     {"backseat-driver": "live-repl", "editing-clojure-files": "editing-lisp-files"}
@@ -150,13 +152,14 @@ SKILLS: Mapping[str, str] = MappingProxyType(
 PAGES: Mapping[str, str] = MappingProxyType({"references/output-log-queries.md": "REFERENCE.md"})
 """Codriver's page for each page of Backseat Driver's skill."""
 SYMBOL_PARTS = 3
+"""Parts of a symbol in a URI of Backseat Driver: symbol, session key and namespace."""
 
 
-def translated(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a call under Codriver's names, if it uses Backseat Driver's name of the tool."""
     if name not in tool.other_names:
         return arguments
-    return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in WITHOUT_MEANING}
+    return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in IGNORED_ARGUMENTS}
 
 
 def address(uri: str, plain_kinds: Collection[str] = ()) -> str:

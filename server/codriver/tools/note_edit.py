@@ -23,11 +23,11 @@ from codriver.core.actions import AddServerLine
 from codriver.core.log_facts import EDIT, edit_facts
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.tools.acts.affected_tests import failures
-from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited
-from codriver.tools.answers.file_editors import written_file
+from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
+from codriver.tools.answers.file_editors import record_written_file
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.call import Started
+from codriver.tools.calls.call import ClientStart
 from codriver.tools.calls.hooks import introduction, note_change, notes_of_edits
 from codriver.tools.calls.tool import Tool
 
@@ -35,10 +35,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-ADD: Final = "*** Add File: "
-UPDATE: Final = "*** Update File: "
-MOVE: Final = "*** Move to: "
+ADD_PREFIX: Final = "*** Add File: "
+"""Start of a line about a new file in a patch."""
+UPDATE_PREFIX: Final = "*** Update File: "
+"""Start of a line about a changed file in a patch."""
+MOVE_PREFIX: Final = "*** Move to: "
+"""Start of a line with the new name of a file in a patch."""
 MAX_FILES: Final = 20
+"""Maximum number of files of one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +58,21 @@ def patched_files(patch: str) -> tuple[PatchedFile, ...]:
     """Return the files that a patch creates or changes, in order. A moved file has its new name."""
     sections: list[list[str]] = []
     for line in patch.strip().splitlines():
-        if line.startswith("*** ") and not line.startswith((MOVE, "*** End of File")):
+        if line.startswith("*** ") and not line.startswith((MOVE_PREFIX, "*** End of File")):
             sections.append([line])
         elif sections:
             sections[-1].append(line)
-    files = [_file(head, lines) for head, *lines in sections if head.startswith((ADD, UPDATE))]
+    files = [_file(head, lines) for head, *lines in sections if head.startswith((ADD_PREFIX, UPDATE_PREFIX))]
     return tuple(file for file in files if file.path)[:MAX_FILES]
 
 
 def _file(head: str, lines: list[str]) -> PatchedFile:
-    if head.startswith(ADD):
+    """Return the file that a section of a patch describes."""
+    if head.startswith(ADD_PREFIX):
         text = "".join([f"{line[1:]}\n" for line in lines if line.startswith("+")])
-        return PatchedFile(head.removeprefix(ADD).strip(), added=text)
-    moved = next((line.removeprefix(MOVE) for line in lines if line.startswith(MOVE)), None)
-    name = head.removeprefix(UPDATE) if moved is None else moved
+        return PatchedFile(head.removeprefix(ADD_PREFIX).strip(), added=text)
+    moved = next((line.removeprefix(MOVE_PREFIX) for line in lines if line.startswith(MOVE_PREFIX)), None)
+    name = head.removeprefix(UPDATE_PREFIX) if moved is None else moved
     return PatchedFile(name.strip(), replaced=tuple(_hunks(lines)))
 
 
@@ -88,13 +93,17 @@ def _hunks(lines: list[str]) -> list[tuple[str, str]]:
 
 WAIT_MS, MAX_WAIT_MS = 1000, 20_000
 PATH_CHARACTERS = 4096
-CONTENT_CHARACTERS = 8 * 2**20
+"""Maximum characters of a path."""
+MAX_CONTENT_CHARACTERS = 8 * 2**20
+"""Maximum characters of a patch or of the text of a file."""
 ERROR_CHARACTERS = 600
 """Maximum characters of a syntax error after an edit. The agent reads it during other work."""
-REFUSAL_CHARACTERS = 1500
+MAX_REFUSAL_CHARACTERS = 1500
+"""Maximum characters of the refusal of a write."""
 NOTHING_WRITTEN = "\nNothing was written. Write it with balanced brackets."
-UNFILLED = "${"
-"""Start of a placeholder that a client did not replace, because it had no value for it."""
+"""End of the refusal of a write."""
+UNFILLED_PLACEHOLDER = "${"
+"""Start of a placeholder that a client did not replace, because it had no value."""
 
 
 class NoteEditArguments(Arguments):
@@ -105,11 +114,11 @@ class NoteEditArguments(Arguments):
     file_paths: tuple[str, ...] = Field((), max_length=MAX_FILES)
     cwd: str = Field("", max_length=PATH_CHARACTERS)
     """Working directory of the client, the base of relative paths."""
-    patch: str = Field("", max_length=CONTENT_CHARACTERS)
+    patch: str = Field("", max_length=MAX_CONTENT_CHARACTERS)
     """Patch that names the files."""
-    content: str | None = Field(None, max_length=CONTENT_CHARACTERS)
+    content: str | None = Field(None, max_length=MAX_CONTENT_CHARACTERS)
     """The whole text that is or will be written."""
-    before: str | None = Field(None, max_length=CONTENT_CHARACTERS)
+    before: str | None = Field(None, max_length=MAX_CONTENT_CHARACTERS)
     """Text of the file before the edit."""
     replaced: tuple[tuple[str, str], ...] = Field((), max_length=1000)
     """Text that the edit removed, each with its replacement."""
@@ -128,9 +137,11 @@ class NoteEditArguments(Arguments):
         return (by_itself if self.wait_ms is None else self.wait_ms) / 1000
 
     def files(self) -> tuple[PatchedFile, ...]:
-        """Return the given files, with their new text or replaced parts where known."""
-        given = dict.fromkeys(path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED))
-        content = None if (self.content or "").startswith(UNFILLED) else self.content
+        """Return the files of the event, with their new text or replaced parts where known."""
+        given = dict.fromkeys(
+            path for path in (self.file_path, *self.file_paths) if not path.startswith(UNFILLED_PLACEHOLDER)
+        )
+        content = None if (self.content or "").startswith(UNFILLED_PLACEHOLDER) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
         return (*named, *patched_files(self.patch))[:MAX_FILES]
 
@@ -140,7 +151,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
     context = block = ""
     match arguments.event:
         case "started":
-            start = Started(call.who(arguments.who), arguments.source, arguments.wait_s)
+            start = ClientStart(call.who(arguments.who), arguments.source, arguments.wait_s)
             context = await introduction(call, start)
         case "writing":
             block = await _refusal(call, arguments)
@@ -159,7 +170,7 @@ async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
 async def _edited(call: Call, arguments: NoteEditArguments) -> str:
     """Record which caller changed which files, and describe the syntax errors of Lisp files."""
     services, who = call.services, call.who(arguments.who)
-    files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
     messages: list[str] = []
     for path, file in files.items():
         if not await services.work.files.run(call.client, partial(os.path.isfile, path)):
@@ -169,7 +180,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         note_change(call, who, path)
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
         call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT, data=facts))
-        messages += await notes_of_edits(call, [written_file(call, who, path, display_path)])
+        messages += await notes_of_edits(call, [record_written_file(call, who, path, display_path)])
         messages.append(await _syntax_error(call, path, display_path))
     return "\n".join(filter(None, messages))[:ERROR_CHARACTERS]
 
@@ -188,9 +199,9 @@ def unified(before: str, after: str) -> str:
 
 
 async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
-    """Describe the syntax error of a Lisp file. The text is empty for correct and other files."""
+    """Describe the syntax error of a Lisp file. The text is empty for files without an error and in other languages."""
     services = call.services
-    text = await services.work.files.run(call.client, partial(read_edited, services.workspace, path))
+    text = await services.work.files.run(call.client, partial(read_edited_lisp, services.workspace, path))
     if text is None:
         return ""
     return await services.work.editing.run(
@@ -199,15 +210,15 @@ async def _syntax_error(call: Call, path: Path, display_path: str) -> str:
 
 
 async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
-    """Return why a whole file should not be written.
+    """Return the reason why a whole file should not be written.
 
-    The text is empty for correct Lisp, other languages, and files outside.
+    It is empty for correct Lisp, for other languages, and for files outside the workspace.
     """
     services = call.services
-    files = await services.work.files.run(call.client, partial(_inside, services.workspace, arguments))
+    files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
     for path, file in files.items():
         if file.added is not None and is_lisp(path, file.added):
-            display_path, most = show(services.workspace, path), REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
+            display_path, most = show(services.workspace, path), MAX_REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
             syntax_error = await services.work.editing.run(
                 call.client, partial(describe_syntax_error, display_path, file.added, most)
             )
@@ -216,7 +227,7 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
     return ""
 
 
-def _inside(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
+def _files_in_workspace(workspace: Path, arguments: NoteEditArguments) -> dict[Path, PatchedFile]:
     """Return the files of an event whose real paths are in the workspace. Blocks."""
     base = Path(arguments.cwd) if Path(arguments.cwd).is_absolute() else Path()
     found = {}

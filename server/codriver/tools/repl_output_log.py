@@ -9,9 +9,9 @@ from pydantic import Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.log.output_log import SCHEMA, Category, LogQuery
-from codriver.tools.answers.answer_budget import images_for
+from codriver.tools.answers.answer_budget import image_collector
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, without_default
+from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import Fitted, Fitting, fit_newest, row_budgets
@@ -24,13 +24,16 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Value
 
 CATEGORIES: Final[tuple[str, ...]] = get_args(Category)
+"""Categories of entities that are not from growing logs of features."""
 # The categories of features' logs are named where they are of use.
 AnyCategory = Annotated[str, WithJsonSchema({"enum": list(CATEGORIES), "type": "string"})]
 
 SESSION: Final = "repl-session-key"
-OF_EVALUATION: Final = frozenset({"who", "timestamp", "ns", SESSION})
-"""Attributes that the entities of an evaluation share, and which agents need only once."""
+"""Attribute with the session of an entity."""
+EVALUATION_ATTRIBUTES: Final = frozenset({"who", "timestamp", "ns", SESSION})
+"""Attributes that all entities of an evaluation share, and that agents need only once."""
 PRINTED: Final = frozenset({"evaluationOutput", "evaluationErrorOutput"})
+"""Categories of text that code printed."""
 LISTENS: Final = "nREPL server started on port "
 """Start of the line with which a REPL process reports its address."""
 
@@ -50,7 +53,7 @@ class LogArguments(Arguments):
     since: int | None = Field(None, description="Log line.")
     category: list[AnyCategory] | None = None
     by: str | None = None
-    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=without_default)
+    limit: int = Field(100, ge=1, le=10_000, json_schema_extra=remove_default)
     max_images: int = Field(0, ge=0, le=100, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
     """Limits that answers mention when they omit images or shorten text."""
@@ -61,7 +64,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     log, work = call.services.log, call.services.work
     _check_categories(call, arguments.category or ())
     # Read before the log, so that a caller that continues from these lines misses none.
-    lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_of_growing(call, arguments)}
+    lines = {"firstLine": log.first_line, "lastLine": log.last_line, **_growing_source_fields(call, arguments)}
     if arguments.query is None:
         entries = _entries(call, arguments)
         result: object = entries
@@ -71,8 +74,8 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
         answer = await work.queries.run(call.client, partial(call.services.query, log_query))
         result, count, cut = answer.result, answer.count, answer.cut
     gone = _gone(call, arguments, count)
-    images = images_for(call, arguments.max_images, "ask with maxImages")
-    without_images = images.out_of_json(result)
+    images = image_collector(call, arguments.max_images, "ask with maxImages")
+    without_images = images.remove_from_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
     fitted: Fitting = partial(fit_newest, budgets=budgets, has_requested_bytes=arguments.max_text_bytes is not None)
     if arguments.query is None and not traits_of(call.client_name).wants_detail:
@@ -89,6 +92,11 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
 
 
 def _check_categories(call: Call, categories: Sequence[str]) -> None:
+    """Check that all categories exist.
+
+    Raises:
+        RefusedError: a category does not exist.
+    """
     known = (*CATEGORIES, *(one.category for one, _ in call.services.log.sources.growing.values()))
     if unknown := [one for one in categories if one not in known]:
         raise refused(
@@ -154,7 +162,7 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
     second, last = -1, dict[str, object]()
     for row in rows:
         evaluation = row.get("evaluation")
-        known = OF_EVALUATION if evaluation in described else frozenset({SESSION} if has_one_session else ())
+        known = EVALUATION_ATTRIBUTES if evaluation in described else frozenset({SESSION} if has_one_session else ())
         if row["timestamp"] // 1000 == second:
             known |= {"timestamp"}
         elif "timestamp" not in known:
@@ -169,9 +177,9 @@ def _lean_rows(rows: list[dict[str, Any]], *, has_one_session: bool) -> list[dic
 
 
 def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
-    """Return a note about evicted entities that might have matched: for a query, a filter, or an early `since`.
+    """Return a note about evicted entities that might have matched a query, a filter, or an early `since`.
 
-    `count` is the number of rows found. A filter that found as many as its limit misses no older ones.
+    `count` is the number of rows found. A filter that found as many rows as its limit misses no older ones.
     """
     log, since = call.services.log, arguments.since
     is_short = count < arguments.limit and any((arguments.category, arguments.by))
@@ -183,7 +191,7 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
     ]
 
 
-def _of_growing(call: Call, arguments: LogArguments) -> dict[str, int | None]:
+def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int | None]:
     """Return fields about the growing sources.
 
     These are the last lines of all logs if their entities are included, or else the number of entities.
@@ -203,6 +211,7 @@ def _of_growing(call: Call, arguments: LogArguments) -> dict[str, int | None]:
 
 
 _LINE: Final = {"anyOf": [{"type": "integer"}, {"type": "null"}]}
+"""Schema of a line of the log."""
 
 TOOL = Tool(
     name="repl_output_log",

@@ -12,7 +12,7 @@ from codriver.core.records import replace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.session_choice import repl_stopped, resolve
+from codriver.tools.calls.session_choice import repl_stopped_error, resolve
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 SETTLE_INTERVAL_S = 0.05
+"""Interval for checking whether the REPL is ready again, in seconds."""
 
 
 class RestartArguments(Arguments):
@@ -36,30 +37,30 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     with anyio.move_on_after(arguments.timeout_ms / 1000):
         if repl.owned:
             call.dispatch(RestartRepl(repl.id, f"{who} called restart_repl"))
-        elif _is_served(repl) and arguments.repl_session_key is not None:
+        elif _is_jupyter_kernel(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
         else:
             why = f"codriver did not start {repl.key}; restart it with the program that started it"
             raise CapabilityMissingError("restart", why)
-        while not _is_settled(_as_it_is(call.state, repl), repl):
+        while not _is_settled(_current_repl(call.state, repl), repl):
             await anyio.sleep(SETTLE_INTERVAL_S)
-    current = _as_it_is(call.state, repl)
+    current = _current_repl(call.state, repl)
     if current.phase == "stopped":
-        raise repl_stopped(current)
+        raise repl_stopped_error(current)
     if not _is_settled(current, repl):
         why = f" ({current.note})" if current.note else ""
         outcome = f"it is not ready yet{why}: code that you send now runs as soon as it is"
         current = replace(current, phase="waiting" if current is repl else current.phase)
     else:
         outcome = "its definitions are gone: load what you need again" if repl.generation else "it is ready now"
-        call.services.delivered.repls.is_renewed(
+        call.services.delivered.repls.record_generation(
             call.client, who, current
         )  # this answer replaces the note about the restart
     fields = {"sessionKey": current.key, "phase": current.phase, "generation": current.generation, "notes": [outcome]}
     return Answer(fields)
 
 
-def _as_it_is(state: State, before: Repl) -> Repl:
+def _current_repl(state: State, before: Repl) -> Repl:
     """Return the present state of a REPL, or the REPL with its key if a server made a new one after the restart."""
     same_key = (one for one in state.repls.values() if one.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
@@ -71,7 +72,7 @@ def _is_settled(now: Repl, before: Repl) -> bool:
     return now.phase == "stopped" or (now.phase == "connected" and is_new)
 
 
-def _is_served(repl: Repl) -> bool:
+def _is_jupyter_kernel(repl: Repl) -> bool:
     """Return whether a REPL is a kernel that a Jupyter Server can restart.
 
     Such a kernel may belong to a human, so the caller has to pass its key.

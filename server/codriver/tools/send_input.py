@@ -31,7 +31,7 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
     if current.status != "needs-input":
         raise refused(
             "not-waiting-for-input",
-            f"evaluation {current.id} has status {current.status} and does not wait for input",
+            f"evaluation {current.id} has status {current.status} and is not waiting for input",
             hint="send_input needs an evaluation with status needs-input.",
         )
     await give_input(call, current, arguments.text)

@@ -11,7 +11,7 @@ from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
 from codriver.tools.calls.tool import Tool
 from codriver.tools.list_sessions import NoArguments
-from codriver.tools.session_rows import iso, repl_row
+from codriver.tools.session_rows import iso_time, repl_row
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
@@ -33,7 +33,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "workspace": lifecycle.workspace,
         "host": lifecycle.host,
         "port": lifecycle.port,
-        "startedAt": iso(lifecycle.started_at),
+        "startedAt": iso_time(lifecycle.started_at),
         "uptimeS": max(0, services.now() - lifecycle.started_at) // 1000,
         "repls": repls,
         "clients": clients,
@@ -56,7 +56,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
         },
         "errors": [
-            {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso(latch.first_at)}
+            {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso_time(latch.first_at)}
             for latch in state.latches.values()
         ],
     }
@@ -68,6 +68,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
+    """Return a row about a REPL, with warnings about it."""
     found = [*cautions(state, repl), *([repl.remark] if repl.remark else [])]
     caution = {"caution": "; ".join(found)} if found else {}
     return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})

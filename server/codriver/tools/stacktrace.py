@@ -13,7 +13,7 @@ from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import folded, read_frame
 from codriver.tools.acts.python_tests import trace_of_tests
-from codriver.tools.acts.submission import has_frames, has_test_frames, last_failed
+from codriver.tools.acts.submission import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 NO_LOCALS = "no locals: this REPL reports none for these frames"
 LOCAL_CHARACTERS = 120
 """Maximum characters of a local variable's value in an answer."""
-SENT_CHARACTERS = 2000
+MAX_SENT_CHARACTERS = 2000
 """Maximum characters of a value that a REPL sends, so that secrets longer than the displayed part are recognised."""
 _CLASS: Final = re.compile(r"[\w.$]+")
 """Name of an exception class."""
 NEAREST = 5
-"""Number of frames of a trace that does not pass through the user's code."""
+"""Maximum number of frames of a trace that has no frames of the user's code."""
 
 
 class StackArguments(Arguments):
@@ -52,21 +52,23 @@ class StackArguments(Arguments):
 async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     """Return the last error of a session, or that of an evaluation, with the user's frames."""
     if (job := _failed_job(call, arguments)) is not None:
-        return _of_job(call, job, arguments)
+        return _job_answer(call, job, arguments)
     if arguments.evaluation_id is not None:
         failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
         target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
     else:
         target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
-        failed = last_failed(call.state, target)
+        failed = last_failed_evaluation(call.state, target)
     session = session_field(target, arguments.repl_session_key or arguments.evaluation_id)
-    newest = last_failed(call.state, target)
+    newest = last_failed_evaluation(call.state, target)
     has_live_frames = has_frames(target) and (failed is None or failed == newest)
-    if failed is not None and (failed.kind == "run-tests" or failed != last_failed(call.state, target, "evaluate")):
+    if failed is not None and (
+        failed.kind == "run-tests" or failed != last_failed_evaluation(call.state, target, "evaluate")
+    ):
         trace = await _recorded_trace(call, failed)
         has_live_frames = has_live_frames and _has_frames_of_test(call, failed, trace)
     else:
-        query = LastError(SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
+        query = LastError(MAX_SENT_CHARACTERS if arguments.locals else 0, session=target.session.name)
         trace = await call.services.repls.adapter(target.repl.id).query(query)
     if trace is None:
         fields: dict[str, object] = {"frames": [], "count": 0, "notes": ["no error has happened in this session"]}
@@ -87,7 +89,7 @@ def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
     return last_failed_run(call, call.who(arguments.who), arguments.repl_session_key)
 
 
-def _of_job(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
+def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answer:
     """Return the answer about the first failure of a test run, with frames and locals from the time of the failure."""
     if not job.is_test_job:
         trace = _trace_of(job.failure) if job.failure is not None else None
@@ -152,6 +154,7 @@ def _trace_of(failure: Failure) -> StackTrace:
 
 
 def _frame(frame: Json) -> StackFrame:
+    """Convert a frame of a test report to one of a stack trace."""
     file, line, function = frame.get("file"), frame.get("line"), str(frame.get("function"))
     return StackFrame(f"{function} ({file}:{line})", file, line, function, bool(frame.get("tooling")))
 
@@ -165,13 +168,13 @@ def _whose(call: Call, failed: Evaluation | None) -> dict[str, object]:
 
 
 def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace:
-    """Return a stack trace with locals shortened and redacted. The REPL sends more of each value than is displayed."""
+    """Return a stack trace with shortened and redacted locals. The REPL sends more of each value than is displayed."""
 
     def short(frame: StackFrame) -> StackFrame:
         if not frame.locals:
             return frame
         displayed = {
-            name: transcripts.beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < SENT_CHARACTERS)
+            name: transcripts.beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
             for name, text in frame.locals.items()
         }
         return replace(frame, locals=displayed)
@@ -181,6 +184,7 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
 
 
 def _has_locals(trace: StackTrace) -> bool:
+    """Return whether any frame of a trace and its chain has local variables."""
     return any(frame.locals for one in (trace, *trace.chain) for frame in one.frames)
 
 
@@ -250,6 +254,7 @@ def _link_json(link: StackTrace, *, whole: bool) -> dict[str, object]:
 
 
 def _bytes(value: object) -> int:
+    """Return the size of a value in JSON, in bytes."""
     return len(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
 
 

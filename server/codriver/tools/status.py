@@ -37,18 +37,19 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Evaluation
     from codriver.errors import RefusedError
-    from codriver.tools.calls.call import Call, Subject
+    from codriver.tools.calls.call import Call, StatusSubject
 
 
 ABOUT: Final = ("sessions", "jobs", "activity", "error", "stale", "threads", "variables", "server")
 """Subjects that are always available. Features add others."""
 
 FILE: Final = "for activity, an edited file."
-"""What the argument `file` is for the subjects that are always available."""
+"""What the argument `file` means for the subjects that are always available."""
 CODE_CHARACTERS: Final = 120
 """Maximum length of the code of one job."""
 MAX_JOBS: Final = 30
-TOOLS_BEHIND: Final = {
+"""Maximum number of jobs in an answer."""
+STATUS_TOOLS: Final = {
     tool.name: tool
     for tool in (
         restart_repl.TOOL,
@@ -62,7 +63,7 @@ TOOLS_BEHIND: Final = {
         macroexpand.TOOL,
     )
 }
-"""Tools that answer for `status`, by name."""
+"""Tools that answer calls of `status`, by name."""
 
 
 class StatusArguments(ActivityArguments):
@@ -104,17 +105,19 @@ async def status(call: Call, arguments: StatusArguments) -> Answer:
         case subject if subject in call.services.hooks.subjects:
             return await call.services.hooks.subjects[subject].answer(call, arguments)
         case subject:
-            raise _no_such_subject(call, subject)
+            raise _unknown_subject_error(call, subject)
 
 
-def _no_such_subject(call: Call, subject: str) -> RefusedError:
+def _unknown_subject_error(call: Call, subject: str) -> RefusedError:
+    """Return the refusal of an unknown subject."""
     known = ", ".join([*ABOUT, *call.services.hooks.subjects])
     return refused("bad-arguments", f"status knows nothing about {subject!r}", hint=f"about is one of {known}.")
 
 
 async def _of_tool(call: Call, name: str, arguments: StatusArguments, **given: Any) -> Answer:
+    """Return the answer of another tool to a call with these arguments."""
     known = {"who": arguments.who, **given}
-    return await run(TOOLS_BEHIND[name], call, {key: value for key, value in known.items() if value is not None})
+    return await run(STATUS_TOOLS[name], call, {key: value for key, value in known.items() if value is not None})
 
 
 async def _variables(call: Call, arguments: StatusArguments) -> Answer:
@@ -161,6 +164,7 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
 
 
 def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
+    """Return the row of an evaluation or test run."""
     row: dict[str, object] = {
         "evaluationId": one.id,
         "status": one.status,
@@ -184,7 +188,7 @@ DESCRIPTION: Final = (
 )
 
 
-def with_subjects(tool: Tool, subjects: Mapping[str, Subject]) -> Tool:
+def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
     """Return `status` with the subjects that features add."""
     about, file = tool.schema["properties"]["about"], tool.schema["properties"]["file"]
     described = replace(tool, description=DESCRIPTION.format("".join(f"{one.summary}, " for one in subjects.values())))

@@ -33,23 +33,25 @@ if TYPE_CHECKING:
 
 LINE_CHARACTERS = 160
 """Maximum characters of a name in a list, with its parameters and documentation."""
-PARAMETERS_CHARACTERS = 80
+MAX_PARAMETERS_CHARACTERS = 80
+"""Maximum characters of the parameters of a name in a list."""
 _DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
-MAX_EVALUATED = 100_000
+"""Matches the start of a form that defines a name."""
+MAX_EVALUATED_CHARACTERS = 100_000
 """Maximum characters of evaluated code that are searched for a definition."""
-IN_NO_FILE = frozenset({"", "user", "__main__", "builtins"})
-"""Modules whose names are searched for in all files."""
+MODULES_WITHOUT_FILE = frozenset({"", "user", "__main__", "builtins"})
+"""Modules without a file of their own. Their names are searched for in all files."""
 NOTE: Final = "note"
-"""Field of a look-up that describes its source."""
+"""Field of a looked-up symbol that describes where the information comes from."""
 DEFINITIONS: Final = ("def ", "async def ", "@")
 """Starts of the first line of a function in Python."""
 WHOLE_CHARACTERS: Final = 3000
 """Maximum size of a function that is returned in full for any line in it."""
-CLASS_DOC_CHARACTERS: Final = 400
+MAX_CLASS_DOC_CHARACTERS: Final = 400
 """Maximum length of the documentation of a class, whose members are listed with it."""
 LOCATION: Final = re.compile(r"@?(?P<file>[^:]+\.\w+):(?P<line>\d+)(?: in .*)?")
 """A line of a file, optionally in the notation of a frame."""
-SPACES = frozenset({"module", "namespace"})
+NAMESPACE_TYPES = frozenset({"module", "namespace"})
 """Types of symbols that contain names."""
 
 
@@ -102,7 +104,7 @@ async def describe_symbol(
 def _class_json(fields: dict[str, object], names: Names, services: Services, most: int) -> dict[str, object]:
     """Return the description of a class: its members, and only the first paragraph of its documentation."""
     if doc := fields.get("doc"):
-        fields = {**fields, "doc": cut(str(doc).partition("\n\n")[0], CLASS_DOC_CHARACTERS)}
+        fields = {**fields, "doc": cut(str(doc).partition("\n\n")[0], MAX_CLASS_DOC_CHARACTERS)}
     if not names.listed:
         return fields
     listed = _names_json(names, services, most)
@@ -170,7 +172,9 @@ async def describe_source(
     text = None if found is None else _first_form(found.text, str(known.get("name", symbol))) if is_lisp else found.text
     if text is None and is_lisp:
         entries = call.services.log.entries(category={"evaluatedCode"})
-        codes = [one.text for one in entries if len(one.text) <= MAX_EVALUATED and _is_of(one.session_key, target)]
+        codes = [
+            one.text for one in entries if len(one.text) <= MAX_EVALUATED_CHARACTERS and _is_of(one.session_key, target)
+        ]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
         return {"notes": ["its source is unknown: it is built in, or was not defined in a file"]}
@@ -199,7 +203,7 @@ def _is_path(file: str | None) -> bool:
 
 
 def _is_of(session_key: str | None, target: Target) -> bool:
-    """Return whether the session with this key shares its definitions with the target, as lanes of a REPL do."""
+    """Return whether the session with this key shares its definitions with the target, as the lanes of a REPL do."""
     key = target.repl.key
     return session_key in (target.key, key) or (session_key or "").startswith(f"{key}/")
 
@@ -207,13 +211,14 @@ def _is_of(session_key: str | None, target: Target) -> bool:
 def _first_form(text: str, name: str) -> str | None:
     """Return the form that starts on the first line and continues after it.
 
-    Of several, the one that defines the name.
+    Of several such forms, it is the one that defines the name.
     """
     forms = [text[span.start : span.end] for span in top_level_forms(text) if span.line == 1]
     return next((form for form in forms if _defines(form, name)), forms[0] if forms else None)
 
 
 def _defines(form: str, name: str) -> bool:
+    """Return whether a form defines the name."""
     return _DEFINITION.match(form) is not None and name in form.split(maxsplit=4)[1:4]
 
 
@@ -236,11 +241,11 @@ async def describe_references(
     kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]
     suffixes = tuple({ending for kind in kinds for ending in kind.suffixes})
     if dialect == "python":
-        target_name = await _python_target_name(call, target, namespace, symbol, known)
+        target_name = await _python_search_target(call, target, namespace, symbol, known)
     else:
         owner, _, name = symbol.rpartition("/")
         space = str(known.get("ns") or owner)
-        target_name = SearchTarget(str(known.get("name", name)), None if space in IN_NO_FILE else space)
+        target_name = SearchTarget(str(known.get("name", name)), None if space in MODULES_WITHOUT_FILE else space)
         if "names" in known:
             target_name = SearchTarget(symbol, is_space=True)
     search = partial(find_references, call.services.workspace, target_name, suffixes)
@@ -256,10 +261,10 @@ async def describe_references(
     return {**fields, **({"notes": [note]} if note else {})}
 
 
-async def _python_target_name(
+async def _python_search_target(
     call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
 ) -> SearchTarget:
-    """Return the search target: the name in its module, or for a member of a class only its name."""
+    """Return the search target: the name in its module, or only the name of a member of a class."""
     extra = known.get("extra")
     kind = extra.get("type") if isinstance(extra, dict) else None
     if kind == "module":
@@ -271,14 +276,21 @@ async def _python_target_name(
         found = await adapter.query(Lookup(owner, namespace=namespace, session=target.session.name))
         if found is None or found.extra.get("type") != "module":
             space = ""
-    return SearchTarget(name, space if space not in IN_NO_FILE else None)
+    return SearchTarget(name, space if space not in MODULES_WITHOUT_FILE else None)
 
 
 def _is_space(symbol: Symbol) -> bool:
-    return symbol.extra.get("type") in SPACES or (symbol.name == symbol.namespace and not symbol.arglists)
+    """Return whether a symbol is a module or namespace."""
+    return symbol.extra.get("type") in NAMESPACE_TYPES or (symbol.name == symbol.namespace and not symbol.arglists)
 
 
 def _refuse(symbol: str, where: str) -> None:
+    """Raise the error for a symbol that cannot be resolved.
+
+    Raises:
+        CapabilityMissingError: the symbol is a pattern.
+        UnknownSymbolError: the symbol is not a pattern.
+    """
     if "*" in symbol:
         words = "this REPL cannot search its names by a pattern"
         raise CapabilityMissingError("lookup", "complete_symbol lists names with the same beginning", message=words)
@@ -319,14 +331,14 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
 
 def _line(one: Listed, clean: Callable[[str], str]) -> str:
     """Format a symbol as one line: name, parameters and documentation, and its kind unless it can be called."""
-    parameters = cut(clean(one.parameters), PARAMETERS_CHARACTERS)
+    parameters = cut(clean(one.parameters), MAX_PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
-    kind = f" ({one.type})" if one.type in {*SPACES, "macro", "property"} else ""
+    kind = f" ({one.type})" if one.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
     kind += f" :{one.line}" if one.line is not None else ""
     return cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
 
 
-OF_LISTS = frozenset({"names", "count", "omitted", "notes"})
+NAME_LIST_FIELDS = frozenset({"names", "count", "omitted", "notes"})
 """Fields of a list of names that a list of references replaces."""
 
 
@@ -354,7 +366,7 @@ async def symbol_info(call: Call, arguments: SymbolArguments) -> Answer:
 
 
 async def _within_module(call: Call, arguments: SymbolArguments, target: Target) -> SymbolArguments:
-    """Qualify a Python symbol with the module if it is not known inside the module.
+    """Qualify a Python symbol with the module if the symbol is not known inside the module.
 
     This limits a pattern to the module, and lets a module that is not imported be read from its file.
     """
@@ -369,6 +381,7 @@ async def _within_module(call: Call, arguments: SymbolArguments, target: Target)
 
 
 async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
+    """Return the description of the requested symbol, with its source and references if requested."""
     symbol, namespace = arguments.symbol, arguments.namespace
     try:
         known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
@@ -385,7 +398,7 @@ async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, 
         known = _with(known, source)
     if arguments.references and "*" not in symbol:
         used = await describe_references(call, key, namespace, symbol, known)
-        known = {name: value for name, value in known.items() if name not in OF_LISTS} | used
+        known = {name: value for name, value in known.items() if name not in NAME_LIST_FIELDS} | used
     return known
 
 

@@ -16,9 +16,9 @@ from pydantic import Field
 from codriver.errors import refused
 from codriver.log.output_log import LogQuery
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answers.answer_budget import images_for
+from codriver.tools.answers.answer_budget import image_collector
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.arguments import UNLISTED, Arguments, without_default
+from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-STOPPING_S = 0.5
-"""Interval at which a wait checks whether the server is stopping, because no log entry announces it."""
+STOPPING_CHECK_INTERVAL_S = 0.5
+"""Interval for checking whether the server is stopping, in seconds, because no log entry announces it."""
 COALESCE_S = 0.05
-"""Time after a first new line during which further lines are collected for the same query."""
+"""Time after a new line during which further lines are collected for the same query, in seconds."""
 PATIENCE_S = 5.0
 """How long a wait waits for its turn to run its query, even beyond its own time limit."""
 MAX_NOTES = 5
+"""Maximum number of notes in an answer."""
 MAX_ROWS = 100_000
 """Maximum number of rows that are compared: a hundred times the log's default."""
 
@@ -50,7 +51,7 @@ class WaitArguments(Arguments):
     query: str = Field(description="As in repl_output_log.")
     inputs: list[Input] = Field(default_factory=list, json_schema_extra={UNLISTED: True})
     since: int | None = Field(None, ge=0)
-    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=without_default)
+    timeout_ms: int = Field(25_000, ge=0, le=600_000, json_schema_extra=remove_default)
     limit: int = Field(100, ge=1, le=10_000, json_schema_extra={UNLISTED: True})
     max_text_bytes: int | None = Field(None, ge=1024, le=16 * 2**20, json_schema_extra={UNLISTED: True})
 
@@ -92,11 +93,12 @@ class _Wait:
         self._notes: list[str] = []
 
     def on_growth(self, _line: int) -> None:
-        """Note that a source grew."""
+        """Wake the wait, because a source has grown."""
         self._grown.set()
 
     @property
     def _last_line(self) -> int:
+        """Return the last line of all sources."""
         return max(source.last_line or 0 for source in self.sources.values())
 
     async def run(self) -> Answer:
@@ -122,7 +124,7 @@ class _Wait:
                     hint="Narrow the query: find only ?line, or add a :output/category, :output/who or "
                     ":output/evaluation.",
                 )
-            with self._call.services.waits.remembering(self._call.client, len(self._known)):
+            with self._call.services.waits.count_rows(self._call.client, len(self._known)):
                 return await self._watch()
         except NoTurnError as crowded:
             return self._crowded_out(crowded.ahead)
@@ -131,7 +133,7 @@ class _Wait:
         """Run the query on new entries until a row is new or the time is up."""
         limit = self._arguments.limit
         while True:
-            rows, cut = await self._gained()
+            rows, cut = await self._gained_rows()
             if rows:
                 return self._answer("found", await self._rows_that_fit(rows), "rows" if len(rows) > limit else cut)
             if self._stopping:
@@ -155,10 +157,11 @@ class _Wait:
 
     @property
     def _stopping(self) -> bool:
+        """Return whether the server is stopping."""
         return self._call.state.lifecycle.phase == "stopping"
 
-    async def _gained(self) -> tuple[list[object], Cut | None]:
-        """Return the new rows, if the log has grown since the last query."""
+    async def _gained_rows(self) -> tuple[list[object], Cut | None]:
+        """Return the new rows and the truncation of the query, if the log has grown since the last query."""
         last_line = self._last_line
         if last_line <= self._seen:
             return [], None
@@ -180,8 +183,8 @@ class _Wait:
         """Return the newest rows that fit into an answer."""
         has_requested_bytes = self._arguments.max_text_bytes is not None
         budgets = row_budgets(self._call, "wait_for", self._arguments, self._arguments.max_text_bytes)
-        images = images_for(self._call, 0, "repl_output_log with maxImages gives it")
-        bare = images.out_of_json(rows[-self._arguments.limit :])
+        images = image_collector(self._call, 0, "repl_output_log with maxImages gives it")
+        bare = images.remove_from_json(rows[-self._arguments.limit :])
         work = self._call.services.work.editing
         fitted, notes, _ = await work.run(
             self._call.client, partial(fit_newest, bare, budgets, has_requested_bytes=has_requested_bytes)
@@ -196,11 +199,11 @@ class _Wait:
                 self._reported_at = now
                 await self._call.progress(now - self._started, f"no new row yet; the log is at line {self._seen}")
             if not self._grown.is_set():
-                with anyio.move_on_after(min(STOPPING_S, self._deadline - now)):
+                with anyio.move_on_after(min(STOPPING_CHECK_INTERVAL_S, self._deadline - now)):
                     await self._grown.wait()
                     self._rested = max(self._rested, anyio.current_time() + COALESCE_S)
             elif now < self._rested:
-                await anyio.sleep(min(STOPPING_S, self._rested - now, self._deadline - now))
+                await anyio.sleep(min(STOPPING_CHECK_INTERVAL_S, self._rested - now, self._deadline - now))
             else:
                 return
 
@@ -221,6 +224,7 @@ class _Wait:
         return await services.work.standing.run(self._call.client, evaluate, until=patience)
 
     def _answer(self, status: str, rows: list[object], cut: Cut | None) -> Answer:
+        """Return the answer with these rows and the notes so far."""
         return Answer(
             {
                 "status": status,
@@ -242,14 +246,17 @@ def _digest(row: object) -> int:
 
 
 def _digests(answer: QueryAnswer) -> Sequence[int]:
+    """Return the sorted digests of the rows of an answer, without duplicates."""
     return array("Q", sorted(set(map(_digest, answer.rows))))
 
 
 def _new_rows(known: Sequence[int], answer: QueryAnswer) -> list[object]:
+    """Return the rows of an answer whose digests are not known."""
     return [row for row in answer.rows if not _is_among(known, _digest(row))]
 
 
 def _is_among(known: Sequence[int], digest: int) -> bool:
+    """Return whether sorted digests contain a digest."""
     index = bisect_left(known, digest)
     return index < len(known) and known[index] == digest
 

@@ -12,7 +12,7 @@ import codriver_seam
 from codriver.core.state import State
 from codriver.features.applications.seam_answers import REASONS
 from codriver.settings.model import Settings
-from codriver.tools.calls.gate import on_offer
+from codriver.tools.calls.gate import tools_to_list
 
 CHANGED = "notifications/tools/list_changed"
 TOKEN = "t0ken-of-ada-1234"
@@ -87,7 +87,7 @@ def change(client, what, *, detail=False, **arguments):
 
 
 def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_register_one(tmp_path):
-    assert not {tool.name for tool in on_offer(MANIFEST, State(), Settings(), lists_again=False)} & APP_TOOLS
+    assert not {tool.name for tool in tools_to_list(MANIFEST, State(), Settings(), lists_again=False)} & APP_TOOLS
     with serving(tmp_path, "--repl", "python") as fresh, fresh.client() as client:
         client.call("evaluate_code", code="1")
         before = client.tools()

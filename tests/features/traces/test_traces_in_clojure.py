@@ -7,9 +7,11 @@ import pytest
 from live_server import serving, until
 from real_repls import repl
 
-from codriver.tools.answers.lean_answers import AGAIN
+from codriver.tools.answers.lean_answers import SECOND_FAILURE_PREFIX
 
-TRACED_AGAIN = AGAIN + 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+TRACED_AGAIN = (
+    SECOND_FAILURE_PREFIX + 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'
+)
 
 
 SHOP = """\

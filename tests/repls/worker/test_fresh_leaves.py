@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from codriver.repls.launch import recipes
-from codriver.repls.worker.fresh.code_texts import code_text
+from codriver.repls.worker.fresh.code_texts import code_digest
 from codriver.repls.worker.fresh.importers import importers
 from codriver.repls.worker.fresh.leaf_rules import OTHER, PREVIOUS, UNDONE, changed, differing, outermost, stale
 from codriver.repls.worker.fresh.leaves import MAX_LEAVES, UNKNOWN, Shapes, root_of
@@ -55,7 +55,7 @@ def leaves(module, text=""):
     ],
 )
 def test_code_text_depends_on_behaviour_and_not_on_position(one, other, is_same):
-    assert (code_text(function(one).__code__) == code_text(function(other).__code__)) is is_same
+    assert (code_digest(function(one).__code__) == code_digest(function(other).__code__)) is is_same
 
 
 def test_leaves_include_contents_of_collections_instances_closures_and_classes(module):

@@ -110,7 +110,7 @@ def test_each_of_several_cut_values_has_its_number(python):
     printed(python, "list(range(9))\n1\nlist(range(20, 29))", **{"codriver/keep": "several"})
     assert part(python, "several", [8]) == ("28", None)
     assert part(python, "several", ["$1", 8]) == ("8", None)
-    assert "only the values [1, 3] are stored" in part(python, "several", ["$2"])
+    assert "only the values [1, 3] of this evaluation are stored" in part(python, "several", ["$2"])
 
 
 def test_only_the_newest_cut_values_are_kept_alive(python):

@@ -19,7 +19,7 @@ from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import Target, check_tree, in_lane, resolve
+from codriver.tools.calls.session_choice import Target, check_tree, lane_of_caller, resolve
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     target = resolve(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
-        target = in_lane(call, target, who)
+        target = lane_of_caller(call, target, who)
     request = _request(call, target, who, arguments)
     begin(call, target, who, request)
     timeout_ms = call.wait_ms(arguments.timeout_ms)

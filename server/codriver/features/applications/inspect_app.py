@@ -15,7 +15,7 @@ from codriver.features.applications.settings import SHOWS_SENSITIVE
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.gate import switched_off_by
+from codriver.tools.calls.gate import switched_off_error
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     """Return the seam's answer, formatted as lines."""
     shows_sensitive = arguments.include_sensitive
     if shows_sensitive and not call.services.live.settings.value_of(SHOWS_SENSITIVE):
-        raise switched_off_by("includeSensitive", SHOWS_SENSITIVE.name, call.services.live.settings)
+        raise switched_off_error("includeSensitive", SHOWS_SENSITIVE.name, call.services.live.settings)
     repl = app_repl(call, arguments.repl_session_key)
     max_bytes = budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})

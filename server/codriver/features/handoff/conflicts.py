@@ -28,7 +28,7 @@ from codriver.features.handoff.conflict_ledger import (
 from codriver.files import Links, Rules
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.session_choice import server_of
-from codriver.tools.ledgers.file_edits import is_by_editor
+from codriver.tools.ledgers.file_edits import is_edit_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -125,7 +125,7 @@ async def notes_of_edit(call: Call, edited: EditedFile) -> list[str]:
 async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
     path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
-    is_shared = any(not is_by_editor(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
+    is_shared = any(not is_edit_by(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
     repl = server_of(path, state.repls.values(), services.workspace)
     history = (
         services.part(Conflicts).histories.get(repl.id) if repl is not None and not isinstance(repl, str) else None
@@ -148,7 +148,7 @@ async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
 def _others_edit(call: Call, edited: EditedFile) -> str:
     """Return a note, once per edit, if somebody else made the previous edit of this file within the last hour."""
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
-    if last is None or is_by_editor(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
+    if last is None or is_edit_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
         return ""
     is_unreported = call.services.part(Conflicts).reported.claim(
         (call.client, edit.who), (edited.display_path, last.at_ms)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.net.client_sessions import ClientSession
-    from codriver.tools.calls.call import Call, Services, Started
+    from codriver.tools.calls.call import Call, ClientStart, Services
 
 WAIT_S: Final = 2.0
 STARTED_BYTES: Final = 1500
@@ -41,7 +41,7 @@ async def _read(services: Services, client: ClientSession, parts: Sequence[str],
     return await _for_client(services, client, query)
 
 
-async def _introduce(call: Call, start: Started) -> str:
+async def _introduce(call: Call, start: ClientStart) -> str:
     """Return the full handoff for an agent that has lost its context, and a short one for a new agent."""
     return await handoff(
         call.services,

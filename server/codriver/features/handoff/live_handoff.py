@@ -16,7 +16,7 @@ from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.answers.drift_notes import drift_lines, drift_of
-from codriver.tools.calls.call import Onlooker
+from codriver.tools.calls.call import ServerReplUser
 from codriver.tools.calls.caller_slugs import client_slug
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ async def handoff(
     drift: list[str] = []
     with anyio.move_on_after(DRIFT_SHARE * wait_s):
         for repl in state.repls.values():
-            drift += await _drift(Onlooker(services, client), repl)
+            drift += await _drift(ServerReplUser(services, client), repl)
     present = Present(
         now=services.now(),
         repls=tuple(map(_repl, state.repls.values())),
@@ -69,7 +69,7 @@ def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
     return story, names_on_disk(services.workspace, defined, tuple(dialects_by_suffix()), left_s)
 
 
-async def _drift(asker: Onlooker, repl: Repl) -> list[str]:
+async def _drift(asker: ServerReplUser, repl: Repl) -> list[str]:
     """Return the differences between a REPL's loaded code and the files, if the REPL reports them."""
     if repl.phase != "connected" or repl.profile is None or "drift" not in repl.profile.capabilities:
         return []

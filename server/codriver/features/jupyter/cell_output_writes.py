@@ -19,7 +19,7 @@ from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.notebooks import omission_output, with_outputs
-from codriver.tools.calls.call import Description
+from codriver.tools.calls.call import AnswerAddition
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,7 +177,7 @@ def _with_run_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], d
     return contents[-1]
 
 
-async def describe_cell(call: Call, evaluation: Evaluation) -> Description | None:
+async def describe_cell(call: Call, evaluation: Evaluation) -> AnswerAddition | None:
     """Describe the cell of an evaluation for an answer, or return None if it is not a cell."""
     writes: CellOutputWrites = call.services.parts[CellOutputWrites]
     if evaluation.id not in writes.by_evaluation:
@@ -186,5 +186,5 @@ async def describe_cell(call: Call, evaluation: Evaluation) -> Description | Non
     return (
         None
         if description is None
-        else Description({"cell": description[0]}, description[1:] if description[1] else ())
+        else AnswerAddition({"cell": description[0]}, description[1:] if description[1] else ())
     )

@@ -26,7 +26,7 @@ from codriver.features.jupyter.open_notebooks import find_open_notebook
 from codriver.repls.kinds import JUPYTER
 from codriver.server_hooks import Connectors, Part, ServerHooks
 from codriver.tools.calls.arguments import AddedArguments
-from codriver.tools.calls.call import CallHooks, Subject
+from codriver.tools.calls.call import CallHooks, StatusSubject
 from codriver.tools.calls.gate import run
 from codriver.tools.edit_arguments import EditArguments
 
@@ -121,7 +121,9 @@ SERVER: Final = ServerHooks(
         process_of=MappingProxyType({FILE_PROTOCOL: _find_process_id}),
         guards=(guard_notebook,),
         changed=(_forget_read,),
-        subjects=MappingProxyType({"cells": Subject("cells (of a notebook)", "the notebook", answer_about_cells)}),
+        subjects=MappingProxyType(
+            {"cells": StatusSubject("cells (of a notebook)", "the notebook", answer_about_cells)}
+        ),
     ),
     edit_languages=((NOTEBOOK_SUFFIX, apply_to_notebook),),
 )

@@ -18,7 +18,7 @@ from codriver.editing.file_changes import UnreadableError
 from codriver.errors import CodriverError
 from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
 from codriver.features.traces.trace_answers import difference_line, differences
-from codriver.testing.runs import BAD_OUTCOMES
+from codriver.testing.runs import FAILING_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
 from codriver.tools.calls.evaluation_waits import wait
 
@@ -82,7 +82,7 @@ async def _difference(call: Call, job: str, job_report: JobReport) -> str:
     comparison = replace(job_report.job, spec=spec, purpose="comparison", limit_s=MAX_S, without_pytest=None)
     before = await _run(call, job, replace(comparison, spec=replace(spec, sources=previous)))
     now = await _run(call, job, comparison) if before is not None and before[0] == "passed" else None
-    if before is None or now is None or now[0] not in BAD_OUTCOMES:
+    if before is None or now is None or now[0] not in FAILING_OUTCOMES:
         return ""
     return await call.services.work.editing.run(call.client, partial(_first, test, before[1], now[1]))
 

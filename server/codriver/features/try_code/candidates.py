@@ -16,7 +16,7 @@ from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.testing.runs import NO_TESTS_STATUS
 from codriver.tools.acts.affected_tests import AFFECTED, TestsRun, choose, chosen_tests, paths_of
-from codriver.tools.acts.edit_verdict import failed_in, unfinished_in
+from codriver.tools.acts.edit_verdict import failed_tests_in, unfinished_in
 from codriver.tools.acts.failure_groups import FailureGroup
 from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
@@ -136,7 +136,7 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
         return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
     outcomes = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
-    failed, unfinished = failed_in(report), unfinished_in(report)
+    failed, unfinished = failed_tests_in(report), unfinished_in(report)
     if failed:
         first = next(failure for failure in report.failures if failure.nodeid == failed[0])
         row = failure_row(FailureGroup(first), call.services.workspace)

@@ -21,7 +21,7 @@ from codriver.features.warm_tests.decisions import Decision, Project
 from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
 from codriver.features.warm_tests.stamps import package_stamp, start_stamp, workspace_modules, workspace_stamp
 from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
-from codriver.testing.plain_process import open_plain, start_with
+from codriver.testing.plain_process import open_plain_process, start_in_process
 from codriver.testing.runs import Collected, ReportBuilder, RunError, RunFinished, StartState, TestStarted
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ class WarmTests:
     async def __call__(self, spec: RunSpec) -> AsyncIterator[TestProcess]:
         """Start a run: see `StartRun`."""
         if self._why_never() or decisions.obstacle_of(spec):
-            async with start_with(spec, open_plain) as plain:
+            async with start_in_process(spec, open_plain_process) as plain:
                 yield plain
             return
         await self._create_directory()
@@ -412,7 +412,7 @@ class _Run:
         if decision.is_warm:
             self._process = self._entry.process
             try:
-                self._run = await self._stack.enter_async_context(start_with(self._spec, self._open_warm))
+                self._run = await self._stack.enter_async_context(start_in_process(self._spec, self._open_warm))
             except WarmProcessError as error:
                 self._entry.reason = str(error)
                 self._process = None
@@ -422,7 +422,7 @@ class _Run:
 
     async def _start_plain(self) -> None:
         self._process = None
-        self._run = await self._stack.enter_async_context(start_with(self._spec, self._open_recorded))
+        self._run = await self._stack.enter_async_context(start_in_process(self._spec, self._open_recorded))
 
     async def _open_warm(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start the run's script in a child of the warm process."""
@@ -447,7 +447,7 @@ class _Run:
         """Start a plain process. The first one records what it imports."""
         if self._entry.project.plan is None:
             command = (command[0], str(RECORDER), str(self._record), *command[1:])
-        return await open_plain(spec, command, directory)
+        return await open_plain_process(spec, command, directory)
 
     @property
     def pid(self) -> int:

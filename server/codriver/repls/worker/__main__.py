@@ -6,11 +6,11 @@ import os
 import sys
 
 PACKAGE = "_codriver_worker"
-"""The name under which the package is imported."""
+"""The private name under which the worker's package is imported."""
 OLDEST = (3, 8)
 """The oldest supported version of Python."""
 COMPARE = "--compare"
-"""The argument that starts a process which imports modules for a comparison, instead of a REPL."""
+"""The argument that makes the process import modules for a comparison instead of starting a REPL."""
 TOO_OLD = (
     "codriver-worker: {0} is Python {1}, but Python {2}.{3} or later is required: choose another interpreter "
     "with `codriver serve --python PATH` or python = ... in codriver.toml\n"

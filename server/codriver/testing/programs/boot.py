@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compiled(sources: str) -> "list[tuple[str, CodeType]]":
-    """Return the names and code of the programs, from a file next to the sources if that has them."""
+    """Return the name and code of each program, from a cache next to the sources if it has them."""
     loaded: dict[str, Any] = sys.modules
     marshal, external = loaded["marshal"], loaded["_frozen_importlib_external"]
     version = (sys.implementation.cache_tag, str(sys.flags.optimize), external.MAGIC_NUMBER.hex())
@@ -44,7 +44,7 @@ def compiled(sources: str) -> "list[tuple[str, CodeType]]":
 
 
 def first(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
-    """Return the namespace of the first program, which loads the others, and the code of those."""
+    """Run the first program, which loads the others, and return its namespace and the code of the others."""
     codes = compiled(sources)
     space: dict[str, Any] = {"__name__": codes[0][0]}
     exec(codes[0][1], space)
@@ -52,7 +52,7 @@ def first(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
 
 
 def started() -> "Callable[[], object]":
-    """Return the function that runs the tests."""
+    """Prepare the process, and return the function that runs the tests."""
     space, codes = first(sys.argv[1])
     run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__)
     return run

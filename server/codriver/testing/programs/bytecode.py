@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 SETTLED_NS = 10 * 10**9
-"""Maximum duration of a compilation. Code compiled this long after its source was written belongs to it."""
+"""Maximum duration of a compilation, in nanoseconds.
+
+Code that was compiled at least this long after its source was written certainly belongs to that source.
+"""
 _stat, _dirname = os.stat, os.path.dirname
 
 
@@ -57,4 +60,5 @@ def ignore_unsettled_rewrites(rewrite: Any) -> None:
 
 
 def _is_settled(source: os.stat_result, compiled: os.stat_result) -> bool:
+    """Return whether compiled code was written so late that it certainly belongs to its source."""
     return compiled.st_mtime_ns > max(source.st_mtime_ns, source.st_ctime_ns) + SETTLED_NS

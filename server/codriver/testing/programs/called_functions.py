@@ -24,17 +24,18 @@ MOST = 4
 MAX_CHARACTERS = 2**19
 """Maximum size of a file that is parsed, in characters."""
 MISSING = object()
+"""Stands for a value that was not found."""
 ARGUMENT = ("",)
-"""Stands for the methods of an argument. A function that is one may have been called."""
+"""Stands in place of method names for an argument of a call. An argument that is a function may have been called."""
 MAX_FRAMES = 5
-"""Maximum number of frames whose statements are inspected: a helper of the tests is called with the values."""
+"""Maximum number of frames whose statements are inspected. The innermost one may be a helper called with the values."""
 MAX_WRAPPERS = 10
 """Maximum number of decorators of a function."""
 REPRESENTATIONS = ("__repr__", "__str__")
 """Methods that a test runner calls to describe a failure."""
 CALLED = "()"
 """Stands for a call in a dotted name."""
-BUILTINS = {
+BUILTIN_METHODS = {
     "str": ("__str__", "__repr__"),
     "repr": ("__repr__",),
     "len": ("__len__",),
@@ -66,23 +67,28 @@ OPERATORS = {
 """Methods that an operator calls on its left operand."""
 
 
-def called_by(
+def called_function_locations(
     frames: Sequence[tuple[FrameType, int]],
     is_project_file: Callable[[str], bool],
     executed: Sequence[CodeType] | None = None,
 ) -> list[Values]:
     """Return the location of each function that a failed statement called, last call first.
 
-    `frames` are frames with their lines, innermost first. The first one whose statement called functions counts. The
-    functions that these call in turn follow. `is_project_file` returns whether a file belongs to the project and is not
-    a test file. `executed` has the functions that the test executed, last returned first, if they were recorded.
+    `frames` are frames with their lines, innermost first. Only the first frame whose statement called functions is
+    used. The functions that these functions call follow. `is_project_file` returns whether a file belongs to the
+    project and is not a test file. `executed` has the functions that the test executed, last returned first, if they
+    were recorded.
     """
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
     codes: list[CodeType] = []
     for frame, line in frames[:MAX_FRAMES]:
         space = {**frame.f_globals, **frame.f_locals}
-        statements = _statements_called(frame, line)
-        codes = _by_names(statements, space, is_project_file) if ran is None else _among(ran, statements, space)
+        statements = _relevant_statements(frame, line)
+        codes = (
+            _functions_by_name(statements, space, is_project_file)
+            if ran is None
+            else _select_executed(ran, statements, space)
+        )
         if codes:
             break
     if not codes and ran is not None:
@@ -103,10 +109,7 @@ class Statement:
         self.is_failed = is_failed
 
     def functions(self, space: Values, *, by_operators: bool | None = None) -> Iterator[list[types.FunctionType]]:
-        """Return the functions behind each of its dotted names, each one before the function that it decorates.
-
-        With `by_operators`, return only methods that operators and built-in functions called, or only the others.
-        """
+        """Yield the functions behind each called name, each wrapper before the function that it decorates."""
         for path, methods in self.called:
             if by_operators is not None and by_operators != (methods not in ((), ARGUMENT)):
                 continue
@@ -115,11 +118,10 @@ class Statement:
                 yield _unwrapped(value)
 
 
-def _by_names(statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]) -> list[CodeType]:
-    """Return the functions that statements called, without their decorators, and the global functions in them.
-
-    Operators of statements before the failed one usually work, so the methods that they called are last.
-    """
+def _functions_by_name(
+    statements: list[Statement], space: Values, is_project_file: Callable[[str], bool]
+) -> list[CodeType]:
+    """Return the functions that statements called, without their decorators, and the global functions used in them."""
     found: dict[CodeType, types.FunctionType] = {}
 
     def add(functions: list[types.FunctionType]) -> None:
@@ -138,38 +140,39 @@ def _by_names(statements: list[Statement], space: Values, is_project_file: Calla
     return list(found)
 
 
-def _among(ran: list[CodeType], statements: list[Statement], space: Values) -> list[CodeType]:
-    """Return the functions that ran: those of the first statement that called any, then others, last returned first.
+def _select_executed(ran: list[CodeType], statements: list[Statement], space: Values) -> list[CodeType]:
+    """Return those executed functions that the statements probably called.
 
-    The others are those that another statement called, constructors, and those that have a name that one of these
-    functions uses.
+    Those called by the first statement that called any come first, and then the others. The others are those that
+    another statement called, constructors, and those that have a name that one of these functions uses. In both groups,
+    the function that returned last comes first.
     """
     by_statement = []
     for statement in statements:
         codes = {function.__code__ for functions in statement.functions(space) for function in functions}
-        named = {code for code in ran if code.co_name in statement.names or _class_made_by(code) in statement.names}
+        named = {code for code in ran if code.co_name in statement.names or _constructed_class(code) in statement.names}
         by_statement.append((codes | named).intersection(ran))
     direct = next(filter(None, by_statement), set())
-    direct = {code for code in direct if not _class_made_by(code)} or direct
+    direct = {code for code in direct if not _constructed_class(code)} or direct
     called = set().union(*by_statement)
     names = {name for code in called for name in _names_in(code)}
     names |= {name for code in called for name in code.co_freevars}
-    others = called | {code for code in ran if code.co_name in names or _class_made_by(code) in names}
+    others = called | {code for code in ran if code.co_name in names or _constructed_class(code) in names}
     return [code for code in ran if code in direct] + [code for code in ran if code in others and code not in direct]
 
 
-def _class_made_by(code: CodeType) -> str:
-    """Return the name of the class if the code is that of a constructor, or else an empty string."""
+def _constructed_class(code: CodeType) -> str:
+    """Return the name of the class whose constructor has this code, or an empty string for other code."""
     if code.co_name not in ("__init__", "__new__"):
         return ""
     return str(getattr(code, "co_qualname", "")).rpartition(".")[0].rpartition(".")[2]
 
 
-def _statements_called(frame: FrameType, line: int) -> list[Statement]:
-    """Return the statement at a line of a frame, then those before it that made or used its variables, last one first.
+def _relevant_statements(frame: FrameType, line: int) -> list[Statement]:
+    """Return the statement at a line of a frame, then those that assigned its variables, last one first.
 
-    Those that used them are calls whose value is not used, which may have changed what the variables refer to.
-    A `with` statement fails for what was called in its body, such as one that expects an exception.
+    A `with` statement, such as one that expects an exception, can fail because of a call in its body, so the statements
+    in the body precede it.
     """
     import ast
     import linecache
@@ -187,7 +190,7 @@ def _statements_called(frame: FrameType, line: int) -> list[Statement]:
     if not failed:
         return []
     if isinstance(failed[0], (ast.With, ast.AsyncWith)):
-        failed = [*reversed(_simple(failed[0].body)), failed[0]]
+        failed = [*reversed(_nested_statements(failed[0].body)), failed[0]]
     used = {one.id for part in failed for one in _walk_header(part) if isinstance(one, ast.Name)}
     first = frame.f_code.co_firstlineno
     before = [one for one in statements if first <= one.lineno < line and one not in failed]
@@ -223,6 +226,7 @@ def _is_call(statement: ast.stmt) -> bool:
 
 
 def _statement(node: ast.stmt, *, is_failed: bool = False) -> Statement:
+    """Return the names that a statement contains and calls, not counting the statements in its body."""
     import ast
 
     found = Statement(is_failed=is_failed)
@@ -246,7 +250,7 @@ def _end_of_header(statement: ast.stmt) -> int:
     return max(statement.lineno, body[0].lineno - 1) if body else last
 
 
-def _simple(body: list[ast.stmt]) -> list[ast.stmt]:
+def _nested_statements(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements of a body and of the bodies in it, in order."""
     import ast
 
@@ -255,7 +259,7 @@ def _simple(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
-    """Return the nodes of a statement, without the statements in its body."""
+    """Yield the nodes of a statement, without the statements in its body."""
     import ast
 
     waiting: list[ast.AST] = [statement]
@@ -266,13 +270,13 @@ def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
 
 
 def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
-    """Return the names that a node calls: its expression, and the methods called by operators and built-ins."""
+    """Yield the expressions that a node calls, each with the methods that an operator or a built-in calls on it."""
     import ast
 
     if isinstance(node, ast.Call):
         yield node.func, ()
-        if isinstance(node.func, ast.Name) and node.func.id in BUILTINS and node.args:
-            yield node.args[0], BUILTINS[node.func.id]
+        if isinstance(node.func, ast.Name) and node.func.id in BUILTIN_METHODS and node.args:
+            yield node.args[0], BUILTIN_METHODS[node.func.id]
         for argument in node.args:
             yield argument, ARGUMENT
     elif isinstance(node, ast.BinOp):
@@ -290,7 +294,7 @@ def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
 
 
 def _dotted(node: ast.expr) -> list[str]:
-    """Return the names of `a.b.c`, and of `a().b` for an instance of a class; empty for any other expression."""
+    """Return the names in `a.b.c`, or in `a().b` for an instance of a class, or an empty list for other expressions."""
     import ast
 
     names: list[str] = []
@@ -306,10 +310,11 @@ def _dotted(node: ast.expr) -> list[str]:
 
 
 def _resolved(path: list[str], space: Values, methods: tuple[str, ...] = ()) -> object:
-    """Return the stored value of a dotted name, or the first of `methods` that it has; `MISSING` if there is none.
+    """Return the stored value of a dotted name, or the first of `methods` that the value has.
 
-    The value of a call is unknown, unless it creates an instance, whose attributes are those of the class. Because
-    methods often return the instance itself, a name that is not found otherwise is looked up in the class.
+    The result is `MISSING` if there is none. The value of a call is unknown, unless it creates an instance, whose
+    attributes are those of the class. Because methods often return the instance itself, a name that is not found
+    otherwise is looked up in the class.
     """
     import inspect
 
@@ -351,15 +356,18 @@ def _unwrapped(value: object) -> list[types.FunctionType]:
             value = type.__dict__["__dict__"].__get__(value).get("__init__", MISSING)
         elif isinstance(value, types.FunctionType):
             found.append(value)
-            value = _decorated_by(value)
+            value = _decorated_function(value)
         else:
             wrapped = inspect.getattr_static(value, "__wrapped__", MISSING)
             value = _of_class(value, "__call__") if wrapped is MISSING else wrapped
     return found
 
 
-def _decorated_by(function: types.FunctionType) -> object:
-    """Return what a function decorates: as it says, or the function of its own name in its closure."""
+def _decorated_function(function: types.FunctionType) -> object:
+    """Return the function that another one decorates, or `MISSING`.
+
+    That is its `__wrapped__`, or else a function of the same name in its closure.
+    """
     if "__wrapped__" in function.__dict__:
         return function.__dict__["__wrapped__"]
     for cell in function.__closure__ or ():
@@ -382,7 +390,7 @@ def _of_class(value: object, name: str) -> object:
 
 
 def _names_in(code: CodeType) -> Iterator[str]:
-    """Return the global names that a function uses, those in its inner functions too, the last used first."""
+    """Yield the global names that a function and its inner functions use, last used first."""
     for constant in reversed(code.co_consts):
         if isinstance(constant, types.CodeType):
             yield from _names_in(constant)

@@ -19,7 +19,7 @@ def recorder(options: Mapping[str, Any]) -> CallsRecorder:
 
 
 class CallsRecorder:
-    """Records calls of the named functions, or of all functions below `roots`."""
+    """Recorder of calls of the named functions, or of all functions below `roots`."""
 
     name = "calls"
 
@@ -37,7 +37,7 @@ class CallsRecorder:
         """Do nothing, because the calls of all tests are one record."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Do nothing."""
+        """Do nothing, because calls are not recorded by test."""
 
     def finish(self) -> dict[str, Any]:
         """Stop recording, and return the calls."""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _open, _write, _close, _getpid = os.open, os.write, os.close, os.getpid
 FLAGS = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+"""Flags with which the file is opened."""
 
 
 def encoded(value: Any) -> str:
@@ -46,7 +47,7 @@ class EventFile:
         self._lines: list[str] = []
 
     def add(self, event: str, **fields: Any) -> None:
-        """Add an event, which is written with the next one that is written."""
+        """Add an event. It is written together with the next event that is written."""
         self.add_encoded(encoded(dict(fields, event=event)))
 
     def add_encoded(self, text: str) -> None:
@@ -59,7 +60,7 @@ class EventFile:
         self.flush()
 
     def flush(self) -> None:
-        """Write the added events. They remain if the disk is full or no descriptor is free."""
+        """Write the added events. If the disk is full or no descriptor is free, they are retained."""
         if _getpid() != self._pid:
             self._lines = []
         if not self._lines:

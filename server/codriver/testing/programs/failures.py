@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ...repls.worker.basics.plain_values import PYTHON, SECRET
-from .called_functions import called_by
+from .called_functions import called_function_locations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FRAMES = 40
 """Maximum number of frames of a failure: half of them innermost, half outermost."""
 FRAMES_WITH_LOCALS = 20
+"""Maximum number of innermost frames whose variables are described."""
 NAMES = 20
 """Maximum number of variables of a frame. Its arguments come first."""
 LOCAL_CHARACTERS = 200
@@ -31,8 +32,13 @@ LINKS = 10
 TEXT_CHARACTERS = 20_000
 """Maximum characters of a failure."""
 LIBRARY = os.path.dirname(os.__file__) + os.sep
-RUNNERS = tuple(os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest", "pytest", "xdist", "execnet"))
-NOT_FILES = ("<_codriver", "<frozen ")
+"""Directory of the standard library, with a separator at its end."""
+RUNNER_DIRECTORIES = tuple(
+    os.sep + name + os.sep for name in ("_pytest", "pluggy", "unittest", "pytest", "xdist", "execnet")
+)
+"""Directories of test runners in the paths of their files."""
+PSEUDO_FILE_PREFIXES = ("<_codriver", "<frozen ")
+"""Prefixes of the names of code that has no file: Codriver's programs and Python's frozen modules."""
 
 
 def cut(text: str, most: int = TEXT_CHARACTERS) -> str:
@@ -76,19 +82,19 @@ def described(error: BaseException, trace: TracebackType | None, executed: Seque
     return {"type": class_name(type(error)), "frames": frames, "chain": chain, "called": _called(trace, executed)}
 
 
-def executed_by(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
+def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
     """Return a function that returns what the running test executed, last returned first, or None without a record."""
     return next((one.executed for one in recorders if hasattr(one, "executed")), lambda: None)
 
 
 def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None) -> list[Values]:
-    """Return the project's functions that the innermost statement of the tests or the project called."""
+    """Return the functions of the project that the innermost statement in the tests or the project called."""
     frames = [one for one in entries(trace) if not is_library(one[0].f_code.co_filename)]
     if not frames:
         return []
     files = {frame.f_code.co_filename for frame, _ in (frames[0], frames[-1])}
     try:
-        return called_by(
+        return called_function_locations(
             frames, lambda file: file not in files and not is_library(file) and not is_runner(file), executed
         )
     except Exception:  # a failure is reported even if its module cannot be inspected
@@ -117,7 +123,7 @@ def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 def is_runner(file: str) -> bool:
     """Return whether a file belongs to a test runner or to Codriver."""
-    return file.startswith(NOT_FILES) or any(name in file for name in RUNNERS)
+    return file.startswith(PSEUDO_FILE_PREFIXES) or any(name in file for name in RUNNER_DIRECTORIES)
 
 
 def is_library(file: str) -> bool:

@@ -20,14 +20,18 @@ if TYPE_CHECKING:
 
     Context = tuple[str, ...]
 
-OFTEN = 16
-"""Number of calls after which a function is disabled for one test. Enabling it again costs as much as ten calls."""
+MAX_TRACKED_CALLS = 16
+"""Number of calls in one test after which the events of a function are disabled.
+
+Enabling them again costs as much as ten calls.
+"""
 TOO_OLD = "recording the functions that tests execute needs sys.monitoring, which exists from Python 3.12 on"
 OUTSIDE = ("", "")
+"""Context of code that runs outside of tests, imports and fixtures."""
 PROCESSES = "<processes>"
 """Stands for the file of a function that starts a process, which runs code that nothing records."""
-STARTS_PROCESS = ("Popen._execute_child", "Popen._launch")
-"""Functions that start processes, in `subprocess` and `multiprocessing`."""
+PROCESS_STARTERS = ("Popen._execute_child", "Popen._launch")
+"""Qualified names of the functions that start processes, in `subprocess` and `multiprocessing`."""
 
 
 def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
@@ -36,7 +40,7 @@ def recorder(options: Mapping[str, Any]) -> FunctionsRecorder:
 
 
 class FunctionsRecorder:
-    """Records functions by test. `roots` are the directories of the project."""
+    """Recorder of the functions that each test executes. `roots` are the directories of the project."""
 
     name = "functions"
     is_early = True
@@ -80,7 +84,7 @@ class FunctionsRecorder:
         monitoring.set_events(self._tool, events.PY_START | events.PY_UNWIND)
 
     def enter(self, *context: str) -> None:
-        """Record for a test, the import of a file (`module`), a shared `fixture`, or nothing from now on."""
+        """Attribute what runs from now on to a test, an import of a file (`module`), a shared `fixture`, or nothing."""
         if self._tool < 0:
             return
         self._store_calls()
@@ -94,7 +98,7 @@ class FunctionsRecorder:
     def executed(self) -> list[CodeType] | None:
         """Return the functions executed since the last test started, last returned first, or None without a record.
 
-        Of a function that was called often, the calls beyond `OFTEN` do not change the order.
+        Calls of a function after the first `MAX_TRACKED_CALLS` ones do not change the order.
         """
         return [self._code_of[number] for number in reversed(list(self._current))] if self._tool >= 0 else None
 
@@ -146,6 +150,7 @@ class FunctionsRecorder:
         return {self._project_code.path(file) for file in files} - {""}
 
     def _store_calls(self) -> None:
+        """Add the functions called so far to the record of the current context."""
         if self._current:
             self._sets.setdefault(self._context, set()).update(self._current)
             # The callbacks use this same map.
@@ -154,7 +159,7 @@ class FunctionsRecorder:
     def _find_function(self, code: CodeType) -> int:
         """Return the number of a function of the project on its first call, or -1 for any other code."""
         path = self._project_code.path(code.co_filename) if is_function(code) else ""
-        if not path and code.co_qualname in STARTS_PROCESS:
+        if not path and code.co_qualname in PROCESS_STARTERS:
             path = PROCESSES
         if not path:
             return -1
@@ -168,10 +173,12 @@ class FunctionsRecorder:
         return number
 
     def _events(self) -> Sequence[int]:
+        """Return the events of `sys.monitoring` that are recorded."""
         events = self._monitoring.events
         return events.PY_START, events.PY_RETURN, events.PY_YIELD, events.PY_UNWIND
 
     def _callbacks(self) -> Sequence[Any]:
+        """Return the callbacks for these events, in the same order."""
         disable, numbers, current, find_function = (
             self._monitoring.DISABLE,
             self._numbers,
@@ -191,7 +198,7 @@ class FunctionsRecorder:
             if number is None:
                 return disable
             count = current[number] = current.pop(number, 0) + 1
-            if count < OFTEN:
+            if count < MAX_TRACKED_CALLS:
                 return None
             self._often.append(code)
             return disable

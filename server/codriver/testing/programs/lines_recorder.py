@@ -26,7 +26,10 @@ def recorder(options: Mapping[str, Any]) -> LinesRecorder:
 
 
 class LinesRecorder:
-    """Records lines that run. `lines` are the requested ones by absolute path, or None for all of a file."""
+    """Recorder of executed lines.
+
+    `lines` has the requested lines by absolute path, with None for all lines of a file.
+    """
 
     name = "lines"
 
@@ -58,7 +61,7 @@ class LinesRecorder:
         """Do nothing, because it does not matter which test runs a line."""
 
     def uses(self, nodeid: str, file: str, fixtures: object) -> None:
-        """Do nothing."""
+        """Do nothing, because it does not matter which test runs a line."""
 
     def finish(self) -> dict[str, Any]:
         """Stop recording, and return the lines of functions by file, and those of them that ran."""
@@ -80,6 +83,7 @@ class LinesRecorder:
         return {"data": data, "problem": self._error}
 
     def _started(self, code: CodeType, _offset: int) -> Any:
+        """Record the lines of a function from now on if its file was requested. A callback of `sys.monitoring`."""
         real = self._real.get(code.co_filename)
         if real is None:
             real = self._real[code.co_filename] = os.path.realpath(code.co_filename)
@@ -89,6 +93,7 @@ class LinesRecorder:
         return self._monitoring.DISABLE
 
     def _line(self, code: CodeType, line: int) -> Any:
+        """Record that a line ran. A callback of `sys.monitoring`."""
         self._seen.setdefault(self._real.get(code.co_filename, ""), set()).add(line)
         return self._monitoring.DISABLE
 

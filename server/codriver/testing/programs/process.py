@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 
 _signal: Any = sys.modules["_signal"]
 UNSEEN = "this Python does not run sitecustomize, which provides the content to test"
-IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
+SIGNALS_IGNORED_BY_PYTHON = ("SIGPIPE", "SIGXFSZ", "SIGXFZ")
+"""Signals that Python itself ignores when it starts."""
 
 
 def use_default_signals() -> None:
-    """Handle signals as Python does when a shell starts it, since a background process may ignore some."""
+    """Handle signals as Python does when a shell starts it, because a background process may ignore some of them."""
     for name in dir(_signal):
-        if not name.startswith("SIG") or name.startswith("SIG_") or name in IGNORED_BY_PYTHON:
+        if not name.startswith("SIG") or name.startswith("SIG_") or name in SIGNALS_IGNORED_BY_PYTHON:
             continue
         number = getattr(_signal, name)
         if isinstance(number, int) and _is_ignored(number):
@@ -33,6 +34,7 @@ def use_default_signals() -> None:
 
 
 def _is_ignored(number: int) -> bool:
+    """Return whether the process ignores a signal."""
     try:
         return bool(_signal.getsignal(number) == _signal.SIG_IGN)
     except (ValueError, OSError):

@@ -11,11 +11,16 @@ if TYPE_CHECKING:
     from typing import Any
 
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+"""Directory of the standard library, with a separator at its end."""
 OPTIMIZED = 1
-"""Flag of a function's code object. Source: `inspect`."""
+"""Flag of code objects that belong to functions. Source: `inspect.CO_OPTIMIZED`."""
 TOOL_IDS = (4, 3, 5, 2)
-"""Ids of `sys.monitoring` that Python does not assign, then the profiler's, but never the debugger's or coverage's."""
+"""Ids of `sys.monitoring` to claim, in order: those that Python does not assign, then the profiler's.
+
+The ids of debuggers and of coverage are never claimed.
+"""
 TOOL_NAME = "codriver"
+"""Name under which an id of `sys.monitoring` is claimed."""
 NO_FREE_TOOL = "all ids of sys.monitoring are in use by a debugger or by profilers"
 
 
@@ -34,6 +39,7 @@ class ProjectCode:
         return known
 
     def _path(self, file: str) -> str:
+        """Return the real path of a project's file, or an empty string for any other, without using the cache."""
         if not os.path.isabs(file) or file.startswith(LIBRARY) or "-packages" + os.sep in file:
             return ""
         real = os.path.realpath(file)

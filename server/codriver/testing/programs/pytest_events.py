@@ -14,7 +14,7 @@ import pytest
 
 from .bytecode import ignore_unsettled_rewrites
 from .event_file import encoded
-from .failures import class_name, cut, described, executed_by, frames_of, message_of
+from .failures import class_name, cut, described, executed_functions_getter, frames_of, message_of
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
@@ -32,11 +32,13 @@ if TYPE_CHECKING:
     Values = dict[str, Any]
 
 OLDEST = (7, 0)
+"""Oldest supported version of pytest."""
 DESCRIPTION = "_codriver_failure"
 """Attribute of a report that describes its failure."""
-MAX_DESCRIBED = 200
-"""Maximum number of failures with frames and variables. Others are reported without."""
+MAX_DESCRIBED_FAILURES = 200
+"""Maximum number of failures that are reported with frames and variables."""
 MAX_WARNINGS = 20
+"""Maximum number of warnings that are reported with their text. The others are only counted."""
 RANKS = ("error", "failed", "xpassed", "xfailed", "skipped", "passed")
 """Outcomes by priority. The first one among the phases of a test is the outcome of the test."""
 NO_DEBUGGER = (
@@ -54,7 +56,7 @@ except OSError:
 """
 """Code that a worker of xdist runs before it configures pytest."""
 WORKER_START = 'if __name__ == "__channelexec__":\n'
-"""Line in the program of a worker after which it starts. Source: xdist, `remote.py`."""
+"""Line in the program of an xdist worker that starts it. Source: xdist, `remote.py`."""
 CATEGORIES = {
     "passed": "passed",
     "failed": "failed",
@@ -67,7 +69,7 @@ CATEGORIES = {
     "subtests passed": "subtests_passed",
     "subtests failed": "subtests_failed",
 }
-"""Counts by category of pytest's terminal."""
+"""Name of the count for each category of pytest's terminal summary."""
 wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True)
 early: Callable[..., Any] = pytest.hookimpl(tryfirst=True)
 early_wrapper: Callable[..., Any] = pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -91,7 +93,7 @@ def attach(
             ignore_unsettled_rewrites(rewrite)
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
         keeper = None if is_worker else request.get("keeper")
-        made.pluginmanager.register(FailurePlugin(keeper, executed_by(recorders)), "codriver-failures")
+        made.pluginmanager.register(FailurePlugin(keeper, executed_functions_getter(recorders)), "codriver-failures")
         if not is_worker:
             made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
         if request["chosen"]:
@@ -160,7 +162,7 @@ class FailurePlugin:
     def describe(self, report: Report, excinfo: Any) -> None:
         """Add the description of a failure to its report."""
         self.count += 1
-        if self.count > MAX_DESCRIBED:
+        if self.count > MAX_DESCRIBED_FAILURES:
             return
         try:
             setattr(report, DESCRIPTION, description_of(excinfo, self.executed()))
@@ -225,7 +227,7 @@ class EventsPlugin:
     def pytest_cmdline_parse(self) -> Iterator[None]:
         """Report why pytest does not accept its arguments."""
         outcome: Any = yield
-        self.note_usage(outcome)
+        self.write_usage_error(outcome)
 
     @early_wrapper
     def pytest_cmdline_main(self, config: Any) -> Iterator[None]:
@@ -234,9 +236,9 @@ class EventsPlugin:
         if getattr(option, "usepdb", False):
             option.usepdb = False
         outcome: Any = yield
-        self.note_usage(outcome)
+        self.write_usage_error(outcome)
 
-    def note_usage(self, outcome: Any) -> None:
+    def write_usage_error(self, outcome: Any) -> None:
         """Write the error of a run that ends before its tests."""
         if outcome.excinfo is None:
             return
@@ -345,7 +347,7 @@ class EventsPlugin:
             del gateway.remote_exec
             arguments = (self.request["boot"], self.request["programs"], self.request["path"])
             # A second program next to that of xdist would be refused, and waiting for its end takes time.
-            return plain_exec(with_program(source, WORKER.format(*map(repr, arguments))), **named)
+            return plain_exec(insert_program(source, WORKER.format(*map(repr, arguments))), **named)
 
         gateway.remote_exec = remote_exec
 
@@ -357,7 +359,7 @@ class EventsPlugin:
 
     @early
     def pytest_collectreport(self, report: Report) -> None:
-        """Write a file that could not be collected, or was skipped."""
+        """Write an event about a file that could not be collected or was skipped."""
         if report.passed:
             return
         outcome = "skipped" if report.skipped else "error"
@@ -368,7 +370,7 @@ class EventsPlugin:
             nodeid=self.name_of(report.nodeid),
             outcome=outcome,
             failures=[] if report.skipped else [self.failure(report, "collect")],
-            reason=reason_of(report) if report.skipped else "",
+            reason=skip_reason(report) if report.skipped else "",
             file=path if os.path.isfile(path) else None,
             collector=True,
         )
@@ -382,7 +384,7 @@ class EventsPlugin:
             return
         self.tests[nodeid] = test = Test()
         test.location = location
-        self.events.add_encoded('{"event":"started","nodeid":' + self.encoded_id(nodeid) + "}")
+        self.events.add_encoded('{"event":"started","nodeid":' + self.encode_id(nodeid) + "}")
         self.events.flush()
 
     @early
@@ -408,10 +410,10 @@ class EventsPlugin:
         if test.is_rerunning and report.when != "setup":
             return  # the teardown of the failed attempt
         test.is_rerunning = False
-        part = part_of(report)
+        part = subtest_description(report)
         expected = getattr(report, "wasxfail", None)
         if report.skipped:
-            test.reason = reason_of(report) if expected is None else expected.replace("reason: ", "", 1)
+            test.reason = skip_reason(report) if expected is None else expected.replace("reason: ", "", 1)
             outcome = "skipped" if expected is None else "xfailed"
         elif report.passed:
             outcome = "passed" if expected is None or report.when != "call" else "xpassed"
@@ -436,7 +438,7 @@ class EventsPlugin:
         self.finish(nodeid)
 
     def finish(self, nodeid: str) -> None:
-        """Write the outcome of a test. An interrupted one has none."""
+        """Write the outcome of a test. An interrupted test has none."""
         test = self.tests.get(nodeid)
         if test is None or test.is_rerunning:
             return
@@ -446,14 +448,14 @@ class EventsPlugin:
         path, line = (test.location[0], test.location[1]) if len(test.location) > 1 else ("", None)
         parts = [
             '{"event":"test","nodeid":',
-            self.encoded_id(nodeid),
+            self.encode_id(nodeid),
             ',"outcome":"',
             next(one for one in RANKS if one in test.outcomes),
             '","seconds":',
             str(round(test.seconds, 6)),
         ]
         if path:
-            parts += [',"file":', self.paths.get(path) or self.encoded_path(path)]
+            parts += [',"file":', self.paths.get(path) or self.encode_path(path)]
         if line is not None:
             parts += [',"line":', str(line + 1)]
         rest = {
@@ -468,17 +470,17 @@ class EventsPlugin:
         parts.append("}")
         self.events.add_encoded("".join(parts))
 
-    def encoded_id(self, nodeid: str) -> str:
-        """Return a test's id as pytest prints it, as JSON."""
+    def encode_id(self, nodeid: str) -> str:
+        """Return a test's id as pytest prints it, encoded as JSON."""
         return self.encoded.get(nodeid) or self.encoded.setdefault(nodeid, encoded(self.name_of(nodeid)))
 
-    def encoded_path(self, path: str) -> str:
-        """Return the absolute path of a test's file, as JSON."""
+    def encode_path(self, path: str) -> str:
+        """Return the absolute path of a test's file, encoded as JSON."""
         found = self.paths[path] = encoded(os.path.normpath(os.path.join(str(self.root()), path)))
         return found
 
     def failure(self, report: Report, phase: str, part: str = "") -> Values:
-        """Return a failure: its description, if it has one, and the text that pytest prints."""
+        """Return a failure: its description, if it has one, and the text that pytest prints about it."""
         found = dict(report.__dict__.pop(DESCRIPTION, None) or {"type": "", "frames": [], "chain": []})
         longrepr = report.longrepr
         crash = getattr(getattr(longrepr, "reprcrash", None), "message", None)
@@ -535,8 +537,11 @@ class ChosenPlugin:
             config.hook.pytest_deselected(items=left)
 
 
-def with_program(source: Any, program: str) -> Any:
-    """Return the program of an xdist worker with another one inserted at its start, or unchanged if it is unknown."""
+def insert_program(source: Any, program: str) -> Any:
+    """Return the program of an xdist worker with another one inserted at its start.
+
+    An unknown program is returned unchanged.
+    """
     try:
         text = source if isinstance(source, str) else inspect.getsource(source)
     except (OSError, TypeError):
@@ -558,14 +563,14 @@ def printed_id(config: Any, nodeid: str) -> str:
         return nodeid
 
 
-def reason_of(report: Report) -> str:
+def skip_reason(report: Report) -> str:
     """Return why a test was skipped."""
     longrepr = report.longrepr
     reason = longrepr[2] if isinstance(longrepr, tuple) and len(longrepr) == 3 else longrepr
     return str(reason or "").replace("Skipped: ", "", 1)
 
 
-def part_of(report: Report) -> str | None:
+def subtest_description(report: Report) -> str | None:
     """Return the description of a subtest, or None for the report of a whole test."""
     describe = getattr(report, "_sub_test_description", getattr(report, "sub_test_description", None))
     return None if describe is None else str(describe()).strip()
@@ -579,14 +584,14 @@ class RecorderPlugin:
         self.context: tuple[str, ...] = ("", "")
 
     def enter(self, *context: str) -> None:
-        """Record for a test, the import of a file, or a fixture from now on."""
+        """Attribute what runs from now on to a test, the import of a file, or a fixture."""
         self.context = context
         for one in self.recorders:
             one.enter(*context)
 
     @early
     def pytest_load_initial_conftests(self) -> None:
-        """Start recorders that record what runs when `conftest` files are imported."""
+        """Start the recorders that record what runs when `conftest` files are imported."""
         for one in self.recorders:
             if getattr(one, "is_early", False):
                 one.start()

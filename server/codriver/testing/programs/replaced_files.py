@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from typing import Any
 
 TABLE = "table"
-"""File in the directory that maps each path to the file with its content, or to None if it does not exist."""
+"""Name of the file that maps each path to the file with its content, or to None if the path does not exist."""
 
 
 class Replaced:
-    """A replacement of a built-in function on files. A class that has it as an attribute passes no `self`."""
+    """A replacement for a built-in function that takes a path. As an attribute of a class, it does not bind `self`."""
 
     def __init__(self, call: Callable[..., Any], locate: Callable[[Any], Any]) -> None:
         self.__wrapped__ = call
@@ -54,27 +54,27 @@ class Entry:
         self._content = content
 
     def is_dir(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether it is a directory."""
+        """Return whether the entry is a directory."""
         return os.path.isdir(self._content)
 
     def is_file(self, *, follow_symlinks: bool = True) -> bool:
-        """Return whether it is a file."""
+        """Return whether the entry is a file."""
         return not os.path.isdir(self._content)
 
     def is_symlink(self) -> bool:
-        """Return False."""
+        """Return False, because the entry is never a link."""
         return False
 
     def is_junction(self) -> bool:
-        """Return False."""
+        """Return False, because the entry is never a junction."""
         return False
 
     def inode(self) -> int:
-        """Return the inode of the content's file."""
+        """Return the inode of the file with the content."""
         return os.stat(self._content).st_ino
 
     def stat(self, *, follow_symlinks: bool = True) -> os.stat_result:
-        """Return the status of the content's file."""
+        """Return the status of the file with the content."""
         return os.stat(self._content)
 
     def __fspath__(self) -> Any:
@@ -82,7 +82,7 @@ class Entry:
 
 
 class Entries:
-    """The entries of a directory, like those of `os.scandir`."""
+    """The entries of a directory, like the iterator of `os.scandir`."""
 
     def __init__(self, entries: list[Any]) -> None:
         self._entries = iter(entries)
@@ -105,7 +105,7 @@ class Entries:
 
 
 class Contents:
-    """The content that replaces that of files."""
+    """The content that is read instead of the content of files on disk."""
 
     def __init__(self, table: dict[str, str | None]) -> None:
         self._content_files = {os.path.realpath(path): content_file for path, content_file in table.items()}
@@ -119,6 +119,7 @@ class Contents:
         self._listdir, self._scandir = os.listdir, os.scandir
 
     def _real(self, path: str) -> str:
+        """Return the real path, resolved on disk."""
         thread = _thread.get_ident()
         self._resolving.add(thread)
         try:
@@ -127,7 +128,7 @@ class Contents:
             self._resolving.discard(thread)
 
     def content_of(self, path: Any) -> Any:
-        """Return the path of a file's content, or the path itself if it was not replaced."""
+        """Return the path of the file with the content of `path`, or `path` itself if it was not replaced."""
         try:
             text = os.fsdecode(path)
         except TypeError:  # a descriptor, or an error that the system reports
@@ -140,6 +141,7 @@ class Contents:
         return content_file
 
     def _changes_in(self, path: Any) -> dict[str, str | None]:
+        """Return the replacement of each changed entry of a directory, by name."""
         try:
             return self._changes.get(self._real(os.fsdecode(path)), {})
         except TypeError:
@@ -181,7 +183,7 @@ def show(contents: Contents) -> None:
 
     def path_stats(self: object, path: str) -> object:
         if contents.content_of(path) != path:
-            raise OSError("its code is in no cache")
+            raise OSError("its code is not cached")
         return plain_path_stats(self, path)
 
     opening = (builtins.open, io.open_code, os.open, os.stat, os.lstat, os.access)
@@ -203,7 +205,7 @@ def show(contents: Contents) -> None:
             finder.invalidate_caches()
 
 
-def run_next(directory: str) -> None:
+def run_project_sitecustomize(directory: str) -> None:
     """Run the project's `sitecustomize`, which this one hides."""
     program_directory = os.path.realpath(directory)
     sys.path[:] = [entry for entry in sys.path if os.path.realpath(entry) != program_directory]
@@ -219,4 +221,4 @@ def run_next(directory: str) -> None:
 if __name__ == "sitecustomize":
     with open(os.path.join(os.path.dirname(__file__), TABLE), encoding="utf-8") as file:
         show(Contents(eval(file.read(), {})))
-    run_next(os.path.dirname(__file__))
+    run_project_sitecustomize(os.path.dirname(__file__))

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 MAX_BYTES = 2**30
-"""Private memory above which a process is not retained."""
+"""Maximum private memory of a process that is retained, in bytes."""
 NO_FRAMES = "no test failed in its own code"
-DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
+GPU_DEVICES = ("/dev/nvidia", "/dev/dri/render", "/dev/kfd", "/dev/accel")
+"""Path prefixes of GPU devices. A process that has one of them open is not retained."""
 TABLES = (("tcp", 3, 9, "0A"), ("tcp6", 3, 9, "0A"), ("unix", 3, 6, "00010000"))
 """Tables of sockets: column of the state, column of the socket's number, and the state of a listening socket.
 
@@ -80,6 +81,7 @@ class FailureKeeper:
                 continue  # an interrupt that arrived after the code finished
 
     def _read_request(self, number: int) -> tuple[int | None, str] | None:
+        """Return the frame and code of a request, with None as the frame to exit, or None if there is no request."""
         try:
             with open(os.path.join(self._directory, "question-" + str(number)), encoding="utf-8") as file:
                 found: tuple[int | None, str] = eval(file.read(), {})
@@ -88,13 +90,14 @@ class FailureKeeper:
             return None
 
     def _write(self, number: int, answer: dict[str, str]) -> None:
+        """Write the answer to a request."""
         target = os.path.join(self._directory, "answer-" + str(number))
         with open(target + ".new", "w", encoding="utf-8", errors="backslashreplace") as file:
             file.write(ascii(answer))
         os.replace(target + ".new", target)
 
     def answer(self, number: int, code: str) -> dict[str, str]:
-        """Return the value of code in a frame, or the class and message of its error, and its output."""
+        """Return the value of code in a frame, or the class and message of its error, and the output of the code."""
         output = io.StringIO()
         streams = sys.stdout, sys.stderr
         sys.stdout = sys.stderr = output
@@ -107,6 +110,7 @@ class FailureKeeper:
         return {key: cut(text) for key, text in dict(answer, output=output.getvalue()).items()}
 
     def _evaluated(self, number: int, code: str) -> dict[str, str]:
+        """Return the value of code in a frame as text, which is empty for None."""
         space = self._spaces.at(number, self._frames)
         tree = ast.parse(code, "<frame>")
         check(tree)
@@ -124,13 +128,13 @@ class FailureKeeper:
 
 
 def obstacle_in(pid: int) -> str:
-    """Return which resource of a process prevents it from being stopped, or an empty string."""
+    """Return which resource of a process prevents stopping it, or an empty string."""
     proc = "/proc/" + str(pid)
     try:
         if len(os.listdir(proc + "/task")) > 1:
             return "it still has other threads"
         descriptors = [_target(proc + "/fd/" + one) for one in os.listdir(proc + "/fd")]
-        if any(one.startswith(DEVICES) for one in descriptors):
+        if any(one.startswith(GPU_DEVICES) for one in descriptors):
             return "it has a device open"
         sockets = {one[8:-1] for one in descriptors if one.startswith("socket:[")}
         if sockets & _listening(proc):
@@ -147,6 +151,7 @@ def obstacle_in(pid: int) -> str:
 
 
 def _target(path: str) -> str:
+    """Return the target of a link, or an empty string if the link cannot be read."""
     try:
         return os.readlink(path)
     except OSError:
@@ -154,7 +159,7 @@ def _target(path: str) -> str:
 
 
 def _listening(proc: str) -> set[str]:
-    """Return the numbers of listening sockets in the process's network namespace."""
+    """Return the numbers of the listening sockets in the network namespace of a process."""
     found: set[str] = set()
     for name, state_at, number_at, state in TABLES:
         try:

@@ -17,14 +17,17 @@ if TYPE_CHECKING:
     from .event_file import EventFile
 
 NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-"""Ends of the names of secrets, as in the log's redaction."""
+"""Endings of the names of secrets, as in the log's redaction."""
 MIN_CHARACTERS = 8
+"""Minimum length of a value that counts as a secret."""
 SETTINGS_FILE = ".env"
+"""File of the project's settings, which may contain secrets."""
 MAX_CHARACTERS = 2**18
+"""Maximum number of characters that are read from the settings file."""
 
 
 class SecretValues:
-    """Reports each secret once."""
+    """Finds secrets, and reports each of them once."""
 
     def __init__(self, events: EventFile) -> None:
         self._events = events
@@ -32,13 +35,14 @@ class SecretValues:
 
     def report_all(self) -> None:
         """Report new secrets from all sources."""
-        self._report([*from_file(SETTINGS_FILE), *from_environment(), *from_django()])
+        self._report([*secrets_from_file(SETTINGS_FILE), *from_environment(), *secrets_from_django()])
 
     def report_environment(self) -> None:
         """Report new secrets in the environment."""
         self._report(list(from_environment()))
 
     def _report(self, found: list[tuple[str, str]]) -> None:
+        """Report those of the named values that have not been reported yet."""
         new = [one for one in found if one not in self._seen]
         if new:
             self._seen.update(new)
@@ -52,7 +56,7 @@ def is_secret(name: object, value: object) -> bool:
 
 
 def from_environment() -> Iterator[tuple[str, str]]:
-    """Yield the secrets of the environment, which a test may have replaced by anything."""
+    """Yield the secrets of `os.environ`, which a test may have replaced with any object."""
     try:
         names = [name for name in list(os.environ) if name.upper().endswith(NAME_ENDINGS)]
         yield from [(name, os.environ[name]) for name in names if is_secret(name, os.environ.get(name))]
@@ -60,8 +64,8 @@ def from_environment() -> Iterator[tuple[str, str]]:
         return
 
 
-def from_file(path: str) -> Iterator[tuple[str, str]]:
-    """Yield the secrets of a file with lines `NAME=value`."""
+def secrets_from_file(path: str) -> Iterator[tuple[str, str]]:
+    """Yield the secrets of a file with lines of the form `NAME=value`."""
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             lines = file.read(MAX_CHARACTERS).splitlines()
@@ -77,7 +81,7 @@ def from_file(path: str) -> Iterator[tuple[str, str]]:
             yield name, value
 
 
-def from_django() -> Iterator[tuple[str, str]]:
+def secrets_from_django() -> Iterator[tuple[str, str]]:
     """Yield the secrets among Django's settings, if they are loaded."""
     settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
     wrapped = getattr(settings, "__dict__", {}).get("_wrapped")

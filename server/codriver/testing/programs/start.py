@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def load_programs(codes: Codes) -> dict[str, Any]:
-    """Return the module of each program by the last part of its name. None of them stays in `sys.modules`."""
+    """Return the module of each program by the last part of its name. No module remains in `sys.modules`."""
     modules: dict[str, Any] = {}
     module: Any
     packages = sorted({name[:end] for name, _ in codes for end, letter in enumerate(name) if letter == "."})
@@ -77,7 +77,7 @@ def prepare(codes: Codes, path: str, script: str) -> Callable[[], object]:
 
 
 def attach(codes: Codes, path: str) -> None:
-    """Attach the programs to a process that runs tests by itself: a worker of pytest-xdist."""
+    """Attach the programs to a process that runs tests on its own: a worker of pytest-xdist."""
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
     modules = load_programs(codes)

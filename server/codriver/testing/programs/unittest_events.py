@@ -12,7 +12,7 @@ import time
 import traceback
 import unittest
 
-from .failures import cut, described, executed_by, frames_of
+from .failures import cut, described, executed_functions_getter, frames_of
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
@@ -62,16 +62,16 @@ def attach(events: EventFile, request: Mapping[str, Any], modules: Mapping[str, 
     for name in ("startTest", "stopTest", "addSuccess", "addError", "addFailure", "addSkip", "addExpectedFailure",
                  "addUnexpectedSuccess", "addSubTest"):  # fmt: skip
         wrap(name, listener)
-    sys.breakpointhook = no_debugger
+    sys.breakpointhook = fail_on_debugger
 
 
-def no_debugger(*_given: object, **_named: object) -> None:
+def fail_on_debugger(*_given: object, **_named: object) -> None:
     """Fail a test that starts a debugger."""
     raise RuntimeError(NO_DEBUGGER)
 
 
 def wrap(name: str, listener: Listener) -> None:
-    """Make a method of results call the listener first."""
+    """Make a method of a result class call the listener first."""
     kind: Any = unittest.TestResult
     plain, report = getattr(kind, name), getattr(listener, name)
 
@@ -84,7 +84,7 @@ def wrap(name: str, listener: Listener) -> None:
     setattr(kind, name, method)
 
 
-def each_test(suite: Any) -> list[Case]:
+def tests_in_suite(suite: Any) -> list[Case]:
     """Return the tests of a suite."""
     found: list[Case] = []
     try:
@@ -92,7 +92,7 @@ def each_test(suite: Any) -> list[Case]:
     except TypeError:
         return [suite]
     for one in parts:
-        found += each_test(one)
+        found += tests_in_suite(one)
     return found
 
 
@@ -101,7 +101,7 @@ class Listener:
 
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
-        self.executed = executed_by(recorders)
+        self.executed = executed_functions_getter(recorders)
         self.secrets = SecretValues(events)
         self.result: Any = None
         self.is_running = False
@@ -116,7 +116,7 @@ class Listener:
     def collected(self, suite: Any) -> None:
         """Write the tests that will run."""
         self.secrets.report_all()
-        names = [name_of(one) for one in each_test(suite)]
+        names = [name_of(one) for one in tests_in_suite(suite)]
         self.count = len(names)
         self.events.write("collected", count=self.count, deselected=0, nodeids=names)
         for one in self.recorders:
@@ -170,7 +170,7 @@ class Listener:
         )
 
     def bad(self, test: Case, outcome: str, error: Any, part: str = "") -> None:
-        """Record a failure."""
+        """Record a failure of a test or subtest."""
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
@@ -223,7 +223,7 @@ class Listener:
 
 
 def name_of(test: Case) -> str:
-    """Return the name with which a test can be run again."""
+    """Return the name by which a test can be run again."""
     identity: Callable[[], object] = getattr(test, "id", lambda: str(test))
     return str(identity())
 

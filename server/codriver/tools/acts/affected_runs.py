@@ -18,7 +18,7 @@ from codriver.errors import RefusedError, few, refused
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_files import changed_files
 from codriver.testing.changed_lines import uncommitted_files
-from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_S, choose, chosen_tests, paths_of
+from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_LIMIT_S, choose, chosen_tests, paths_of
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import compared, location_of_run, merged, run_tests
@@ -43,7 +43,7 @@ PYTHON: Final = "python"
 
 @dataclass(frozen=True, slots=True)
 class _Changed:
-    """Changed files. `is_all` is true if they are all that changed, and false if the caller named them."""
+    """Changed files. `is_all` is true for all files that changed, and false for files that the caller named."""
 
     files: tuple[FileResult, ...]
     is_all: bool
@@ -84,7 +84,7 @@ async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
 
 
 async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[TestsRun], *, is_all: bool) -> Answer:
-    """Run the chosen Python tests once each in one process, and stop the run at its time limit."""
+    """Run the chosen Python tests in one process, each once, and stop the run at its time limit."""
     who = call.who(arguments.who)
     paths = paths_of(runs)
     keys = [run.repl for run in runs if run.repl]
@@ -97,7 +97,7 @@ async def _run_python(call: Call, arguments: TestArguments, runs: Sequence[Tests
         return await run_tests(call, chosen)
     job = await make_job(call, chosen, location)
     selection = chosen_tests(runs, call.services.workspace, job.spec.directory)
-    limit_s = job.limit_s if job.limit_s is not None else AFFECTED_S
+    limit_s = job.limit_s if job.limit_s is not None else AFFECTED_LIMIT_S
     job = replace(job, spec=replace(job.spec, chosen=selection), limit_s=limit_s, is_complete=is_all)
     return compared(call, await run_job(call, chosen, who, job, caution=location.caution))
 
@@ -111,6 +111,7 @@ def _described(answer: Answer, choice: Choice, changed: _Changed) -> Answer:
 
 
 def _none(changed: _Changed) -> RefusedError:
+    """Return the refusal of a call for which no tests were chosen."""
     if changed.is_all and not changed.files:
         message = "no file differs from the last commit, or changed since the tests last ran, and no test failed"
         return refused("no-tests", message, hint="Run all tests, or name changed files in affectedBy.")
@@ -120,6 +121,7 @@ def _none(changed: _Changed) -> RefusedError:
 
 
 async def _changed(call: Call, arguments: TestArguments) -> _Changed:
+    """Return the files that the call names, or else all files that changed since they were last tested."""
     if arguments.affected_by:
         return _Changed(tuple([await _named(call, file) for file in arguments.affected_by]), is_all=False)
     services = call.services
@@ -150,15 +152,17 @@ async def _result(call: Call, path: Path, before: bytes | None) -> FileResult | 
 
 
 async def _named(call: Call, file: str) -> FileResult:
-    """Return a file as if it were new, because it is unknown what changed in it."""
+    """Return a file that the caller named as if it were new, because it is unknown what changed in it."""
     path, now = await call.services.editor.read(file, allow_outside=False)
     return FileResult(Change(path, MISSING, now.data), file, {}, "")
 
 
 def _server(call: Call, path: Path) -> Repl | str:
+    """Return the REPL that serves a file, or the reason why none does."""
     return server_of(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
 
 
 def _is_of_python(call: Call, run: TestsRun) -> bool:
+    """Return whether the tests of a run are Python tests."""
     repl = next((one for one in call.state.repls.values() if one.key == run.repl), None)
     return repl is None or repl.dialect == PYTHON

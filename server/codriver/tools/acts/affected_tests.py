@@ -22,11 +22,11 @@ from codriver.editing.code_names import CONFTEST, LISP, PYTHON
 from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.working_trees import files_of
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.testing.changed_functions import changed_bodies, changed_functions
+from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import function_of
-from codriver.testing.runs import BAD_OUTCOMES, ChosenTests
+from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import test_paths
-from codriver.tools.acts.edited_files import read_edited
+from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
 from codriver.tools.calls.session_choice import server_of
@@ -49,21 +49,23 @@ if TYPE_CHECKING:
 
 AFFECTED: Final = "affected"
 """Value of `paths` that selects the tests that changes can break."""
-AFFECTED_S: Final = 10.0
+AFFECTED_LIMIT_S: Final = 10.0
 """Default time limit of affected tests, in seconds."""
-PASSES: Final = "pass"
+LISP_SUCCESS: Final = "pass"
 """Outcome of a Lisp test that passed."""
 COLLECTION: Final = "(collection)"
 """Test name that represents all tests of a file."""
-MAX_EXECUTING: Final = 1000
+MAX_EXECUTING_TESTS: Final = 1000
 """Maximum number of test functions chosen because they executed changed code."""
 MAX_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files, directly importing ones first."""
 MAX_NAMED_FILES: Final = 1
 """Number of test files that a label names."""
 LEFT_OUT: Final = "files left out that import it but executed nothing of it"
-BY_NAMED: Final = "the names of the changed files"
-BY_NAMES: Final = "chosen by names alone: the tests of files that are named after what changed"
+REASON_FILE_NAMES: Final = "the names of the changed files"
+"""Reason for choosing tests by the names of files."""
+ONLY_NAMES_NOTE: Final = "chosen by names alone: the tests of files that are named after what changed"
+"""Note about tests that were chosen only by the names of files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +105,7 @@ async def choose(
     paths = [result.change.path for result in changed]
     services = call.services
     graph, workspace = services.ledger.imports, services.workspace
-    found = await services.work.files.run(call.client, partial(_by_files, graph, workspace, paths))
+    found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, paths))
     runs: list[TestsRun] = []
     words: list[str] = []
     of_python = [path for path in paths if path.suffix == PYTHON]
@@ -127,9 +129,9 @@ async def choose(
     if failed:
         words.append(f"{len(failed)} namespaces that failed last")
     if found.lisp:
-        words.append("namespaces that require what changed" if found.requires else BY_NAMED)
-    is_by_names = bool(runs) and not found.requires and words in ([], [BY_NAMED])
-    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (BY_NAMES,) if is_by_names else ())
+        words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
+    is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else ())
 
 
 def paths_of(runs: Sequence[TestsRun]) -> list[str]:
@@ -154,7 +156,7 @@ def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _RelatedTestFiles:
     """Test files that import changed files, nearest first, and files named after them.
 
     Entries for Lisp include the changed file.
@@ -166,7 +168,7 @@ class _Found:
     requires: bool
 
 
-def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _Found:
+def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _RelatedTestFiles:
     """Return the test files that import the changed files or are named after them. Blocks."""
     importing: list[Path] = []
     requires = False
@@ -187,17 +189,20 @@ def _by_files(graph: ImportGraph, workspace: Path, changed: Sequence[Path]) -> _
                     lisp.setdefault(tests, path)
                     requires = True
     of_python = tuple((path, name) for path, name in named if path.suffix == PYTHON)
-    return _Found(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
+    return _RelatedTestFiles(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
 
 
 def _share_dialect(one: Path, other: Path) -> bool:
-    """Return true for files that one REPL can load, such as a `.clj` and a `.cljc` file."""
+    """Return whether one REPL can load both files, such as a `.clj` and a `.cljc` file."""
     dialects = dialects_by_suffix()
     return not set(dialects.get(one.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
-    """Return the test files among these importing files, nearest first. A `conftest` counts for the files around it."""
+    """Yield the test files among these importing files, nearest first.
+
+    A `conftest` stands for the test files in its directory.
+    """
     distances = dict(reached)
     for file, distance in reached.items():
         if file.stem == CONFTEST:
@@ -208,19 +213,21 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 
 
 async def _of_python(
-    call: Call, repl: str, changed: Sequence[FileResult], found: _Found, *, with_failed: bool
+    call: Call, repl: str, changed: Sequence[FileResult], found: _RelatedTestFiles, *, with_failed: bool
 ) -> Choice:
     """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
     failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
     edited = {one.change.path for one in changed}
-    inside = await services.work.files.run(call.client, partial(_test_directories, call))
+    inside = await services.work.files.run(call.client, partial(_test_path_predicate, call))
     importing = [file for file in found.importing if file in edited or inside(file)]
     named = [name for _, name in found.named if workspace / name not in importing and inside(workspace / name)]
-    find = partial(_executing, services.tests.executions, changed, [*importing, *[workspace / one for one in named]])
+    find = partial(
+        _tests_by_execution, services.tests.executions, changed, [*importing, *[workspace / one for one in named]]
+    )
     executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
-    executed = [name for name in executed if name not in failed][:MAX_EXECUTING]
+    executed = [name for name in executed if name not in failed][:MAX_EXECUTING_TESTS]
     if executing:  # otherwise the files that import it are all that could run
         named = [name for name in named if workspace / name not in unaffected]
         left_out = len([file for file in importing if file in unaffected])
@@ -240,15 +247,15 @@ async def _of_python(
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
-    return Choice(runs, words or (BY_NAMED if named else ""))
+    return Choice(runs, words or (REASON_FILE_NAMES if named else ""))
 
 
-def _executing(
+def _tests_by_execution(
     executions: Executions, changed: Sequence[FileResult], test_files: Sequence[Path]
 ) -> tuple[list[tuple[str, str]], frozenset[Path]]:
     """Return the file and name of each test that executed a changed function, and unaffected test files. Blocks.
 
-    Tests whose file is gone are left out. Test files are unaffected if a complete record shows that their other tests
+    Tests whose file is gone are left out. A test file is unaffected if a complete record shows that its other tests
     executed nothing that changed.
     """
     functions, bodies = [], []
@@ -259,7 +266,7 @@ def _executing(
             old, new = one.change.before.data or b"", one.change.after or b""
             sources = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
             file = os.path.realpath(one.change.path)
-            in_bodies = changed_bodies(*sources) if old and new else None
+            in_bodies = functions_with_changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]
             # Lines outside of bodies, and texts that the server's Python does not parse, are assigned by indentation.
@@ -273,8 +280,11 @@ def _executing(
     return found, frozenset(by_real_path[file] for file in unaffected)
 
 
-def _test_directories(call: Call) -> Callable[[Path], bool]:
-    """Return a predicate for files in the project's test paths, or else in directories whose tests ran. Blocks."""
+def _test_path_predicate(call: Call) -> Callable[[Path], bool]:
+    """Return a predicate for files in the project's test paths.
+
+    Without such a setting, these are the directories whose tests ran. Blocks.
+    """
     workspace = call.services.workspace
     paths = test_paths(workspace) or tuple(
         {
@@ -288,6 +298,7 @@ def _test_directories(call: Call) -> Callable[[Path], bool]:
 
 
 def _relative_to_workspace(file: Path, workspace: Path) -> str:
+    """Return a path relative to the workspace, or unchanged if it is outside."""
     return file.relative_to(workspace).as_posix() if file.is_relative_to(workspace) else str(file)
 
 
@@ -298,14 +309,14 @@ async def _failed_in(call: Call, repl: Repl) -> list[str]:
         outcomes: dict[tuple[str, str], str] = {}
         for row in report["results"]:
             known = _name_of(row, call.services.workspace), str(row["test"])
-            if outcomes.get(known, PASSES) == PASSES:
+            if outcomes.get(known, LISP_SUCCESS) == LISP_SUCCESS:
                 outcomes[known] = row["outcome"]
         last = {**outcomes, **last}
-    return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != PASSES))
+    return list(dict.fromkeys(namespace for (namespace, _), outcome in last.items() if outcome != LISP_SUCCESS))
 
 
 def _name_of(row: Json, workspace: Path) -> str:
-    """Return the name under which the test of a result row can be run. See `name_in_lisp`."""
+    """Return the name by which the test of a result row can be run. See `name_in_lisp`."""
     file = Path(str(row.get("file") or ""))
     is_by_file = file.suffix == BASILISP and file.is_relative_to(workspace)
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
@@ -321,7 +332,7 @@ async def _failed_last(call: Call) -> list[str]:
     for _, job_report in call.services.tests.finished():
         for test in job_report.report.results:
             outcomes.setdefault(_from_workspace(test.nodeid, job_report.job.spec.directory, workspace), test.outcome)
-    failed = [name for name, outcome in outcomes.items() if outcome in BAD_OUTCOMES]
+    failed = [name for name, outcome in outcomes.items() if outcome in FAILING_OUTCOMES]
     return await call.services.work.files.run(call.client, partial(_in_existing_files, workspace, failed))
 
 
@@ -337,16 +348,21 @@ def _in_existing_files(workspace: Path, tests: Sequence[str]) -> list[str]:
 
 
 MIN_S: Final = 1.0
+"""Minimum time left for which a run is started, in seconds."""
 MAX_CHARACTERS: Final = 1500
+"""Maximum characters of the description of all failures."""
 MESSAGE_CHARACTERS: Final = 300
 """Maximum characters of one test's failure message."""
 MAX_ENTRIES: Final = 20_000
+"""Maximum number of directory entries that are scanned for tests."""
 BASILISP: Final = ".lpy"
+"""Suffix of Basilisp files."""
 DEFTEST: Final = "(deftest"
 """Text that marks a file as having tests, for a file that the REPL has not loaded."""
 SOURCES: Final = "src"
 """Directory of a distribution's packages, if it has one."""
-DISTRIBUTIONS: Final = ("pyproject.toml", "setup.py")
+DISTRIBUTION_FILES: Final = ("pyproject.toml", "setup.py")
+"""Files that mark the directory of a Python distribution."""
 
 Target = tuple["Path", str]
 """A changed file, and a namespace, module or file that tests it."""
@@ -355,8 +371,8 @@ Target = tuple["Path", str]
 async def failures(call: Call, who: str, *, wait_s: float) -> str:
     """Run the tests of files that `who` changed since those tests last ran, and describe the failures.
 
-    The text is empty if no test failed or none can run. Tests are stopped after `wait_s` in total. None runs twice
-    until another file changes.
+    The text is empty if no test failed or no test can run. Tests are stopped after `wait_s` in total. No test runs
+    again until another file changes.
     """
     services = call.services
     changed, settings = services.ledger.edits.pop(who), services.live.settings
@@ -377,12 +393,13 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
 
 
 def _server(call: Call, path: Path) -> Repl | None:
+    """Return the REPL that serves a file, or None if there is none or the choice is ambiguous."""
     repl = server_of(path, call.state.repls.values(), call.services.workspace)
     return None if isinstance(repl, str) else repl
 
 
 async def _run(call: Call, path: Path, namespace: str, left_s: float) -> Answer | None:
-    """Return the answer of one run, or None if no REPL can run it."""
+    """Run tests and return the answer, or None if no REPL can run them."""
     repl = _server(call, path)
     if repl is None and path.suffix != PYTHON:
         return None
@@ -413,7 +430,7 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
         yield from (str(file.relative_to(workspace)) for file in _test_files(workspace, path))
         return
     files = dict(_lisp_tests(workspace, path)) if path.suffix == BASILISP else {}
-    namespace = _namespace(read_edited(workspace, path))
+    namespace = _namespace(read_edited_lisp(workspace, path))
     if namespace is not None:
         names = [namespace] if is_test(path) or namespace.endswith("test") else [namespace, f"{namespace}-test"]
         yield from (files.pop(name, name) for name in names)
@@ -423,18 +440,18 @@ def _targets(workspace: Path, path: Path) -> Iterator[str]:
 def _lisp_tests(workspace: Path, path: Path) -> Iterator[tuple[str, str]]:
     """Yield the namespace and path of each Lisp test file.
 
-    If only the REPL can find the tests of a file, the namespace takes the place of the path.
+    If only the REPL can find the tests of a file, the namespace is also used as the path.
     """
     for file in _test_files(workspace, path):
-        text = read_edited(workspace, file)
+        text = read_edited_lisp(workspace, file)
         namespace = _namespace(text)
         if namespace is not None:
             yield namespace, str(file.relative_to(workspace)) if DEFTEST in (text or "") else namespace
 
 
 def name_in_lisp(workspace: Path, file: Path) -> str | None:
-    """Return the name under which the tests of a Lisp file can be run, or None if it has no tests. Blocks."""
-    text = read_edited(workspace, file)
+    """Return the name by which the tests of a Lisp file can be run, or None if it has no tests. Blocks."""
+    text = read_edited_lisp(workspace, file)
     namespace = _namespace(text)
     if namespace is None or not (is_test(file) or namespace.endswith("test")):
         return None
@@ -443,6 +460,7 @@ def name_in_lisp(workspace: Path, file: Path) -> str | None:
 
 
 def _namespace(text: str | None) -> str | None:
+    """Return the namespace that Lisp code declares, or None."""
     return None if text is None else namespace_of(Document(text))
 
 
@@ -456,23 +474,24 @@ def _test_files(workspace: Path, path: Path) -> Iterator[Path]:
         yield path
         return
     is_package = path.stem == "__init__"
-    yield from _named_after(path.parent.name if is_package else path.stem, workspace, path.suffix)
+    yield from _tests_named_after(path.parent.name if is_package else path.stem, workspace, path.suffix)
     directory = path.parent.parent
     directory, is_distribution = (
         (directory.parent, True) if directory.name == SOURCES else (directory, _is_distribution(directory))
     )
     if is_package and is_distribution and directory != workspace and directory.is_relative_to(workspace):
-        yield from _named_after(directory.name.replace("-", "_"), directory, path.suffix)
+        yield from _tests_named_after(directory.name.replace("-", "_"), directory, path.suffix)
 
 
-def _named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
+def _tests_named_after(name: str, directory: Path, suffix: str) -> Iterator[Path]:
+    """Yield the files below a directory that are named as tests of `name`."""
     names = (f"test_{name}{suffix}", f"{name}_test{suffix}")
     found = files_of(directory, names, max_entries=MAX_ENTRIES)
     yield from (file for file in found if file.name in names and file.is_file())
 
 
 def _is_distribution(directory: Path) -> bool:
-    return any((directory / name).is_file() for name in DISTRIBUTIONS)
+    return any((directory / name).is_file() for name in DISTRIBUTION_FILES)
 
 
 def is_test(path: Path) -> bool:

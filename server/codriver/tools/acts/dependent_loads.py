@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-class Loads(Protocol):
+class FileLoader(Protocol):
     """Loads files and evaluates forms in one session, within the time limit of one call."""
 
     async def file(self, path: Path) -> Evaluation:
@@ -35,7 +35,7 @@ class Loads(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Followed:
+class DependentLoads:
     """Notes about the loads, and the evaluation that failed or did not finish, if any."""
 
     notes: tuple[str, ...] = ()
@@ -52,13 +52,13 @@ def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
     if repl.dialect == "python" and prune:
         raise refused(
             "bad-arguments",
-            "prune is for Lisp: nothing was loaded",
+            "nothing was loaded, because prune is only for Lisp",
             hint="Omit it. In Python, load_file already removes deleted names.",
         )
     if repl.dialect == "python" and not is_whole:
         raise refused(
             "bad-arguments",
-            "dependents needs whole: true in Python: nothing was loaded",
+            "nothing was loaded, because dependents needs whole: true in Python",
             hint="Add whole: true to run the module and every module that imports it. Without both, load_file updates "
             "imported references.",
         )
@@ -66,8 +66,8 @@ def check(repl: Repl, *, prune: bool, is_whole: bool) -> None:
         raise CapabilityMissingError("drift", profile.missing.get("drift") if profile is not None else None)
 
 
-async def follow_python(call: Call, repl: Repl, file: Path, loads: Loads) -> Followed:
-    """Run every loaded module that imports the module of a file, each after those that it imports."""
+async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: FileLoader) -> DependentLoads:
+    """Run every loaded module that imports the module of a file, each one after those that it imports."""
     waiting = await call.services.repls.adapter(repl.id).query(Dependents(file))
     notes = dict.fromkeys(await notes_of_load(call, repl))
     done: list[str] = []
@@ -78,13 +78,15 @@ async def follow_python(call: Call, repl: Repl, file: Path, loads: Loads) -> Fol
             notes[f"{name} did not load" if evaluation.over else f"{name} is being loaded"] = None
             left = [one for one, _ in waiting[number + 1 :]]
             notes.update(dict.fromkeys([f"not loaded: {few(left)}"] if left else []))
-            return Followed(tuple(notes), evaluation)
+            return DependentLoads(tuple(notes), evaluation)
         done.append(name)
         notes.update(dict.fromkeys(await notes_of_load(call, repl)))
-    return Followed((*([f"loaded, too: {few(done, len(done))}"] if done else []), *notes))
+    return DependentLoads((*([f"loaded, too: {few(done, len(done))}"] if done else []), *notes))
 
 
-async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune: bool, dependents: bool) -> Followed:
+async def follow(
+    call: Call, repl: Repl, namespace: str, loads: FileLoader, *, prune: bool, dependents: bool
+) -> DependentLoads:
     """Remove the names that the file of `namespace` no longer defines, then load its dependents, as requested."""
     found = await drift_of(call, repl)
     drift = call.services.ledger.lisp.drifts.get(repl.id)
@@ -96,7 +98,7 @@ async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune:
         if forms:
             evaluation = await loads.forms(namespace, forms)
             if evaluation.status != "done":
-                return Followed((f"not all were removed from {namespace}: {few(gone)}",), evaluation)
+                return DependentLoads((f"not all were removed from {namespace}: {few(gone)}",), evaluation)
             notes.append(f"removed, because the file no longer defines it: {few(gone)}")
     if dependents and drift is not None:
         waiting = drift.dependents(namespace)
@@ -108,6 +110,6 @@ async def follow(call: Call, repl: Repl, namespace: str, loads: Loads, *, prune:
                 notes += [f"loaded, too: {few(before)}"] if before else []
                 notes.append(f"{name} did not load" if evaluation.over else f"{name} is being loaded")
                 notes += [f"not loaded: {few(after)}"] if after else []
-                return Followed(tuple(notes), evaluation)
+                return DependentLoads(tuple(notes), evaluation)
         notes += [f"loaded, too: {few([name for name, _ in waiting], len(waiting))}"] if waiting else []
-    return Followed(tuple(notes))
+    return DependentLoads(tuple(notes))

@@ -19,29 +19,29 @@ from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError, 
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Restore
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.testing.changed_files import newest_change
+from codriver.testing.changed_files import newest_change_ms
 from codriver.tools.acts.affected_tests import (
     AFFECTED,
-    AFFECTED_S,
+    AFFECTED_LIMIT_S,
     Choice,
     TestsRun,
     choose,
     chosen_tests,
     paths_of,
 )
-from codriver.tools.acts.edit_loads import EditLoads, Gone, unwatched_save
-from codriver.tools.acts.edit_verdict import Verdict, failed_in, files_of, outcomes_in, unfinished_in
+from codriver.tools.acts.edit_loads import EditLoads, RemovedName, hide_save_from_watchers
+from codriver.tools.acts.edit_verdict import Verdict, failed_tests_in, files_of, outcomes_in, unfinished_in
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
-from codriver.tools.acts.python_tests import failure_row, is_usage, make_job, start_job, usage_error
+from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
 from codriver.tools.calls.evaluation_waits import stop, wait
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, check_server, in_lane, serving
+from codriver.tools.calls.session_choice import Target, await_server, check_server, lane_of_caller, serving
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -55,26 +55,27 @@ if TYPE_CHECKING:
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call
 
-TESTS_S: Final = 50.0
+TESTS_LIMIT_S: Final = 50.0
 """Default time limit of all tests of one edit, in seconds. Clients wait one minute."""
 MIN_S: Final = 1.0
 """Minimum time left for which a run is started, in seconds."""
 END_S: Final = 10.0
 """Time for a run to stop after its limit, or to start after another run, in seconds."""
 CHECK_S: Final = 25.0
-"""Time limit of repeating the failed tests, and of running them with the previous files, in seconds."""
+"""Time limit for repeating the failed tests, and for running them with the previous files, in seconds."""
 MAX_FAILURES: Final = 5
 """Maximum number of failures that are described."""
 MAX_NAMED: Final = 8
 """Maximum number of tests that are named."""
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
+"""Reasons of answers about runs that found no tests."""
 FAILED_BEFORE: Final = "the tests that fail failed before the edit too"
 NOT_TESTED: Final = "the edit is kept, but not tested"
 NOT_KNOWN: Final = "no failed test is known to have passed before the edit"
 LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
-PUT_BACK: Final = "{all} as before; what loading or tests did beyond them is not undone"
-NOT_PUT_BACK: Final = "{all} as before; definitions were not put back: {why}"
+RESTORED_MESSAGE: Final = "{all} as before; what loading or tests did beyond them is not undone"
+NOT_RESTORED_MESSAGE: Final = "{all} as before; definitions were not put back: {why}"
 
 
 class LiveSteps:
@@ -89,7 +90,7 @@ class LiveSteps:
         who: str,
         arguments: Evaluating,
         tests: Sequence[str],
-        gone: Callable[[Outcome], Mapping[int, Sequence[Gone]]],
+        gone: Callable[[Outcome], Mapping[int, Sequence[RemovedName]]],
         *,
         restores: bool,
         loads: bool = True,
@@ -107,7 +108,7 @@ class LiveSteps:
         self._loads = EditLoads(call, who, arguments, undo_id=self._undo_id, key=self._key)
         self._given_who = arguments.who
         self._who = who
-        self._limit_s = limit_s or (AFFECTED_S if self._is_affected else TESTS_S)
+        self._limit_s = limit_s or (AFFECTED_LIMIT_S if self._selects_affected else TESTS_LIMIT_S)
         self._verdict = Verdict()
         self._load_started_ms = 0
         """Start time of the load."""
@@ -129,7 +130,8 @@ class LiveSteps:
         return self._loads.unserved
 
     @property
-    def _is_affected(self) -> bool:
+    def _selects_affected(self) -> bool:
+        """Return whether the caller requested the affected tests."""
         return AFFECTED in self._tests
 
     async def check(self, files: Iterable[str]) -> None:
@@ -153,7 +155,7 @@ class LiveSteps:
             if not isinstance(repl, str):
                 if self._is_loaded:
                     shared = Target(repl, repl.sessions[MAIN_SESSION])
-                    check_free(self._call, in_lane(self._call, shared, self._who), self._who)
+                    check_free(self._call, lane_of_caller(self._call, shared, self._who), self._who)
                 needed = [*(["restore"] if self._undo_id else []), *(["test"] if self._tests and not is_python else [])]
                 for capability in needed:
                     _require(repl, capability)
@@ -169,7 +171,7 @@ class LiveSteps:
             if isinstance(location, TestEnvironment) and len(of_python) == len(files):
                 await self._check_tests(location, files)
         if self._tests and self._restores:
-            self._known_before = await self._outcomes_now()
+            self._known_before = await self._current_outcomes()
 
     async def _check_tests(self, environment: TestEnvironment, edited: Sequence[str]) -> None:
         """Check that the named Python tests are in files that exist or that the edits may create.
@@ -187,10 +189,10 @@ class LiveSteps:
                 hint='Correct the path, or pass test: ["affected"].',
             )
 
-    async def _outcomes_now(self) -> dict[str, str]:
+    async def _current_outcomes(self) -> dict[str, str]:
         """Return the known outcomes of tests with the present files."""
         services = self._call.services
-        newest = await services.work.files.run(self._call.client, partial(newest_change, services.workspace))
+        newest = await services.work.files.run(self._call.client, partial(newest_change_ms, services.workspace))
         found: dict[str, str] = {}
         for name, job_report in reversed(services.tests.finished()):
             run = self._call.state.evaluations.get(name)
@@ -200,7 +202,7 @@ class LiveSteps:
         return found
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load the changed code. Return false only if the load did not finish, because a failed load keeps the edit."""
+        """Load the changed code, and return true, because a failed load keeps the edit."""
         self._load_started_ms = self._call.services.now()
         if not self._is_loaded:
             return True
@@ -211,7 +213,7 @@ class LiveSteps:
         return True
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests; false if the edit broke one."""
+        """Run the tests. Return false if the edit broke one."""
         if not self._tests:
             return True
         choice = await self._choice(outcome)
@@ -235,7 +237,7 @@ class LiveSteps:
         verdict = self._verdict
         if not (verdict.passed or verdict.failed or verdict.unfinished):
             if "reason" not in self.fields:
-                self.fields |= self._found_none(outcome)
+                self.fields |= self._no_tests_fields(outcome)
             return
         answer_fields: dict[str, object] = {"tests": verdict.counts}
         if choice.words:
@@ -276,15 +278,15 @@ class LiveSteps:
                 "message": f"another test run did not finish in time: {NOT_TESTED}",
             }
         report = job_report.report
-        failed = failed_in(report)
+        failed = failed_tests_in(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
             verdict = replace(verdict, before=await self._before(job, outcome, failed))
             passed = [one for one in failed if verdict.before.get(one) == "passed"]
-            verdict = replace(verdict, again=await self._outcomes(job, passed) if passed else {})
+            verdict = replace(verdict, again=await self._run_for_outcomes(job, passed) if passed else {})
         self._verdict = verdict
         if not report.results and report.error is not None:
-            if is_usage(report.error):
+            if is_usage_error(report.error):
                 message, hint = usage_error(report.error.message, self._call.services.workspace)
                 return {"reason": "no-tests", "message": f"{message}: {NOT_TESTED}", "hint": hint}
             reason = "no-tests" if report.error.kind == "usage" else "evaluation-failed"
@@ -317,9 +319,9 @@ class LiveSteps:
         if not unknown:
             return known
         sources = {str(one.change.path): one.change.before.data for one in outcome.files}
-        return known | await self._outcomes(job, unknown, sources)
+        return known | await self._run_for_outcomes(job, unknown, sources)
 
-    async def _outcomes(
+    async def _run_for_outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
     ) -> dict[str, str]:
         """Run tests, with the given contents of files if any, and return their outcomes.
@@ -365,11 +367,11 @@ class LiveSteps:
             before = await self._outcomes_in_repl(run)
             found = await self._run_in_repl(run, left_s)
             if found.get("reason") in NO_TESTS:
-                if not self._is_affected:
+                if not self._selects_affected:
                     self.fields = {**found, **self.fields}
                 continue
             rows = [row for row in as_maps(found.get("results")) if row.get("outcome") != "pass"]
-            failed = tuple(dict.fromkeys(_full(row) for row in rows))
+            failed = tuple(dict.fromkeys(_qualified_test_name(row) for row in rows))
             is_late = found.get("reason") == "timed-out"
             if not failed and not is_late and "message" in found:
                 self.fields = {
@@ -385,12 +387,16 @@ class LiveSteps:
                 (*verdict.failed, *failed),
                 (*verdict.unfinished, *([run.label] if is_late else [])),
                 {**verdict.before, **{name: before.get(name, "passed") for name in failed}},
-                {**verdict.again, **dict.fromkeys(failed, "passed"), **{_full(row): "failed" for row in again_rows}},
+                {
+                    **verdict.again,
+                    **dict.fromkeys(failed, "passed"),
+                    **{_qualified_test_name(row): "failed" for row in again_rows},
+                },
             )
             if failed:
                 self.fields.setdefault("evaluationId", found.get("evaluationId"))
                 known = self.fields.get("results")
-                described = [row for row in rows if before.get(_full(row)) != "failed"]
+                described = [row for row in rows if before.get(_qualified_test_name(row)) != "failed"]
                 self.fields["results"] = [*(known if isinstance(known, list) else []), *described][:MAX_FAILURES]
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
@@ -399,7 +405,7 @@ class LiveSteps:
         found: dict[str, str] = {}
         for _, report in await runs_of_repl(self._call, repl.id) if repl is not None else ():
             for row in report["results"]:
-                found.setdefault(_full(row), "passed" if row["outcome"] == "pass" else "failed")
+                found.setdefault(_qualified_test_name(row), "passed" if row["outcome"] == "pass" else "failed")
         return found
 
     async def _run_in_repl(self, run: TestsRun, left_s: float) -> dict[str, object]:
@@ -413,14 +419,15 @@ class LiveSteps:
         return dict(answer.fields)
 
     def _is_of_python(self, run: TestsRun) -> bool:
+        """Return whether the tests of a run are Python tests."""
         repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
         return repl is None or repl.dialect == "python"
 
-    def _found_none(self, outcome: Outcome) -> dict[str, object]:
+    def _no_tests_fields(self, outcome: Outcome) -> dict[str, object]:
         """Return the fields of an answer about an edit for which no test ran."""
         first, *others = [result.display_path for result in outcome.files]
         words = f"no test runs, imports or is named after {first}" + (f" or {len(others)} more" if others else "")
-        if self._is_affected:
+        if self._selects_affected:
             return {"notTested": f"{words}: name the tests, or call run_tests"}
         return {"reason": "no-tests", "message": f"no test was found in {', '.join(self._tests)}: the edit is kept"}
 
@@ -433,9 +440,12 @@ class LiveSteps:
             self.fields |= {"leftAsNewer": list(left)} if left else {}
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Restore the previous definitions."""
+        """Restore the previous definitions.
+
+        Returns the names that could not be restored, and the reasons for REPLs that restored nothing.
+        """
         for name in self._runs:
-            self._call.services.tests.note_undone(name)
+            self._call.services.tests.note_reverted(name)
         for one in self._call.state.evaluations.values():
             if (
                 one.kind == "run-tests"
@@ -446,6 +456,10 @@ class LiveSteps:
         return await self._end_undo_records(commit=False)
 
     async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:
+        """Release or restore the previous definitions in each REPL.
+
+        Returns the names that could not be restored, and the reasons for REPLs that restored nothing.
+        """
         left: list[str] = []
         why = []
         for repl, (key, generation) in self._loads.repls.items() if self._undo_id else ():
@@ -461,12 +475,12 @@ class LiveSteps:
         return left, "; ".join(why)
 
     async def _choice(self, outcome: Outcome) -> Choice:
-        """Return the test runs of an edit."""
+        """Choose the test runs of an edit."""
         loaded = [key for key, _ in self._loads.repls.values()]
         serving_keys = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
         key = (loaded or serving_keys or [""])[0]
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED]
-        if not self._is_affected:
+        if not self._selects_affected:
             return Choice(tuple(named))
         choice = await choose(self._call, outcome.files, self._server)
         return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
@@ -492,19 +506,21 @@ def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
     return {one.nodeid: ADDRESS.sub("", one.failure.message) for one in failures if one.failure is not None}
 
 
-def _full(row: Mapping[str, object]) -> str:
+def _qualified_test_name(row: Mapping[str, object]) -> str:
+    """Return the name of the test of a result row, qualified with its namespace."""
     return "/".join(str(row[key]) for key in ("ns", "test") if row.get(key))
 
 
 def _first(names: Sequence[str]) -> list[str]:
+    """Return the first names, followed by the number of the others, if any."""
     more = [f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []
     return [*names[:MAX_NAMED], *more]
 
 
-def put_back_fields(put_back: PutBack) -> dict[str, object]:
+def restored_fields(put_back: PutBack) -> dict[str, object]:
     """Return the fields of an answer about an edit that was put back."""
     left = [*put_back.files, *put_back.names]
-    form, them = (NOT_PUT_BACK, "files") if put_back.why else (PUT_BACK, "files and definitions")
+    form, them = (NOT_RESTORED_MESSAGE, "files") if put_back.why else (RESTORED_MESSAGE, "files and definitions")
     them = f"all {them} but leftAsNewer are" if left else f"{them} are"
     fields: dict[str, object] = {"restored": form.format(all=them, why=put_back.why)}
     if left:
@@ -513,16 +529,21 @@ def put_back_fields(put_back: PutBack) -> dict[str, object]:
 
 
 async def put_files(call: Call, caller: str, outcome: Outcome) -> Sequence[str]:
-    """Put the files of a batch back, unnoticed by watchers, and return the files that stay as they are."""
+    """Restore the files of a batch, unnoticed by file watchers, and return the files that were not restored."""
     services = call.services
     with services.ledger.saves.writing():
         left = await services.editor.put_back(caller, outcome)
         for result in outcome.files:
-            await services.work.files.run(call.client, partial(unwatched_save, services, result.change.path))
+            await services.work.files.run(call.client, partial(hide_save_from_watchers, services, result.change.path))
         return left
 
 
 def _require(repl: Repl, capability: str) -> None:
+    """Check that a REPL has a capability, if its capabilities are known.
+
+    Raises:
+        CapabilityMissingError: the REPL does not have it.
+    """
     profile = repl.profile
     if profile is not None and capability not in profile.capabilities:
         message = f"{repl.key} cannot {'run tests' if capability == 'test' else 'put definitions back'}"
@@ -531,6 +552,7 @@ def _require(repl: Repl, capability: str) -> None:
 
 
 def _words_of(error: RefusedError | ReplDisconnectedError) -> dict[str, object]:
+    """Return the answer fields of an error."""
     if isinstance(error, RefusedError):
         return {"reason": error.reason, "message": error.message, "hint": error.hint}
     return {"reason": "repl-disconnected", "message": str(error), "hint": "see list_sessions"}

@@ -29,7 +29,7 @@ from codriver.tools.answers.drift_notes import notes_of_load
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, in_lane, serving
+from codriver.tools.calls.session_choice import Target, await_server, lane_of_caller, serving
 from codriver_lisp.binding_forms import namespace_of, ns_form
 from codriver_lisp.reader import top_level_forms
 from codriver_lisp.source_text import Document
@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.call import Call, Services
 
-FAILURE = ("reason", "error", "hint")
+FAILURE_FIELDS = ("reason", "error", "hint")
 """Fields of a failed load that become fields of the whole answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Changed:
+class ChangedCode:
     """Code that a batch changed in one file.
 
     `index` is the index of the file among the results, and `name` the name used in answers. `forms` are the new
@@ -65,7 +65,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
+class RemovedName:
     """A name that a renaming removed, and the namespace that defined it."""
 
     name: str
@@ -103,8 +103,8 @@ class EditLoads:
         self.repls: dict[str, tuple[str, int]] = {}
         """REPLs that received a load: key and generation at that time, by id."""
 
-    async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[Gone]]) -> None:
-        """Load the changed forms of each file until a load fails, starting with the files that others require.
+    async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[RemovedName]]) -> None:
+        """Load the changed forms of each file, starting with the files that others require, until a load fails.
 
         Names in `gone`, by the index of their file, are removed from their namespace when it is loaded. Nothing is sent
         twice. The row of a file that was not loaded explains why, and how to load it.
@@ -132,7 +132,9 @@ class EditLoads:
                 self.is_done = False
                 blocked_by = f"the load of {file.name} has not finished: call load_file afterwards"
 
-    async def _load(self, file: Changed, path: Path, repl: Repl, ends_at: float, gone: Sequence[Gone]) -> bool:
+    async def _load(
+        self, file: ChangedCode, path: Path, repl: Repl, ends_at: float, gone: Sequence[RemovedName]
+    ) -> bool:
         """Load a file, and return whether the load finished in time."""
         call = self._call
         found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
@@ -151,11 +153,11 @@ class EditLoads:
         )
         self.repls[repl.id] = repl.key, repl.generation
         try:
-            target = in_lane(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
+            target = lane_of_caller(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
             if self._undo_id and not current.over:
-                self.failure = self._of_time(current, file.name)
+                self.failure = self._timeout_failure(current, file.name)
                 await stop(call, request.id, "it took too long")
                 current = evaluation_of(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
@@ -166,12 +168,16 @@ class EditLoads:
             return False
         stale = await notes_of_load(call, repl, is_edit=True) if current.status == "done" else ()
         described = await describe(call, current, self._arguments, max_bytes=budget(call) // 2, notes=stale)
-        self.rows[file.index] = {"load": {key: value for key, value in described.fields.items() if key not in FAILURE}}
+        self.rows[file.index] = {
+            "load": {key: value for key, value in described.fields.items() if key not in FAILURE_FIELDS}
+        }
         if not described.ok:
-            self.failure = {key: described.fields[key] for key in FAILURE if key in described.fields} | self.failure
+            self.failure = {
+                key: described.fields[key] for key in FAILURE_FIELDS if key in described.fields
+            } | self.failure
         return current.status == "done"
 
-    def _of_time(self, current: Evaluation, name: str) -> dict[str, object]:
+    def _timeout_failure(self, current: Evaluation, name: str) -> dict[str, object]:
         """Return the failure of a load that did not finish in time, whether or not it started."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"loading {name} took longer than the time limit"}
@@ -184,7 +190,7 @@ class EditLoads:
         }
 
 
-async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
+async def edit_unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outcome:
     """Make an edit whose files are loaded afterwards, without file watchers loading them as well."""
     saves = call.services.ledger.saves
     with saves.writing():
@@ -195,16 +201,16 @@ async def unwatched(call: Call, edit: Callable[[], Awaitable[Outcome]]) -> Outco
         return outcome
 
 
-def unwatched_save(services: Services, path: Path) -> None:
+def hide_save_from_watchers(services: Services, path: Path) -> None:
     """Make the file watcher ignore the present state of a file that a tool loads. Blocks."""
     if services.live.settings.watch:
         services.ledger.saves.note([path])
 
 
-def changed_files(results: Sequence[FileResult]) -> list[Changed]:
+def changed_files(results: Sequence[FileResult]) -> list[ChangedCode]:
     """Return the changed files that still exist, each after those that it requires."""
     waiting = [_changed(index, result) for index, result in enumerate(results) if result.change.after is not None]
-    ordered: list[Changed] = []
+    ordered: list[ChangedCode] = []
     while waiting:
         names = {file.namespace for file in waiting}
         free = [file for file in waiting if not (_words(file.header) & (names - {file.namespace}))]
@@ -214,13 +220,15 @@ def changed_files(results: Sequence[FileResult]) -> list[Changed]:
 
 
 def _words(header: str) -> set[str | None]:
+    """Return the words of an `ns` form, or the names that a Python file imports."""
     return set(re.findall(r"[^\s()\[\]{}\"';,]+", header))
 
 
-def _changed(index: int, result: FileResult) -> Changed:
+def _changed(index: int, result: FileResult) -> ChangedCode:
+    """Return the code that an edit changed in one file."""
     change = result.change
     if is_python(change.path):
-        return _changed_python(index, result)
+        return _changed_python_code(index, result)
     text = (change.after or b"").decode("utf-8-sig", "replace")
     document = Document(text, is_hy=change.path.suffix == HY)
     header = ns_form(document)
@@ -230,18 +238,21 @@ def _changed(index: int, result: FileResult) -> Changed:
     reason = None if forms else "no form that can be evaluated changed"
     if document.bracket_error is not None:
         reason = f"its brackets do not balance: {document.bracket_error}"
-    return Changed(index, result.display_path, text, namespace_of(document), header_text, tuple(forms), reason)
+    return ChangedCode(index, result.display_path, text, namespace_of(document), header_text, tuple(forms), reason)
 
 
-def _changed_python(index: int, result: FileResult) -> Changed:
+def _changed_python_code(index: int, result: FileResult) -> ChangedCode:
+    """Return the code that an edit changed in a Python file."""
     change = result.change
     try:
         text, found = changed_statements(change.before.data or b"", change.after or b"")
     except (SyntaxError, ValueError) as error:
-        return Changed(index, result.display_path, "", None, "", (), f"it does not parse: {error}")
+        return ChangedCode(index, result.display_path, "", None, "", (), f"it does not parse: {error}")
     reason = None if found is not None else "its code did not change"
     forms = tuple(Form(statement, line, 1) for line, statement in found or ())
-    return Changed(index, result.display_path, text, change.path.stem, " ".join(imported_names(text)), forms, reason)
+    return ChangedCode(
+        index, result.display_path, text, change.path.stem, " ".join(imported_names(text)), forms, reason
+    )
 
 
 def _new_forms(before: str, after: str) -> Iterator[Form]:

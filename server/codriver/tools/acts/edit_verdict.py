@@ -9,23 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from codriver.testing.runs import BAD_OUTCOMES
+from codriver.testing.runs import FAILING_OUTCOMES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.testing.runs import TestReport
 
-PASSED: Final = frozenset({"passed", "xfailed"})
-"""Outcomes of a test that behaves as expected."""
+EXPECTED_OUTCOMES: Final = frozenset({"passed", "xfailed"})
+"""Outcomes of tests that behave as expected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Outcomes of the chosen tests after an edit.
-
-    Failed tests also have their outcomes before the edit and in a second run.
-    """
+    """Outcomes of the chosen tests after an edit, and for failed tests also before the edit and in a second run."""
 
     passed: int = 0
     failed: tuple[str, ...] = ()
@@ -39,18 +36,20 @@ class Verdict:
     def broken(self) -> tuple[str, ...]:
         """Return the tests that passed before the edit and failed twice after it."""
         return tuple(
-            name for name in self.failed if self.before.get(name) in PASSED and self.again.get(name) in BAD_OUTCOMES
+            name
+            for name in self.failed
+            if self.before.get(name) in EXPECTED_OUTCOMES and self.again.get(name) in FAILING_OUTCOMES
         )
 
     @property
     def failed_before(self) -> tuple[str, ...]:
         """Return the failed tests that also failed with the previous files."""
-        return tuple(name for name in self.failed if self.before.get(name) in BAD_OUTCOMES)
+        return tuple(name for name in self.failed if self.before.get(name) in FAILING_OUTCOMES)
 
     @property
     def flaky(self) -> tuple[str, ...]:
         """Return the failed tests that passed when repeated."""
-        return tuple(name for name in self.failed if self.again.get(name) in PASSED)
+        return tuple(name for name in self.failed if self.again.get(name) in EXPECTED_OUTCOMES)
 
     @property
     def failing(self) -> tuple[str, ...]:
@@ -76,7 +75,7 @@ def unfinished_in(report: TestReport) -> tuple[str, ...]:
     return tuple(name for name in found if name not in done)
 
 
-def failed_in(report: TestReport) -> tuple[str, ...]:
+def failed_tests_in(report: TestReport) -> tuple[str, ...]:
     """Return the tests that failed and the files that could not be collected, without duplicates."""
     stopped = report.interruption.nodeid if report.interruption is not None else ""
     return tuple(dict.fromkeys(one.nodeid for one in report.failures if one.nodeid != stopped))
@@ -86,12 +85,13 @@ def outcomes_in(report: TestReport, names: Iterable[str]) -> dict[str, str]:
     """Return the outcomes of tests or files in a report. A file that was collected without an error passed."""
     found: dict[str, str] = {}
     for one in report.results:
-        if found.get(one.nodeid) not in BAD_OUTCOMES:
+        if found.get(one.nodeid) not in FAILING_OUTCOMES:
             found[one.nodeid] = one.outcome
     return {name: outcome for name in names if (outcome := found.get(name) or _of_file(name, found))}
 
 
 def _of_file(name: str, found: Mapping[str, str]) -> str:
+    """Return `passed` for a file with results in `found`, or an empty string for tests and other files."""
     if "::" in name:
         return ""
     return "passed" if any(one.startswith(f"{name}::") for one in found) else ""

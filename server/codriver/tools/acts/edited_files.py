@@ -20,18 +20,20 @@ if TYPE_CHECKING:
 
 
 RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
-BITBAKE: Final = ".bb"
+"""Limits for reading edited files."""
+BITBAKE_SUFFIX: Final = ".bb"
 """Suffix shared by babashka scripts and BitBake recipes."""
 _LISP_START = re.compile(r"\ufeff?(?:#![^\n]*\n|;[^\n]*\n|[\s,])*(?:[(\[{\"':^@]|#[_?({'\"^:]|\Z)")
+"""Matches the beginning of Lisp code, after comments and white space."""
 
 
 def is_lisp(path: Path, text: str) -> bool:
     """Return whether a file is Lisp, by its suffix, or by its first characters if other languages use the suffix."""
     suffix = path.suffix.lower()
-    return suffix in SUFFIXES and (suffix != BITBAKE or _LISP_START.match(text) is not None)
+    return suffix in SUFFIXES and (suffix != BITBAKE_SUFFIX or _LISP_START.match(text) is not None)
 
 
-def read_edited(workspace: Path, path: Path) -> str | None:
+def read_edited_lisp(workspace: Path, path: Path) -> str | None:
     """Return the text of a Lisp file, or None for other and unreadable files. Blocks."""
     if path.suffix.lower() not in SUFFIXES:
         return None
@@ -43,9 +45,9 @@ def read_edited(workspace: Path, path: Path) -> str | None:
 
 
 def describe_syntax_error(name: str, text: str, most: int) -> str:
-    """Describe why Lisp code cannot be read, and a fix suggested by its indentation.
+    """Describe why Lisp code cannot be read, and suggest a fix based on its indentation.
 
-    The text has at most `most` characters, and is empty if the code can be read.
+    The description has at most `most` characters, and is empty if the code can be read.
     """
     try:
         imbalance = read(text, most_forms=MAX_FORMS).imbalance
@@ -55,12 +57,12 @@ def describe_syntax_error(name: str, text: str, most: int) -> str:
         return ""
     found = describe_imbalance(text, imbalance)
     description = f"{name}:{found.line}:{found.column} does not read: {found.message}."[:most]
-    proposal = _proposal(text, most - len(description))
+    proposal = _suggested_lines(text, most - len(description))
     return description + proposal
 
 
-def _proposal(text: str, most: int) -> str:
-    """Return as many of the lines that balancing by indentation would change as fit."""
+def _suggested_lines(text: str, most: int) -> str:
+    """Return the lines that balancing by indentation would change, as many as fit into `most` characters."""
     balanced = balance(text)
     if balanced.error is not None or not balanced.changed:
         return ""

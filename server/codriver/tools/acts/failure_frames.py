@@ -16,7 +16,7 @@ def is_in_project(frame: FailureFrame, workspace: Path) -> bool:
     return frame.file.startswith(f"{workspace}{os.sep}") and not any(part in frame.file for part in installed)
 
 
-def frame_words(frame: FailureFrame, workspace: Path) -> str:
+def frame_location(frame: FailureFrame, workspace: Path) -> str:
     """Return the location of a frame as text."""
     return f"{display_path(frame.file, workspace)}:{frame.line} in {frame.function}"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.edited_lines import Edit
-from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
+from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.answers.source_lines import LINE_CHARACTERS, excerpt, function_of
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ MAX_WHOLE: Final = 3
 """Number of different errors with all details. The others get one line each."""
 SOURCE_CHARACTERS: Final = 1200
 """Maximum characters of source for one failure if it has more than one function, or is not the first."""
-CERTAIN_CHARACTERS: Final = 3000
+MAX_CERTAIN_CHARACTERS: Final = 3000
 """Maximum size of a function of the first failure that is displayed in full, because no other is more suspicious."""
-RANKED_CHARACTERS: Final = 4000
+MAX_RANKED_CHARACTERS: Final = 4000
 """Maximum characters of source of suspicious functions in an answer."""
 FIRST_CHARACTERS: Final = 4500
-"""Maximum size of the most suspicious function, if no other code is displayed. A function without room is named."""
-RAISED_CHARACTERS: Final = 2400
+"""Maximum size of the most suspicious function, if no other code is displayed. If it does not fit, it is only named."""
+MAX_RAISED_CHARACTERS: Final = 2400
 """Maximum size of a function that is displayed in full because the error was raised in it."""
 MAX_CHARACTERS: Final = 100_000
 """Maximum size of a function that is considered."""
 NUMBER: Final = re.compile(r"^[ >] *(\d+)(?: |$)", re.MULTILINE)
 """Matches the number of a line in an excerpt."""
-MAX_CALLED: Final = 2
+MAX_CALLED_FUNCTIONS: Final = 2
 """Maximum number of functions displayed for a wrong value."""
-NAMELESS: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
+NAMELESS_CODE: Final = ("<lambda>", "<genexpr>", "<listcomp>", "<setcomp>", "<dictcomp>")
 """Names of code inside of a function, for which no function is recorded."""
-MAX_RANKED: Final = 3
+MAX_RANKED_SOURCES: Final = 3
 """Maximum number of suspicious functions whose source an answer displays."""
 MAX_SUSPECTS: Final = 6
 """Maximum number of suspicious functions that an answer names."""
@@ -75,6 +75,8 @@ def failure_sources(
 
 
 class _Sources:
+    """The code to display for the first failures of a run. Each function is displayed once."""
+
     def __init__(self, call: Call, job_report: JobReport, groups: Sequence[FailureGroup], edit: Edit) -> None:
         self._workspace = call.services.workspace
         self._without_secrets = call.services.log.without_secrets
@@ -83,11 +85,12 @@ class _Sources:
         self._edit = edit
         self._displayed: set[tuple[str, str]] = set()
         """Files and numbers of displayed lines."""
-        self._left = RANKED_CHARACTERS
+        self._left = MAX_RANKED_CHARACTERS
         self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
 
     def _of(self, test: TestFinished, *, is_first: bool) -> FailureSource:
+        """Return the code to display for one failed test."""
         found = FailureSource(self._statement(test))
         frames = failure_frames(test, self._workspace)
         ranked = [
@@ -102,10 +105,10 @@ class _Sources:
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
         for frame in frames if is_certain else raised:
             if frame in raised:
-                whole = CERTAIN_CHARACTERS if ranked and is_certain else RAISED_CHARACTERS
+                whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
-                self._add_called(found, frame, CERTAIN_CHARACTERS if is_first else SOURCE_CHARACTERS)
+                self._add_called(found, frame, MAX_CERTAIN_CHARACTERS if is_first else SOURCE_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [one for one in ranked if not (raised and one is likely)]
@@ -125,8 +128,8 @@ class _Sources:
             text = function_of(self._edit.lines_now(function.file), line)
             if self._is_displayed(function.file, text):
                 continue
-            most = FIRST_CHARACTERS if not index and self._left == RANKED_CHARACTERS else self._left
-            if text and displayed < MAX_RANKED and len(text) <= most:
+            most = FIRST_CHARACTERS if not index and self._left == MAX_RANKED_CHARACTERS else self._left
+            if text and displayed < MAX_RANKED_SOURCES and len(text) <= most:
                 displayed += 1
                 self._display(function.file, text)
                 self._left -= len(text)
@@ -143,7 +146,7 @@ class _Sources:
         fits = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
         if text and fits and not self._is_displayed(now.file, text):
             self._display(now.file, text)
-            found.excerpts.append(f"{frame_words(now, self._workspace)}\n{self._without_secrets(text)}")
+            found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._without_secrets(text)}")
 
     def _add_called(self, found: FailureSource, frame: FailureFrame, most: int) -> None:
         """Add a function that the failed statement called, unless it is displayed already.
@@ -157,7 +160,7 @@ class _Sources:
         text = excerpt(self._edit.lines_now(now.file), now.line, is_marked=False, whole_characters=MAX_CHARACTERS)
         if not text or self._is_displayed(now.file, text):
             return
-        words = frame_words(now, self._workspace)
+        words = frame_location(now, self._workspace)
         left = SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
         if len(text) <= left:
             self._display(now.file, text)
@@ -211,7 +214,7 @@ def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
         if first is not None:
             is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
             return last if is_same else [first, *last]
-    return last or [one for one in failure.called if is_of_product(one)][:MAX_CALLED] or outside[:1]
+    return last or [one for one in failure.called if is_of_product(one)][:MAX_CALLED_FUNCTIONS] or outside[:1]
 
 
 def failed_line(test: TestFinished) -> int | None:
@@ -227,6 +230,6 @@ def _suspect_of(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | Non
         for one in ranked
         if one.function.file == frame.file
         and one.function.line <= frame.line
-        and frame.function in (one.function.name.rpartition(".")[2], *NAMELESS)
+        and frame.function in (one.function.name.rpartition(".")[2], *NAMELESS_CODE)
     ]
     return max(above, key=lambda one: one.function.line, default=None)

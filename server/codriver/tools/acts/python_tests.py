@@ -19,7 +19,7 @@ from codriver.systems.programs import typed
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
-from codriver.tools.acts.failure_frames import display_path, frame_words, is_in_project
+from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
 from codriver.tools.acts.failure_groups import failure_groups
 from codriver.tools.acts.failure_sources import MAX_WHOLE, failed_line, failure_frames, failure_sources
 from codriver.tools.acts.submission import check_limits
@@ -59,24 +59,28 @@ if TYPE_CHECKING:
 MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
 MESSAGE_CHARACTERS: Final = 500
+"""Maximum characters of a failure's message."""
 SHORT_CHARACTERS: Final = 100
+"""Maximum characters of the message of a failure that is described in short, and of its causes."""
 OUTPUT_CHARACTERS: Final = 300
-"""Maximum characters of a failed test's own output."""
-DETAILS_CHARACTERS: Final = 4000
+"""Maximum characters of the output of a failed test."""
+MAX_DETAILS_CHARACTERS: Final = 4000
 """Maximum characters of a failure as pytest prints it, in a report."""
 STRINGS: Final = re.compile(r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) == ['\"](?:(?!\.\.\.).)*['\"]$")
 """Matches an assertion about two strings, neither of which is shortened."""
-COMPARISON: Final = ("", "  ", "  - ", "  + ", "  ? ")
-"""Beginnings of the lines with which pytest compares two strings."""
+COMPARISON_PREFIXES: Final = ("", "  ", "  - ", "  + ", "  ? ")
+"""Prefixes of the lines with which pytest compares two strings."""
 WHERE: Final = "\n +  where "
-"""Precedes the calls in pytest's message about an assertion, which make the statement superfluous."""
+"""Start of the explanation of calls in an assertion message of pytest. With it, an answer can omit the statement."""
 MAX_FRAMES: Final = 5
+"""Maximum number of frames of a failure or interruption in an answer."""
 CORRECT_NAME: Final = "Correct the name of the test, or name its file."
 UNKNOWN_OPTION: Final = (
     "Correct args. If addopts of the project's settings has them, install the plugin that defines them, or pass "
     'args: ["-o", "addopts="].'
 )
 MAX_LOCALS: Final = 3
+"""Maximum number of local variables of a failure in an answer."""
 LOCAL_CHARACTERS: Final = 120
 """Maximum characters of the value of a variable."""
 SHORT_LOCAL: Final = 40
@@ -85,10 +89,12 @@ UNINFORMATIVE: Final = re.compile(r"<[\w.<>]+>")
 """Matches the text of a value of which only the class is known."""
 MAX_FILES: Final = 5
 """Maximum number of changed files that an answer names."""
-MANAGE: Final = "manage.py"
+DJANGO_SCRIPT: Final = "manage.py"
 """File with which a Django project runs its tests."""
-DEBUGGER: Final = "--pdb"
-ALWAYS: Final = ("passed", "failed")
+DEBUGGER_OPTION: Final = "--pdb"
+"""Option of pytest that starts a debugger when a test fails."""
+ALWAYS_COUNTED: Final = ("passed", "failed")
+"""Counts that an answer has even if they are zero."""
 COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
 """Counts of an answer, in order. Zeros are omitted, except for passed and failed."""
 SILENT: Final = frozenset({
@@ -100,10 +106,14 @@ SILENT: Final = frozenset({
 })  # fmt: skip
 """Options of pytest that do not request output on the terminal."""
 STOP_S: Final = 8.0
-"""Time for a run to stop after its limit, in seconds: 5 s for its fixtures, and some more."""
-GOES_ON: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
+"""Time for a run to stop after its limit, in seconds: 5 s for its fixtures, and some time to spare."""
+STILL_RUNNING_HINT: Final = "still running: get_evaluation waits for it, interrupt_evaluation stops it"
+"""Hint about a run that continues after its call."""
 FAILED_HINT: Final = 'status with about: "error" has all frames'
-BEHIND: Final = "A workspace runs one set of tests at a time. Wait for that run, or stop it with interrupt_evaluation."
+QUEUED_RUN_HINT: Final = (
+    "A workspace runs one set of tests at a time. Wait for that run, or stop it with interrupt_evaluation."
+)
+"""Hint about a run that waits for another one."""
 
 
 async def run_python_tests(
@@ -121,13 +131,13 @@ async def run_job(
     call: Call, arguments: TestArguments, who: str, job: TestJob, *, caution: str | None = None
 ) -> Answer:
     """Run a job, wait for it, and describe the results. `caution` is a warning about its interpreter."""
-    await _end_outdated(call, who)
+    await _stop_outdated_run(call, who)
     identity = start_job(call, who, job)
     wait_ms = call.wait_ms(arguments.timeout_ms)
     current = await wait(call, identity, wait_ms / 1000)
     if current.status == "queued":
-        return _not_started(call, current)
-    if not current.over and arguments.is_interrupted_late:
+        return _not_started_answer(call, current)
+    if not current.over and arguments.is_stopped_at_timeout:
         # If the client disconnected now, the run would go on. Each step has a time limit.
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
@@ -160,7 +170,7 @@ async def make_job(
             retains_failed_process=True,
         )
         limit_ms = arguments.run_limit_ms(call.wait_ms(arguments.timeout_ms))
-        runner: Runner = "django" if (directory / MANAGE).is_file() else "unittest"
+        runner: Runner = "django" if (directory / DJANGO_SCRIPT).is_file() else "unittest"
         return TestJob(
             spec=spec,
             without_pytest=replace(spec, runner=runner, arguments=tuple(unittest_arguments(spec.arguments, runner))),
@@ -181,7 +191,7 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
         call.services.tests.end_comparisons()
     state = call.services.core.state
     identity = evaluation_queue.next_id(state)
-    command = command_words(job.spec)
+    command = shell_command(job.spec)
     session = identity if is_parallel else MAIN_SESSION
     request = Request(identity, command, session, kind="run-tests", background=is_parallel, job=job)
     check_limits(state.unfinished(), call.client, request)
@@ -190,13 +200,13 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
     return identity
 
 
-def command_words(spec: RunSpec) -> str:
+def shell_command(spec: RunSpec) -> str:
     """Return the command of a run as typed in a shell."""
     return " ".join(filter(None, [spec.runner, typed(spec.arguments)]))
 
 
-async def _end_outdated(call: Call, who: str) -> None:
-    """Stop the caller's earlier run if files changed since it started, because its results are useless."""
+async def _stop_outdated_run(call: Call, who: str) -> None:
+    """Stop the caller's earlier run if files changed since it started, because its results are outdated."""
     for one in call.state.unfinished():
         if not (one.is_test_job and one.status in OCCUPYING and call.belongs_to(one, who)):
             continue
@@ -204,11 +214,11 @@ async def _end_outdated(call: Call, who: str) -> None:
             await stop(call, one.id, "files changed since it started, and its caller started a new run")
 
 
-def _not_started(call: Call, job: Evaluation) -> Answer:
+def _not_started_answer(call: Call, job: Evaluation) -> Answer:
     """Return the answer about a run that could not start while its caller waited."""
     notes = queue_notes(call, job)
     call.dispatch(CancelQueued(job.id, "its caller stopped waiting"))
-    fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": BEHIND}
+    fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": QUEUED_RUN_HINT}
     return Answer(fields, ok=False)
 
 
@@ -231,7 +241,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if is_detailed:
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
     if not job.over:
-        about = {"evaluationId": job.id, "status": job.status, "notes": [GOES_ON]}
+        about = {"evaluationId": job.id, "status": job.status, "notes": [STILL_RUNNING_HINT]}
         printed = _output(call, job, Delivery(call, None, arguments), whole=True) if whole else {}
         return Answer({**about, **fields, **_progress(job_report), **printed})
     delivery = Delivery(call, call.services.transcripts.get(job.id), arguments)
@@ -240,7 +250,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if job_report.changed_files:
         fields["changedDuring"] = list(job_report.changed_files[:MAX_FILES])
     found = call.services.ledger.tests.pop_differences(call.who(arguments.who), job.id)
-    fields = with_notes(fields, [*job.notes, *found, *_way_to_debug(call, job, job_report)])
+    fields = with_notes(fields, [*job.notes, *found, *_debugging_hints(call, job, job_report)])
     seed = job_report.report.finished.hash_seed if job_report.report.finished is not None else None
     if is_detailed or (seed is not None and job_report.report.failures):
         fields |= {"hashSeed": seed} if seed is not None else {}
@@ -254,14 +264,15 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     return await completed(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
 
 
-def _way_to_debug(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
+def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
     """Explain how to evaluate code in the frames of a failure, if the debugger was requested."""
-    if DEBUGGER not in job_report.job.spec.arguments or not job_report.report.failures:
+    if DEBUGGER_OPTION not in job_report.job.spec.arguments or not job_report.report.failures:
         return []
     return [why_no_frames(call, job.id) or QUERY]
 
 
 def _refusal(job: Evaluation) -> Answer:
+    """Return the answer about a run that was refused."""
     failure = job.failure
     message = failure.message if failure else "the run was not started"
     return Answer({"evaluationId": job.id, "status": job.status, "reason": "evaluation-failed", "message": message,
@@ -292,7 +303,7 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     elif report.exit_status == NO_TESTS_STATUS:
         fields |= {
             "reason": "no-tests",
-            "message": _found_nothing(job_report),
+            "message": _no_tests_message(job_report),
             "hint": "Correct paths, or the options in args.",
         }
     else:
@@ -307,7 +318,8 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
 
 
 def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
-    if is_usage(error):
+    """Return the answer fields that explain an error of a run."""
+    if is_usage_error(error):
         message, hint = usage_error(error.message, workspace)
         return {"reason": "bad-arguments", "message": message, "hint": hint}
     reason = "bad-arguments" if error.kind == "usage" else "evaluation-failed"
@@ -317,13 +329,13 @@ def _error_fields(error: RunError, workspace: Path) -> dict[str, object]:
     return {"reason": reason, "message": error.message, "hint": hint}
 
 
-def is_usage(error: RunError) -> bool:
-    """Return whether pytest did not accept its arguments, and its message explains why."""
+def is_usage_error(error: RunError) -> bool:
+    """Return whether pytest rejected its arguments, and its message explains why."""
     return error.kind == "usage" and error.failure is None
 
 
 def usage_error(message: str, workspace: Path) -> tuple[str, str]:
-    """Return a message of pytest about its arguments without its command line and paths, and a hint."""
+    """Return pytest's message about its arguments, without its command line and paths, and a hint."""
     lines = [line.strip() for line in message.splitlines()]
     lines = [line for line in lines if line and not line.startswith(("usage: ", "inifile: ", "rootdir: ", "(no match"))]
     text = "; ".join(lines).replace(f"{workspace}{os.sep}", "")
@@ -336,7 +348,8 @@ def usage_error(message: str, workspace: Path) -> tuple[str, str]:
     return text, "Correct paths, or the options in args."
 
 
-def _found_nothing(job_report: JobReport) -> str:
+def _no_tests_message(job_report: JobReport) -> str:
+    """Return the message about a run that had no tests."""
     spec = job_report.job.spec
     where = f" in {typed(spec.arguments)}" if spec.arguments else ""
     if job_report.report.counts.deselected:
@@ -345,7 +358,8 @@ def _found_nothing(job_report: JobReport) -> str:
 
 
 def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
-    frames = [frame_words(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
+    """Return the answer fields about where a run was interrupted."""
+    frames = [frame_location(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
     named = {"test": interruption.nodeid} if interruption.nodeid else {}
     return {**named, **({"frames": frames} if frames else {})}
 
@@ -361,7 +375,7 @@ def report_fields(
     counts = asdict(report.counts)
     fields: dict[str, object] = {} if job_report.job.spec.runner == "pytest" else {"runner": job_report.job.spec.runner}
     for key in COUNTS:
-        if counts[key] or key in ALWAYS:
+        if counts[key] or key in ALWAYS_COUNTED:
             fields[key] = counts[key]
     if whole:
         fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
@@ -401,7 +415,7 @@ def failure_row(
     if source is not None and source.statement and WHERE not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
-    if frames := [frame_words(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
+    if frames := [frame_location(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
         row["frames"] = frames
     displayed = (
         _informative_locals(one, failure) for one in (*failure_frames(test, workspace)[:1], *project_frames[:1])
@@ -434,10 +448,11 @@ def _cause(error: LinkedError, workspace: Path) -> str:
     """Return a line about an error behind a failure, with its location in the project."""
     line = cut(f"{error.type}: {error.message}", SHORT_CHARACTERS)
     frame = next((one for one in error.frames if is_in_project(one, workspace)), None)
-    return line if frame is None else f"{line} ({frame_words(frame, workspace)})"
+    return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 
 
 def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
+    """Return the row of a failure with only the beginning of its message."""
     test = group.test
     row = {"test": test.nodeid, "outcome": test.outcome, **_location(test, workspace), **group.fields}
     if test.failure is not None:
@@ -452,7 +467,7 @@ def _message(failure: TestFailure) -> str:
     """
     message = failure.message
     first, _, rest = message.partition("\n")
-    if STRINGS.search(first) and all(line[:4] in COMPARISON for line in rest.splitlines()):
+    if STRINGS.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in rest.splitlines()):
         message = first
     return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
 
@@ -465,12 +480,12 @@ def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:
         row["reason"] = test.reason
     for failure in test.failures[:1]:
         row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
-        row["text"] = cut(failure.text or failure.message, DETAILS_CHARACTERS)
+        row["text"] = cut(failure.text or failure.message, MAX_DETAILS_CHARACTERS)
     return row
 
 
 def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
-    """Return the line of a failure, or else of the test's definition, and the file unless the test's id has it."""
+    """Return the line of a failure, or else of the test's definition, and the file unless the test's id contains it."""
     failed_at = failed_line(test)
     line = test.line if failed_at is None else failed_at
     file = display_path(test.file, workspace) if test.file else ""
@@ -481,7 +496,7 @@ def _location(test: TestFinished, workspace: Path) -> dict[str, object]:
 def _shows_output(job_report: JobReport) -> bool:
     """Return whether an option requested terminal output, or the output is the only explanation."""
     report = job_report.report
-    if report.error is not None and is_usage(report.error):
+    if report.error is not None and is_usage_error(report.error):
         return False
     if not report.results or (report.error is not None and not report.failures):
         return True
@@ -490,7 +505,7 @@ def _shows_output(job_report: JobReport) -> bool:
 
 
 def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
-    """Return the end of the terminal output."""
+    """Return the end of the terminal output as an answer field."""
     transcript = call.services.transcripts.get(job.id)
     if transcript is None:
         return {}
@@ -528,6 +543,7 @@ def _numbered(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...
 
 
 def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:
+    """Convert the frames of a failure to those of a stack trace."""
     return tuple(
         StackFrame(
             f"{one.function} ({one.file}:{one.line})", one.file, one.line, one.function,

@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
-"""Limits for a file to load. Links may lead anywhere, because the caller could send the text just as well."""
+"""Limits for a file to load. Links may lead anywhere, because the caller could send the text instead."""
 
 
-def _file_unreadable(path: str, why: str) -> RefusedError:
+def _unreadable_file_error(path: str, why: str) -> RefusedError:
     """Return the refusal to load a file that cannot be read."""
     return refused(
         "file-unreadable",
@@ -32,7 +32,7 @@ def read_source(path: Path) -> str:
     try:
         return files.read_text(path, FILE)  # without the byte order mark, which REPLs would read as code
     except UnicodeDecodeError as error:
-        raise _file_unreadable(str(path), "it is not UTF-8") from error
+        raise _unreadable_file_error(str(path), "it is not UTF-8") from error
     except (OSError, ValueError) as error:  # ValueError: the path contains a null byte
         why = error.strerror if isinstance(error, OSError) else str(error)
-        raise _file_unreadable(str(path), why or "it cannot be opened") from error
+        raise _unreadable_file_error(str(path), why or "it cannot be opened") from error

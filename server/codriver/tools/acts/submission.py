@@ -15,7 +15,7 @@ from codriver.core.values import NO_LIMITS, OCCUPYING, PYTHON, PrintLimits, runn
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.evaluation_waits import ways_out
+from codriver.tools.calls.evaluation_waits import ways_to_free_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -26,17 +26,22 @@ if TYPE_CHECKING:
     from codriver.tools.calls.session_choice import Target
 
 
-MAX_BYTES_OF_A_CLIENT = 32 * 2**20
-"""Maximum bytes of one client's unfinished code: two of the longest messages that are read by default."""
+MAX_CLIENT_BYTES = 32 * 2**20
+"""Maximum bytes of one client's unfinished code: twice the maximum size of a message by default."""
 MAX_BYTES = 128 * 2**20
-SURE_BYTES = 64 * 1024
-"""Bytes that a client may always have waiting, whatever other clients have: 32 MiB for the maximum of clients."""
+"""Maximum bytes of the unfinished code of all clients."""
+GUARANTEED_CLIENT_BYTES = 64 * 1024
+"""Bytes of unfinished code that each client may always have, however much other clients have.
+
+Together they are 32 MiB for the maximum number of clients.
+"""
 EVALUATION_BYTES = 8 * 1024
 """Bytes counted for an evaluation in addition to its code, so that their number is limited as well."""
 FORM_BYTES = 200
+"""Bytes counted for each form of a request in addition to its text."""
 
 
-def _too_much_code(waiting: int, most: int, whose: str) -> RefusedError:
+def _too_much_code_error(waiting: int, most: int, whose: str) -> RefusedError:
     """Return the refusal of code that exceeds the limit for one client or for all."""
     return refused(
         "too-much-code",
@@ -61,10 +66,10 @@ def check_limits(unfinished: Iterable[Evaluation], client: str, request: Request
             total += size
             of_client += size if evaluation.client == client else 0
     more = weight(request)
-    if of_client and of_client + more > MAX_BYTES_OF_A_CLIENT:
-        raise _too_much_code(of_client, MAX_BYTES_OF_A_CLIENT, "this client")
-    if of_client + more > SURE_BYTES and total and total + more > MAX_BYTES:
-        raise _too_much_code(total, MAX_BYTES, "all clients")
+    if of_client and of_client + more > MAX_CLIENT_BYTES:
+        raise _too_much_code_error(of_client, MAX_CLIENT_BYTES, "this client")
+    if of_client + more > GUARANTEED_CLIENT_BYTES and total and total + more > MAX_BYTES:
+        raise _too_much_code_error(total, MAX_BYTES, "all clients")
 
 
 def weight(request: Request) -> int:
@@ -86,7 +91,7 @@ def default_limits(call: Call, target: Target) -> PrintLimits | None:
 
 
 def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate") -> None:
-    """Refuse a request that would wait for an evaluation of the same caller that is known to run.
+    """Check that a request would not wait for a running evaluation of the same caller.
 
     Raises:
         RefusedError: the caller has such an evaluation.
@@ -102,7 +107,7 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
                 "busy",
                 f"the code was not sent and will not run: your evaluation {one.id} {how} in "
                 f"{target.repl.key} for {since_s} s",
-                hint=", or ".join(ways_out(call, one)),
+                hint=", or ".join(ways_to_free_session(call, one)),
                 details={"evaluationId": one.id},
             )
 
@@ -136,8 +141,8 @@ def _no_frame(why: str) -> RefusedError:
     )
 
 
-def last_failed(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
-    """Return the evaluation of a session that failed last. With `kind`, runs of tests are ignored."""
+def last_failed_evaluation(state: State, target: Target, kind: Kind | None = None) -> Evaluation | None:
+    """Return the last evaluation of a session that failed. With `kind`, test runs are ignored."""
     session = (target.repl.id, target.session.name)
     failed = [
         one
@@ -175,9 +180,9 @@ def frame_fields(call: Call, target: Target, number: int) -> dict[str, Any]:
     profile = target.repl.profile
     if not has_frames(target):
         raise CapabilityMissingError("frame", profile.missing.get("frame") if profile is not None else None)
-    failed = last_failed(call.state, target)
+    failed = last_failed_evaluation(call.state, target)
     if failed is None:
-        raise _no_frame("nothing failed in this session; tests of Python run in a process of their own")
+        raise _no_frame("nothing failed in this session; Python tests run in a separate process")
     if failed.kind != "run-tests":
         return {"frame": number}
     if target.repl.dialect == PYTHON:

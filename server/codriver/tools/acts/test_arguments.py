@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 SOURCES: Final = "src"
 """Directory of a distribution's packages, if it has one."""
 MAX_PATHS: Final = 1000
+"""Maximum number of paths in a call."""
 MAX_ARGS: Final = 200
+"""Maximum number of arguments for pytest in a call."""
 
 
 def _as_variables(given: object) -> object:
@@ -111,13 +113,13 @@ class TestArguments(Evaluating):
         return tuple(file for file in files if dialects_by_suffix().get(Path(file).suffix))
 
     @property
-    def is_interrupted_late(self) -> bool:
+    def is_stopped_at_timeout(self) -> bool:
         """Return whether the run is stopped when the call stops waiting."""
         return self.on_timeout == "interrupt"
 
     def run_limit_ms(self, wait_ms: int) -> int | None:
         """Return the time limit of the run in milliseconds, for a call that waits `wait_ms`."""
-        return wait_ms if self.limit_ms is None and self.is_interrupted_late else self.limit_ms
+        return wait_ms if self.limit_ms is None and self.is_stopped_at_timeout else self.limit_ms
 
 
 def run_directory(arguments: TestArguments, workspace: Path, default: Path) -> Path:
@@ -188,6 +190,7 @@ def path_of(given: str, workspace: Path, directory: Path) -> str:
 
 
 def _is_dotted(name: str) -> bool:
+    """Return whether a name is a dotted Python name."""
     return all(part.isidentifier() for part in name.split("."))
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 PROCESSES: Final = Path("/proc")
+"""Directory in which Linux describes running processes."""
 PROCESS_RULES: Final = Rules(Links.ANY, 4 * files.MEBIBYTE)
 """Limits for reading the command line and environment of a process. Linux limits both together to 6 MB by default."""
 
@@ -64,7 +65,9 @@ async def project_environment(call: Call) -> TestEnvironment:
     services = call.services
     recipe = await services.work.files.run(call.client, partial(services.recipe_of, PYTHON_KIND.repl))
     if why := recipe.withheld.get("test"):
-        raise CapabilityMissingError("test", why, message="no test was run because this workspace is not accepted")
+        raise CapabilityMissingError(
+            "test", why, message=("no test was run, because this workspace has not been accepted")
+        )
     return TestEnvironment(recipe.command[0], services.workspace, recipe.env, caution=recipe.caution)
 
 
@@ -82,11 +85,11 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
     if not await call.services.work.files.run(call.client, call.services.may_run_files):
         return None
     hooks = call.services.hooks
-    read = partial(_of_process, repl, profile.process_id, call.services.workspace, hooks.process_of)
+    read = partial(_environment_of_process, repl, profile.process_id, call.services.workspace, hooks.process_of)
     return await call.services.work.files.run(call.client, read)
 
 
-def _of_process(
+def _environment_of_process(
     repl: Repl, process_id: int, workspace: Path, process_of: Mapping[str, Callable[[str], int | None]]
 ) -> TestEnvironment | None:
     """Read the environment of the process that serves a REPL. Blocks.
@@ -112,11 +115,12 @@ def _of_process(
 
 
 def _words(file: Path) -> list[bytes]:
+    """Return the strings in a file about a process, such as its command line, which end with null bytes."""
     return files.read_head(file, PROCESS_RULES).split(b"\0")
 
 
 def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[str], int | None]]) -> bool:
-    """Return whether a process listens at the address of a REPL, or serves it in the way of a feature."""
+    """Return whether a process listens at the address of a REPL, or serves it in a way that a feature knows."""
     protocol, location = split_address(address)
     if (find := process_of.get(protocol)) is not None:
         return find(location) == process_id
@@ -127,7 +131,7 @@ def _serves(process_id: int, address: str, process_of: Mapping[str, Callable[[st
 
 
 def _interpreter(process_directory: Path, program: str, variables: Mapping[str, str]) -> str:
-    """Return the path with which a process started its interpreter, and which determines its packages.
+    """Return the path with which a process started its interpreter. The path determines its packages.
 
     If the command line does not name the running executable, the path in its virtual environment is used, or else the
     executable itself.

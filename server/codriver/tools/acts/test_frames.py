@@ -80,6 +80,7 @@ def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
 
 
 def _no_frame(why: str) -> RefusedError:
+    """Return the refusal to evaluate in a frame."""
     return refused(
         "no-frame", why, hint='Run only the failed test. Then status with about: "error" numbers its frames.'
     )

@@ -27,13 +27,13 @@ from codriver.tools.acts.python_tests import describe_job, failed_last, run_pyth
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
 from codriver.tools.answers.answer_budget import budget, fit, json_bytes, tail
-from codriver.tools.answers.answer_notes import with_notes, with_outside
+from codriver.tools.answers.answer_notes import with_notes, with_outside_packages_note
 from codriver.tools.answers.drift_notes import notes_of_tests
-from codriver.tools.answers.evaluation_answers import describe, hint_again
+from codriver.tools.answers.evaluation_answers import describe, second_failure_hint
 from codriver.tools.answers.lean_answers import (
     Evaluating,
     lean,
-    lean_run,
+    lean_run_fields,
     reader_of,
     wants_detail,
     without_codriver_traceback,
@@ -42,8 +42,8 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, extras_of, notify_of_failures
-from codriver.tools.calls.session_choice import check_tree, chosen, in_lane
+from codriver.tools.calls.hooks import completed, notify_of_failures, request_extras
+from codriver.tools.calls.session_choice import check_tree, chosen, lane_of_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -59,7 +59,9 @@ if TYPE_CHECKING:
 
 
 ALL_TESTS = str(TestSelection())
+"""How a run without a selection describes its tests."""
 STACKS_BYTES = 2000
+"""Maximum bytes of stacks in the answer about a stopped run."""
 HINTS = {
     "bad-arguments": 'Combine parts of test names with "and", "or" and "not", as in "parser and not slow".',
     "unknown-namespace": "Load its file with load_file, or correct the name.",
@@ -76,7 +78,7 @@ PYTHON_HINT = "Name test files of the project as paths, such as tests/test_shop.
 HY_HINT = "Pass the test file in paths, such as tests/test_core.hy. Hy runs files that are named or loaded."
 
 
-def _no_tests(selection: str, output: str, repl: Repl | None, hint: str) -> RefusedError:
+def _no_tests_error(selection: str, output: str, repl: Repl | None, hint: str) -> RefusedError:
     """Return the refusal of a run that found no test."""
     everywhere, _, match = selection.partition(" matching ")
     where = "" if everywhere == ALL_TESTS else f" in {everywhere}"
@@ -90,7 +92,7 @@ def _no_tests(selection: str, output: str, repl: Repl | None, hint: str) -> Refu
     )
 
 
-async def _hint_of_names(call: Call, repl: Repl | None) -> str:
+async def _test_names_hint(call: Call, repl: Repl | None) -> str:
     """Return how to name tests that a REPL can run."""
     if repl is None or repl.dialect != PYTHON:
         return HY_HINT if repl is not None and repl.dialect == "hy" else HINT
@@ -118,8 +120,8 @@ async def run_tests(call: Call, arguments: TestArguments, only: tuple[tuple[str,
     if arguments.args or arguments.env or arguments.directory is not None:
         raise refused(
             "bad-arguments",
-            f"{where.repl.key} runs tests itself: it takes no args, env or directory",
-            hint=await _hint_of_names(call, where.repl)
+            f"{where.repl.key} runs tests itself, and does not accept args, env or directory",
+            hint=await _test_names_hint(call, where.repl)
             if where.repl.dialect == PYTHON
             else "Pass only paths (namespaces or files) or match.",
         )
@@ -166,7 +168,7 @@ async def location_of_run(call: Call, arguments: TestArguments, who: str) -> Tes
         environment = await session_environment(call, target.repl)
         if environment is not None:
             return replace(environment, session_key=target.key)
-    target = in_lane(call, target, who) if key is None else target
+    target = lane_of_caller(call, target, who) if key is None else target
     profile = target.repl.profile
     if profile is not None and "test" not in profile.capabilities:
         message = f"no test was run because {target.key} cannot run tests"
@@ -182,9 +184,9 @@ async def _run_in_repl(
     namespace: str | None,
     only: tuple[tuple[str, str], ...] = (),
 ) -> Answer:
-    """Run tests in their REPL. A Python REPL elsewhere starts a new process for them."""
+    """Run tests through a REPL. A Python REPL whose interpreter only it can start runs them in a new process."""
     ends_at = anyio.current_time() + call.wait_ms(arguments.timeout_ms) / 1000
-    extras = extras_of(call, target.repl)
+    extras = request_extras(call, target.repl)
     only = await _failed_last(call, target) if arguments.failed else only
     is_in_repl = target.repl.dialect != PYTHON
     tests = TestSelection(namespace, arguments.test, arguments.match, only, extras if is_in_repl else ())
@@ -249,10 +251,10 @@ async def describe_run(
         return await describe_job(call, evaluation, arguments, whole=whole)
     if not evaluation.over:
         return await _running(call, evaluation, arguments)
-    return await _describe_in_repl(call, evaluation, arguments, passed=passed, whole=whole)
+    return await _describe_repl_run(call, evaluation, arguments, passed=passed, whole=whole)
 
 
-async def _describe_in_repl(
+async def _describe_repl_run(
     call: Call, evaluation: Evaluation, arguments: Evaluating, *, passed: bool, whole: bool
 ) -> Answer:
     """Return the answer about a finished run in a REPL."""
@@ -269,7 +271,7 @@ async def _describe_in_repl(
         output = without_interruption(output)
     repl = call.state.repls.get(evaluation.repl)
     if not report["tests"] and not report["results"] and not stopped:
-        raise _no_tests(evaluation.head, output, repl, await _hint_of_names(call, repl))
+        raise _no_tests_error(evaluation.head, output, repl, await _test_names_hint(call, repl))
     delivery = Delivery(call, transcript, arguments)
     if begin := delivery.begin("stdout"):
         output = transcript.out.read(max(begin, transcript.out.total - budget(call)), transcript.out.total).text
@@ -278,7 +280,7 @@ async def _describe_in_repl(
     fields = run_json(report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     fields.update(delivery.begins())
     notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
-    fields = with_notes(with_outside(fields, repl), notes)
+    fields = with_notes(with_outside_packages_note(fields, repl), notes)
     elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
     session = call.state.key_of(evaluation)
     fields |= {"elapsedMs": elapsed, "sessionKey": session} | ({"evaluationId": evaluation.id} if whole else {})
@@ -290,7 +292,7 @@ async def _describe_in_repl(
     if not wants_detail(call, arguments):
         reader = reader_of(call, arguments, evaluation.who, evaluation, session)
         named = (reader.namespace or "").partition("::")[0]
-        fields = lean_run(lean(fields, reader), call.services.workspace, "" if passed else named)
+        fields = lean_run_fields(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
         return await completed(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
     fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
@@ -300,7 +302,7 @@ async def _describe_in_repl(
 
 async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:
     """Return the answer fields of a run that did not pass."""
-    hint = await _hint(call, evaluation, report)
+    hint = await _failed_tests_hint(call, evaluation, report)
     reason = "interrupted" if evaluation.status == "interrupted" else "tests-failed"
     hint_field = {} if is_lean and hint == FAILED else {"hint": hint}
     return {"evaluationId": evaluation.id, "reason": reason, **hint_field}
@@ -318,33 +320,35 @@ async def _running(call: Call, evaluation: Evaluation, arguments: Evaluating) ->
     report = json.loads(report_text(so_far))
     fields = run_json(report, "", call.services.workspace, passed=False, max_bytes=budget(call) // 2)
     if not wants_detail(call, arguments):
-        fields = lean_run(fields, call.services.workspace)
+        fields = lean_run_fields(fields, call.services.workspace)
     return replace(answer, fields={**answer.fields, **fields})
 
 
 def _message(evaluation: Evaluation) -> str:
+    """Return the message of a failed evaluation, or an empty string."""
     return evaluation.failure.message if evaluation.failure else ""
 
 
 async def _refused(call: Call, evaluation: Evaluation, output: str) -> Answer:
+    """Return the answer about a run that could not start, with its output."""
     failure, repl = evaluation.failure, call.state.repls.get(evaluation.repl)
     reason = failure.type if failure else "evaluation-failed"
     message = failure.message if failure else "the tests could not be run"
     hint = HINTS.get(reason, HINTS["evaluation-failed"])
     if reason == "unknown-namespace" and repl is not None and repl.dialect == PYTHON:
-        message, hint = f"{evaluation.head} does not exist", await _hint_of_names(call, repl)
+        message, hint = f"{evaluation.head} does not exist", await _test_names_hint(call, repl)
     fields: dict[str, object] = {"reason": reason, "message": message, "hint": hint}
     return Answer({**fields, "stdout": output} if output else fields, ok=False)
 
 
-async def _hint(call: Call, evaluation: Evaluation, report: Json) -> str:
+async def _failed_tests_hint(call: Call, evaluation: Evaluation, report: Json) -> str:
     """Return the hint for failed tests. If a test fails for the second time, it suggests inspecting the frames."""
-    return (await _fails_again(call, evaluation, report) and hint_again(call, evaluation)) or FAILED
+    return (await _fails_again(call, evaluation, report) and second_failure_hint(call, evaluation)) or FAILED
 
 
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
-    """Return whether a test that failed in the previous run fails again, but passed in the run before."""
-    runs = await runs_before(call, evaluation.repl, evaluation.session)
+    """Return whether a test that failed in the previous run failed again, but passed in the run before that."""
+    runs = await runs_of_session(call, evaluation.repl, evaluation.session)
     before = [earlier for one, earlier in runs if one.number < evaluation.number]
     repl = call.state.repls.get(evaluation.repl)
     if not before or repl is None or repl.dialect == PYTHON:
@@ -354,6 +358,7 @@ async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool
 
 
 def _failed_in(report: Json) -> set[tuple[str, str]]:
+    """Return the namespace and name of each test in a report that did not pass."""
     return {(row["ns"], row["test"]) for row in report["results"] if row["outcome"] != "pass"}
 
 
@@ -363,7 +368,7 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
     Raises:
         RefusedError: no run is known, or nothing failed.
     """
-    runs = await runs_before(call, target.repl.id, target.session.name)
+    runs = await runs_of_session(call, target.repl.id, target.session.name)
     for _, report in runs[:1]:
         rows = [row for row in report["results"] if row["outcome"] != "pass"]
         rows += [stopped] if (stopped := report.get("stopped")) and is_named(stopped) else []
@@ -375,13 +380,16 @@ async def _failed_last(call: Call, target: Target) -> tuple[tuple[str, str], ...
 MAX_RESULTS: Final = 100
 """Maximum number of results in an answer."""
 MAX_FRAMES: Final = 5
+"""Maximum number of frames of a result in an answer."""
 MAX_WHOLE: Final = 3
 """Number of results with all details. The others, which usually have the same cause, get one line each."""
 FIRST_CHARACTERS: Final = 100
+"""Maximum characters of the message of a result that is described in short."""
 MAX_READ_CHARACTERS: Final = 32 * 2**20
+"""Maximum characters of a report that are read."""
 
 
-async def runs_before(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
+async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
     """Return the finished runs of a session whose reports are still known, newest first."""
     runs = [
         one
@@ -468,6 +476,7 @@ def is_named(stopped: Json) -> bool:
 
 
 def _words(frame: Mapping[str, object], workspace: Path) -> str:
+    """Return the location of a frame as text."""
     file = Path(str(frame.get("file")))
     displayed = file.relative_to(workspace) if file.is_relative_to(workspace) else file
     return f"{displayed}:{frame.get('line')} in {frame.get('function')}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import StartState
     from codriver.testing.test_jobs import JobReport
 
-MAX_REPEATED: Final = 50
+MAX_REPEATED_TESTS: Final = 50
 """Maximum number of tests that a command names."""
 
 
@@ -31,7 +31,7 @@ def start_row(start: StartState, workspace: str) -> dict[str, object]:
 def repeat_command(job_report: JobReport, workspace: Path) -> str:
     """Return the shell command that repeats a run in a new process, with the same hash seed.
 
-    For a run of chosen tests, it names the first `MAX_REPEATED` of those that ran, in order.
+    For a run of chosen tests, it names the first `MAX_REPEATED_TESTS` of those that ran, in order.
     """
     spec, finished = job_report.job.spec, job_report.report.finished
     variables = dict(job_report.job.variables)
@@ -41,7 +41,7 @@ def repeat_command(job_report: JobReport, workspace: Path) -> str:
     if spec.chosen is not None:
         names = {*spec.chosen.files, *(one.partition("::")[0] for one in spec.chosen.functions)}
         ran = dict.fromkeys(one.nodeid for one in job_report.report.results)
-        arguments = [*(one for one in arguments if one not in names), *list(ran)[:MAX_REPEATED]]
+        arguments = [*(one for one in arguments if one not in names), *list(ran)[:MAX_REPEATED_TESTS]]
     runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
     command = typed([spec.python, *runner, *arguments])
     set_first = "".join(f"{typed([f'{name}={value}'])} " for name, value in variables.items())

@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 MAX_BYTES = 6
 """Maximum bytes of one character: six for a control character, at most four for any other."""
 TORN = re.compile(r"(?<!\\)((?:\\\\)*)\\(?:u[0-9a-f]{0,3})?$")
-"""An escape sequence without its end, and complete ones before it."""
+"""Matches an incomplete escape sequence at the end of a text, and the complete ones directly before it."""
 
 MARK_BYTES = 40
 """Bytes of the mark that replaces the omitted end of a text."""
 
 ALWAYS_WHOLE_BYTES = 200
-"""Size up to which text is never shortened, such as names and categories. The number of rows limits it."""
-OVERVIEW_BYTES = 40
-"""Bytes displayed of a flood in an overview."""
+"""Maximum size of text that is never shortened, such as names and categories.
+
+Its total size is limited by the number of rows.
+"""
+MAX_OVERVIEW_BYTES = 40
+"""Bytes of a flood that are displayed in an overview."""
 FLOODS = 10
 """Factor by which text has to exceed its share to count as a flood, which is not read in full."""
-IMAGE_BYTES = 4 * 2**20
+MAX_IMAGES_BYTES = 4 * 2**20
 """Maximum size of all images of an answer in base64. A model accepts at most 5 MB for one."""
 MAX_IMAGES = 100
 """Maximum number of images in an answer to Codriver's commands, whose readers are people."""
 MAX_IMAGE_BYTES = 12 * 2**20
-"""Maximum size in base64 of an image that is requested by itself. A message may have 16 MiB."""
+"""Maximum base64 size of an image that is requested by itself. A message may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,7 @@ def requested_budget(call: Call, tool: str, requested: int | None = None) -> int
     return most if requested is None else min(requested, most)
 
 
-def images_for(call: Call, requested: int, way: str) -> Images:
+def image_collector(call: Call, requested: int, way: str) -> Images:
     """Return a collector for the number of images that a caller requested and the setting `maxImages` allows.
 
     See `Images` for `way`. Codriver's commands need none.
@@ -109,6 +112,7 @@ def tail(text: str, max_bytes: int) -> Cut:
 
 
 def _escaped(text: str) -> bytes:
+    """Return a text escaped as in JSON, in UTF-8."""
     return encode_basestring(text).encode("utf-8", "replace")[1:-1]
 
 
@@ -130,16 +134,17 @@ def shorten(value: object, max_bytes: int, *, floods: int = 1) -> tuple[object, 
     return _cut(value, cap, cap // floods, flood=(FLOODS + 1) * cap), _shortened(sum(size > cap for size in sizes), cap)
 
 
-def overviewed(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
-    """Return rows for an overview: only the beginnings of floods, and if `is_of_all` of all long text."""
+def shorten_for_overview(rows: Sequence[object], *, is_of_all: bool) -> tuple[list[object], str | None]:
+    """Return rows for an overview: only the beginnings of floods, or with `is_of_all` of all long text, and a note."""
     cap = ALWAYS_WHOLE_BYTES if is_of_all else (FLOODS + 1) * ALWAYS_WHOLE_BYTES
     long = sum(json_bytes(text) > cap for text in _strings(rows))
-    shortened = _cut(list(rows), cap, OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
+    shortened = _cut(list(rows), cap, MAX_OVERVIEW_BYTES, flood=(FLOODS + 1) * ALWAYS_WHOLE_BYTES)
     assert isinstance(shortened, list)  # noqa: S101  # as it was given
     return shortened, _shortened(long, cap) if long else None
 
 
 def _shortened(count: int, cap: int) -> str:
+    """Return the note about shortened text."""
     strings = "1 text is" if count == 1 else f"{count} texts are"
     return f"{strings} shortened to {cap} bytes: request fewer rows, or pass a larger maxTextBytes"
 
@@ -179,6 +184,7 @@ def json_size(row: object) -> int:
 
 
 def _strings(value: object) -> Iterator[str]:
+    """Yield all strings in a JSON value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):
@@ -216,7 +222,7 @@ class Images:
         most: int,
         way: str | None,
         *,
-        max_bytes: int = IMAGE_BYTES,
+        max_bytes: int = MAX_IMAGES_BYTES,
         number: int | None = None,
         save: Callable[[str, str], str | None] | None = None,
     ) -> None:
@@ -236,17 +242,18 @@ class Images:
         """Return the text with a mark for each image, numbered across all text."""
         return DATA.sub(self._mark, text) if "data:image/" in text else text
 
-    def out_of_json(self, value: object) -> object:
+    def remove_from_json(self, value: object) -> object:
         """Return the JSON value with all images removed from its strings."""
         if isinstance(value, str):
             return self.out_of(value)
         if isinstance(value, list | tuple):
-            return [self.out_of_json(item) for item in value]
+            return [self.remove_from_json(item) for item in value]
         if isinstance(value, dict):
-            return {key: self.out_of_json(item) for key, item in value.items()}
+            return {key: self.remove_from_json(item) for key, item in value.items()}
         return value
 
     def _mark(self, match: re.Match[str]) -> str:
+        """Return the mark for an image. Equal images have the same mark."""
         mime_type, data = match[1], match[2]
         if data not in self._marks:
             self.seen += 1
@@ -254,10 +261,11 @@ class Images:
         return self._marks[data]
 
     def _new_mark(self, mime_type: str, data: str) -> str:
+        """Collect an image if it was requested and fits, and return its mark."""
         is_requested = self._number in (None, self.seen) and len(self.images) + len(self.files) < self._most
         if is_requested and len(data) <= self._left_bytes:
             if self._save is not None:
-                return self._in_file(mime_type, data)
+                return self._save_as_file(mime_type, data)
             self._left_bytes -= len(data)
             self.images.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
@@ -266,8 +274,8 @@ class Images:
         kilobytes = -(-len(data) * 3 // 4 // 1024)
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 
-    def _in_file(self, mime_type: str, data: str) -> str:
-        """Return the mark of an image that is saved as a file."""
+    def _save_as_file(self, mime_type: str, data: str) -> str:
+        """Save an image as a file, and return its mark."""
         path = self._save(mime_type, data) if self._save is not None else None
         if path is None:
             return f"<<image-{self.seen}: {mime_type}, which could not be saved as a file>>"

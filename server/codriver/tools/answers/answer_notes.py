@@ -29,12 +29,17 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr")
+"""Parts of an evaluation that are compared."""
 MAX_OTHERS = 5
+"""Maximum number of lines about actions of other callers."""
 CODE_CHARACTERS = 60
-MAX_LOADED = 3
+"""Maximum characters of code in a line."""
+MAX_LOADED_FILES = 3
 """Maximum number of loaded files that a line names."""
-CAUSE_CHARACTERS = 160
+MAX_CAUSE_CHARACTERS = 160
+"""Maximum characters of the cause of a restart."""
 LOADS = ("load-file", "load-forms")
+"""Kinds of evaluations that load code."""
 MAX_REPEATS = 5
 """Maximum number of earlier evaluations that are searched for the same code."""
 MAX_SAME_CHARACTERS = 4 * 2**20  # comparing these blocks the server for a few milliseconds
@@ -109,14 +114,14 @@ def notes_of_background(answer: AnswerInProgress) -> list[str]:
 
 
 def _load_group(evaluation: Evaluation) -> tuple[object, ...]:
-    """Return the same value for loads that one line describes, and another one for each other evaluation."""
+    """Return a key that is equal for loads that one line describes, and unique for any other evaluation."""
     if evaluation.kind not in LOADS or evaluation.status != "done":
         return (evaluation.id,)
     return evaluation.who, evaluation.repl, evaluation.session
 
 
 def _line(call: Call, group: Sequence[Evaluation]) -> str:
-    """Return the line about an evaluation, or about loads that succeeded one after the other. Code is cut short."""
+    """Return the line about an evaluation, or about consecutive loads that succeeded. Long code is truncated."""
     evaluation = group[-1]
     how: str = evaluation.status
     if evaluation.failure:
@@ -124,7 +129,7 @@ def _line(call: Call, group: Sequence[Evaluation]) -> str:
     where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
     if evaluation.kind in LOADS and evaluation.file:
         files = [_from_workspace(one.file or "", call.services.workspace) for one in group]
-        return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED)} ({evaluation.id}, {how})"
+        return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
     code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
     return f"{where}: {code} ({evaluation.id}, {how})"
 
@@ -141,11 +146,11 @@ def notes_of_first_use(answer: AnswerInProgress) -> list[str]:
     if repl is None:
         return []
     of_session = (
-        _of_lanes(state, repl, evaluation)
+        _shared_session_notes(state, repl, evaluation)
         if evaluation.session == MAIN_SESSION
-        else _of_isolated(state, repl, evaluation)
+        else _isolation_notes(state, repl, evaluation)
     )
-    notes = [*_of_home(call, repl, evaluation), *of_session]
+    notes = [*_project_notes(call, repl, evaluation), *of_session]
     return answer.delivery.new_notes(notes) if notes else notes
 
 
@@ -156,10 +161,12 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
     ready.
     """
     call, repl, repl_notes = answer.call, answer.repl, answer.call.services.delivered.repls
-    if repl is None or repl.phase != "connected" or not repl_notes.is_renewed(call.client, answer.who, repl):
+    if repl is None or repl.phase != "connected" or not repl_notes.record_generation(call.client, answer.who, repl):
         return []
     why = (
-        call.services.transcripts.beginning(repl.end_reason, CAUSE_CHARACTERS, is_whole=True) if repl.end_reason else ""
+        call.services.transcripts.beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
+        if repl.end_reason
+        else ""
     )
     since = f"since your last answer ({why})" if why else "since your last answer"
     if repl.owned:
@@ -167,7 +174,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
     return [f"{repl.key} was reconnected {since}: it is a new process, without the previous definitions"]
 
 
-def _of_isolated(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
+def _isolation_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return a note for the first evaluation in an isolated session about what it shares with others."""
     if repl.profile is None or not repl.profile.shares or evaluation.is_background:
         return []
@@ -183,14 +190,14 @@ def _of_isolated(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     return [f"this is a session of your own: {repl.profile.shares}"] if is_first else []
 
 
-def _of_lanes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
+def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return a note for a caller's first evaluation in a REPL without a free lane, because it shares a session."""
     if evaluation.lane is None or not repl.gives_lanes or not caller_names.is_first_evaluation(state, evaluation):
         return []
     return [f"{repl.key} has reached its limit of {lanes.MAX_LANES} lanes, so this session is shared"]
 
 
-def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
+def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return new notes for a caller about a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
     notes = (*cautions(call.services.core.state, repl), outside)
@@ -201,7 +208,7 @@ def _of_home(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     return new_notes
 
 
-def with_outside(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
+def with_outside_packages_note(fields: dict[str, object], repl: Repl | None) -> dict[str, object]:
     """Return the fields with a note about project packages that the REPL finds outside its working tree."""
     outside = repl.profile.outside if repl and repl.profile else None
     return with_notes(fields, [outside] if outside else [])
@@ -258,8 +265,12 @@ def _is_by_same_caller(state: State, evaluation: Evaluation, known: Evaluation) 
 def _compared(
     evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript
 ) -> tuple[str, bool]:
+    """Compare an evaluation with an earlier one of the same code.
+
+    Returns a note, or an empty string if the difference is expected, and whether both had the same result and output.
+    """
     has_same_outcome = evaluation.status == known.status and not (evaluation.failure and known.failure)
-    if has_same_outcome and not _differing(transcript, earlier):
+    if has_same_outcome and not _differing_parts(transcript, earlier):
         if evaluation.kind in LOADS and not transcript.has_printed:
             return "", True  # the result of a load is only the name of the module or of the last definition
         output = " and output" if transcript.has_printed else ""
@@ -268,6 +279,10 @@ def _compared(
 
 
 def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluation, earlier: Transcript) -> str:
+    """Return a note about how an evaluation differs from an earlier one of the same code.
+
+    The note is empty for a load that succeeded after one that failed.
+    """
     if evaluation.status != known.status:
         if evaluation.kind in LOADS and evaluation.status == "done":
             return ""  # the file was loaded again because it changed
@@ -276,7 +291,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
         now, then = evaluation.failure, known.failure
         same = (now.type, now.message) == (then.type, then.message)
         return f"same failure as {known.id}" if same else f"not the same failure as {known.id}"
-    changed = _differing(transcript, earlier)
+    changed = _differing_parts(transcript, earlier)
     count, of = _changed_lines(transcript, earlier)
     lines = "1 line" if count == 1 else f"{count} lines"
     if "result" not in changed:
@@ -286,7 +301,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
     return f"not the same result as {known.id}"
 
 
-def _differing(transcript: Transcript, earlier: Transcript) -> list[Part]:
+def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
     """Return the parts that differ. A part too long to compare counts as different."""
     pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.log.transcripts import read
 from codriver.tools.answers.answer_budget import FLOODS, MAX_BYTES, Cut, head, json_bytes, tail
-from codriver.tools.answers.new_output import FLOODED, Delivery
+from codriver.tools.answers.new_output import FLOOD_POSITIONS, Delivery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from codriver.tools.answers.answer_budget import Images
 
 MAX_VALUES = 100
+"""Maximum number of values in an answer in addition to the last one."""
 MAX_CUT_NOTES = 3
-REPEATED_BYTES = 200
-"""Size up to which the last of several values is repeated, since it is also the result."""
+"""Maximum number of notes about values that print limits truncated."""
+MAX_REPEATED_BYTES = 200
+"""Maximum size of a last value that is repeated in full as the result."""
 
 MAX_READ_CHARACTERS = 32 * 2**20
 """Maximum characters of values that are read to remove images. Of a longer value only the beginning is read."""
@@ -27,6 +29,7 @@ NOTE_BYTES = 250
 """Bytes of the note about omitted text, and of the mark in its place."""
 
 STREAMS: tuple[Part, ...] = ("stderr", "stdout")
+"""Output streams, in the order of their fields in an answer."""
 FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES = 1000, 2000
 """Bytes displayed of a flood: of its beginning, and of its current end."""
 FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES = 100, 400
@@ -102,9 +105,9 @@ def _add_long_text(
     ends = _new_ends(transcript, max_bytes + 1, delivery)
     sizes |= {key: _size(end.text, max_bytes + 1) for key, end in ends.items()}
     if earlier:
-        sizes["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated(result)])
+        sizes["values"] = sum(_size(value, max_bytes + 1) + 3 for value in [*earlier, _repeated_value(result)])
     is_short = sum(sizes.values()) <= max_bytes
-    shares = sizes if is_short else share(_without_notes(max_bytes, sizes), sizes)
+    shares = sizes if is_short else share(_bytes_without_notes(max_bytes, sizes), sizes)
     if values:
         cut = head(result, shares["result"]) if sizes["result"] > shares["result"] else Cut(result)
         # Without its images, the value is shorter, but still complete.
@@ -114,14 +117,14 @@ def _add_long_text(
         if cut.omitted or unread or dropped:
             has_images = not unread and len(values[-1]) != len(result)
             position = values[-1].start + (0 if has_images else len(cut.text))
-            notes.append(_left_out(transcript, "result", position, cut.omitted + unread, dropped))
+            notes.append(_omission_note(transcript, "result", position, cut.omitted + unread, dropped))
     if earlier:
-        fields["values"] = _several(notes, transcript, earlier, _repeated(result), shares["values"])
+        fields["values"] = _values_that_fit(notes, transcript, earlier, _repeated_value(result), shares["values"])
     for key, end in ends.items():
         is_flood = end.total - delivery.begin(key) - shares[key] > flood
         full_sizes = _ends_bytes(shares[key], is_flood=is_flood, goes_on=delivery.goes_on(key))
         fields[key] = _ends(notes, transcript, key, delivery.begin(key), end, full_sizes)
-        delivery.reach(FLOODED[key], end.total * is_flood)
+        delivery.reach(FLOOD_POSITIONS[key], end.total * is_flood)
     notes += _cut_notes(transcript)
     if transcript.server_cut and not transcript.cuts:
         notes.append("the REPL truncated the printed value at its print limits")
@@ -140,8 +143,8 @@ def _new_ends(transcript: Transcript, most: int, delivery: Delivery) -> dict[Par
     return ends
 
 
-def _without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
-    """Return the bytes left for text of these sizes after a note for each text that has to be truncated."""
+def _bytes_without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
+    """Return the bytes left for texts of these sizes after a note for each text that has to be truncated."""
     fair = max_bytes // sum(size > 0 for size in sizes.values())
     return max(max_bytes // 2, max_bytes - NOTE_BYTES * sum(size > fair for size in sizes.values()))
 
@@ -149,7 +152,7 @@ def _without_notes(max_bytes: int, sizes: Mapping[str, int]) -> int:
 def _values(transcript: Transcript, positions: list[range], images: Images, max_characters: int) -> list[str]:
     """Return the values at these positions without their images.
 
-    Of values too long to search for images, up to `max_characters` are read.
+    At most `max_characters` are read of values that are too long to search for images.
     """
     found: list[str] = []
     left = MAX_READ_CHARACTERS
@@ -183,12 +186,14 @@ def _size(text: str, most: int) -> int:
     return most if len(text) >= most else min(most, json_bytes(text))
 
 
-def _repeated(result: str) -> str:
-    """Return the last of several values, which is also the result, in full if short, or else as a mark."""
-    return result if _size(result, REPEATED_BYTES + 1) <= REPEATED_BYTES else "<<result>>"
+def _repeated_value(result: str) -> str:
+    """Return the last of several values, which is also the result: in full if it is short, or else a mark."""
+    return result if _size(result, MAX_REPEATED_BYTES + 1) <= MAX_REPEATED_BYTES else "<<result>>"
 
 
-def _several(notes: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int) -> list[str]:
+def _values_that_fit(
+    notes: list[str], transcript: Transcript, earlier: list[str], last: str, max_bytes: int
+) -> list[str]:
     """Return the values from the first on, within `max_bytes` together, and add a note if some are omitted."""
     displayed: list[str] = []
     left = max_bytes
@@ -210,7 +215,7 @@ def _several(notes: list[str], transcript: Transcript, earlier: list[str], last:
 
 
 def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int, int, int]:
-    """Return the bytes for a stream displayed whole, or for its head and its tail."""
+    """Return the bytes for a stream that is displayed whole, for its head, and for its tail."""
     flood = FLOOD_HEAD_BYTES, FLOOD_TAIL_BYTES
     head_bytes, tail_bytes = (FLOOD_ON_HEAD_BYTES, FLOOD_ON_TAIL_BYTES) if goes_on else flood
     if (is_flood or goes_on) and share_bytes > head_bytes + tail_bytes:
@@ -221,9 +226,10 @@ def _ends_bytes(share_bytes: int, *, is_flood: bool, goes_on: bool) -> tuple[int
 def _ends(
     notes: list[str], transcript: Transcript, key: Part, begin: int, last: Chunk, sizes: tuple[int, int, int]
 ) -> str:
-    """Return a stream from `begin` on, or its head and tail, split at line ends if lines are short, and add a note.
+    """Return a stream from `begin` on, or its head and tail, and add a note if some of it is omitted.
 
-    `last` has the last characters of the stream, and one more than may be displayed if there are more.
+    If lines are short, the stream is split at line ends. `last` has the last characters of the stream, and one more
+    than may be displayed if there are more.
     """
     whole_bytes, head_bytes, tail_bytes = sizes
     end, first = tail(last.text, whole_bytes), max(begin, last.dropped)
@@ -235,7 +241,7 @@ def _ends(
         position = beginning.start + len(displayed)
     omitted, dropped = last.total - len(closing) - position, max(0, last.dropped - begin)
     if omitted or dropped:
-        notes.append(_left_out(transcript, key, position, omitted, dropped))
+        notes.append(_omission_note(transcript, key, position, omitted, dropped))
     return f"{displayed}\n… {omitted} characters left out …\n{closing}" if omitted else closing
 
 
@@ -251,7 +257,7 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
     return beginning, end[cut:] if 0 < cut <= len(end) // 4 else end
 
 
-def _left_out(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
+def _omission_note(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
     """Describe an omitted part: its length, the call that returns it, and how much before it is lost."""
     lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
     way = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""

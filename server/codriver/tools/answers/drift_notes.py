@@ -58,21 +58,25 @@ if TYPE_CHECKING:
 LOADS: Final = re.compile(r"\b(?:require|use|load|reload|load-file|refresh|requiring-resolve)\b")
 """Words in Lisp code that may load files."""
 CODE: Final = frozenset({"evaluatedCode"})
+"""Category of log entries with code that callers sent."""
 SYMBOLS: Final = re.compile(r"[^\s()\[\]{}\"'`,;@^~#]+")
 """Symbols in Lisp code."""
 COMPARE_TIMEOUT_S: Final = 3.0
+"""Maximum time to compare loaded code with its files, in seconds."""
 WORKER: Final = "codriver-worker"
 """Version key that identifies the embedded REPL."""
 FRESH_WAIT_MS: Final = 300
-"""Maximum time that a load waits for a comparison with a fresh import. A later result comes with the next load."""
+"""Maximum time that a load waits for a comparison with a fresh import. A later result is part of the next load."""
 EDITED: Final = ("edited", "missing", "gone")
 """Kinds of differences in code that was loaded before an edit of its file."""
 UNREAD: Final = ("order", "deleted", "unparsable", "unknown")
 """Kinds of differences that concern a whole file."""
-MAX_STALE: Final = 3
+MAX_STALE_LINES: Final = 3
+"""Maximum number of objects from previous loads that notes describe."""
 MAIN: Final = "__main__"
 """The module of evaluated code, which no load changes."""
 STALE: Final = ("old", "former", "instances", "closures", "kept", "unbound")
+"""Kinds of differences that concern objects from previous loads."""
 
 
 async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tuple[str, ...]:
@@ -96,7 +100,7 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
 
 
 def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
-    """Return notes about a load, from the remains of previous ones."""
+    """Return notes about a load, from objects that remain from previous loads."""
     renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
     removed = [one.full for one in found if one.kind == "removed" and not one.holders]
     notes = [f"also updated: {few(renewed)}"] if renewed else []
@@ -149,12 +153,12 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
             found[repl.id] = await drift_or_none(call, repl, "edited")
         modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
         name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
-        if name in modules or any(name is None and is_of(path, module) for module in modules):
+        if name in modules or any(name is None and may_be_file_of_module(path, module) for module in modules):
             notes.append(f"{repl.key} still runs the edited code: load_file {one.display_path}")
     return tuple(notes)
 
 
-def is_of(path: Path, module: str) -> bool:
+def may_be_file_of_module(path: Path, module: str) -> bool:
     """Return whether a Python module of this name may come from a file."""
     parts = (path.parent if path.name == "__init__.py" else path.with_suffix("")).parts
     names = module.split(".")
@@ -164,14 +168,15 @@ def is_of(path: Path, module: str) -> bool:
 async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     """Return notes about namespaces that Lisp code uses and whose files were edited since their load.
 
-    Only for a REPL that was compared before. Definitions evaluated since the edit do not count as edited.
+    There are notes only for a REPL that was compared before. Definitions evaluated since the edit do not count as
+    edited.
     """
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or evaluation.kind != "evaluate":
         return []
     found: tuple[Difference, ...] = ()
     with suppress(CodriverError), anyio.move_on_after(COMPARE_TIMEOUT_S):
-        found = await differences_of_written(call, repl)
+        found = await updated_differences(call, repl)
     changed = [one for one in found if one.kind in EDITED and not one.evaluated]
     if not changed:
         return []
@@ -195,7 +200,7 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
 
 
 def stale_line(one: Difference) -> str:
-    """Describe one object that remains of a previous load."""
+    """Describe one object that remains from a previous load."""
     if one.kind == "instances":
         holder = f", referenced by {one.holders}" if one.holders else ""
         return f"{one.of} of the old class {one.full} still {'exists' if one.of == '1' else 'exist'}{holder}"
@@ -235,12 +240,13 @@ async def drift_or_none(call: Call, repl: Repl, only: OnlyOf) -> tuple[Differenc
 
 
 def _bounded(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the first lines, followed by a line with the number of the others, if any."""
     lines_list = tuple(lines)
-    more = len(lines_list) - MAX_STALE
-    return (*lines_list[:MAX_STALE], f"and {more} more: see what_changed") if more > 0 else lines_list
+    more = len(lines_list) - MAX_STALE_LINES
+    return (*lines_list[:MAX_STALE_LINES], f"and {more} more: see what_changed") if more > 0 else lines_list
 
 
-HEADS: Final = {
+DIFFERENCE_DESCRIPTIONS: Final = {
     "edited": "edited in the file since the load",
     "docstring": "docstring edited in the file since the load",
     "order": "reordered in the file since the load",
@@ -251,27 +257,35 @@ HEADS: Final = {
     "missing": "only in the file",
     "unknown": "unknown, because their load was not recorded",
 }
-MAX_IN_LINES: Final = 20
+"""Descriptions of the kinds of differences that a line about a module has."""
+MAX_NAMES_IN_LINE: Final = 20
+"""Maximum number of names for one kind of difference in a line."""
 ENTRIES: Final = 1000
 """Number of log entries that are searched for the evaluation that defined a name."""
 
 
 def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
-    """Return every difference, one line for each module, with the callers who made definitions, where known."""
+    """Return all differences, one line for each module, with the callers who made definitions, where known."""
     found = tuple(found)
-    return [*_of_modules(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
+    return [*_module_lines(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
 
 
-def _of_modules(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
+def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
+    """Return a line for each module, with its differences by kind."""
     modules: dict[str, dict[str, list[str]]] = {}
     for one in found:
-        if one.kind in HEADS:
+        if one.kind in DIFFERENCE_DESCRIPTIONS:
             is_searched = one.evaluated and repl.dialect in NOT_LISP
             by = f" ({one.by})" if one.by else _defined_by(call, repl, one.name) if is_searched else ""
             part = f" ({one.of})" if one.of and not by else ""
             modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + part + by)
     return [
-        f"{module}: " + "; ".join(f"{HEADS[kind]}: {few(kinds[kind], MAX_IN_LINES)}" for kind in HEADS if kind in kinds)
+        f"{module}: "
+        + "; ".join(
+            f"{DIFFERENCE_DESCRIPTIONS[kind]}: {few(kinds[kind], MAX_NAMES_IN_LINE)}"
+            for kind in DIFFERENCE_DESCRIPTIONS
+            if kind in kinds
+        )
         for module, kinds in modules.items()
     ]
 
@@ -305,6 +319,7 @@ HOME: Final = "user"
 RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
 """Limits for files to compare. Longer files are usually generated."""
 LOAD: Final = "load-file "
+"""Start of the head of an evaluation that loads a file."""
 
 
 async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | None:
@@ -334,7 +349,7 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
         return await services.work.files.run(call.client, work)
 
 
-async def differences_of_written(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
+async def updated_differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...]:
     """Return the differences of a REPL that was compared before, updated if its files have been written since.
 
     Raises:
@@ -351,10 +366,12 @@ async def differences_of_written(call: ReplUser, repl: Repl) -> tuple[Difference
 
 
 def _stamps(paths: Iterable[str]) -> dict[str, files.Stamp | None]:
+    """Return the stamp of each file by path, or None for a missing one. Blocks."""
     return {path: _stamp(path) for path in paths}
 
 
 def _stamp(path: str) -> files.Stamp | None:
+    """Return the stamp of a file, or None if it is missing. Blocks."""
     try:
         return files.stamp_of(os.stat(path))  # noqa: PTH116  # a third of the time of a path
     except OSError:
@@ -362,7 +379,7 @@ def _stamp(path: str) -> files.Stamp | None:
 
 
 def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
-    """Return the present content of a file, or None if it cannot be read."""
+    """Return the present definitions of a file, or None if the file cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
         stamp = files.stamp_of(status)
@@ -383,15 +400,18 @@ def _compare(
     reads: Callable[[str], Source | None],
     compared_ms: int,
 ) -> tuple[Difference, ...]:
+    """Record new evaluations, and return the differences between the loaded code and its files. Blocks."""
     for one in new:
         drift.ledger.record(replace(one, file=os.path.realpath(one.file) if one.file else ""))
     loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
-    broken: dict[str, DriftKind] = {path: _broken(path) for path in drift.files(loaded) if path not in sources}
+    broken: dict[str, DriftKind] = {
+        path: _broken_file_kind(path) for path in drift.files(loaded) if path not in sources
+    }
     return drift.compare(loaded, sources, compared_ms, broken)
 
 
-def _broken(path: str) -> DriftKind:
+def _broken_file_kind(path: str) -> DriftKind:
     """Return the kind of difference of a file that is missing or unreadable."""
     return "unparsable" if Path(path).exists() else "deleted"
 
@@ -428,6 +448,7 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evalu
 
 
 def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> Evaluated:
+    """Return the evaluation that an entry of the log describes, numbered for the ledger."""
     head, failure = evaluation.head, evaluation.failure
     is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < HEAD_CHARACTERS
     file = head.removeprefix(LOAD) if is_named else ""
@@ -448,6 +469,7 @@ def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> Evaluated:
 
 
 def _text(path: str) -> str:
+    """Return the text of a file, or an empty string if it cannot be read. Blocks."""
     try:
         return files.read_text(Path(path), RULES)
     except (OSError, ValueError):
@@ -455,13 +477,17 @@ def _text(path: str) -> str:
 
 
 MAX_LEVELS: Final = 7
+"""Maximum depth of directories that are searched for a missing module."""
 MAX_ENTRIES: Final = 50_000
+"""Maximum number of directory entries that are scanned for a missing module."""
 SEARCH_S: Final = 0.5
+"""Maximum time of the search for a missing module, in seconds."""
 MAX_DIRECTORIES: Final = 3
+"""Maximum number of directories in which a missing module was found that a note names."""
 MAX_CHARACTERS: Final = 300
 """Maximum characters of a path in an answer."""
 _MISSING: Final = re.compile(r"No module named '(?P<name>[^\W\d]\w*(?:\.[^\W\d]\w*)*)'$")
-"""Source: CPython's `importlib._bootstrap`."""
+"""Matches Python's message about a missing module. Source: CPython's `importlib._bootstrap`."""
 
 
 async def notes_of_missing_module(call: Call, evaluation: Evaluation) -> list[str]:
@@ -498,7 +524,7 @@ def importable_from(workspace: Path, name: str) -> list[str]:
 
 
 def _candidates(workspace: Path, name: str) -> Iterator[tuple[str, bool]]:
-    """Yield directories that may contain the module, each with whether it is a file or has an `__init__.py`."""
+    """Yield directories that may contain the module, each with whether the module is a file or has an `__init__.py`."""
     parts = tuple(name.split("."))
     until = time.monotonic() + SEARCH_S
     for path, _, entries in walk(workspace, max_depth=MAX_LEVELS, max_entries=MAX_ENTRIES):

@@ -20,7 +20,7 @@ from codriver.core.state import Seen
 from codriver.core.values import LIVE, NOT_LISP, OCCUPYING, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
-from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_files, images_for, shorten
+from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_collector, image_files, shorten
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
     fails_again,
@@ -32,18 +32,23 @@ from codriver.tools.answers.answer_notes import (
     with_notes,
 )
 from codriver.tools.answers.answer_texts import add_text, collect_images
-from codriver.tools.answers.drift_notes import drift_or_none, is_of, notes_of_missing_module, notes_of_use
+from codriver.tools.answers.drift_notes import (
+    drift_or_none,
+    may_be_file_of_module,
+    notes_of_missing_module,
+    notes_of_use,
+)
 from codriver.tools.answers.file_editors import with_editor
 from codriver.tools.answers.lean_answers import (
-    AGAIN,
     EVALUATE_IN_FRAMES,
+    SECOND_FAILURE_PREFIX,
     innermost_location,
     lean,
     reader_of,
     wants_detail,
 )
-from codriver.tools.answers.new_output import FROM, NOTHING_NEW, Delivery
-from codriver.tools.answers.source_lines import excerpt_of
+from codriver.tools.answers.new_output import NOTHING_NEW, START_FIELDS, Delivery
+from codriver.tools.answers.source_lines import file_excerpt
 from codriver.tools.calls.answer import STRINGS, Answer
 from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.ipython_syntax import python_equivalent
@@ -78,8 +83,8 @@ EVALUATION: dict[str, Schema | str] = {
 """Schema of an answer about an evaluation, by field."""
 
 SOURCE_LINES: Final = 10
-"""Number of lines up to which the answer about an error displays a whole function."""
-SOURCE_AROUND: Final = 2
+"""Maximum number of lines of a function that the answer about an error displays whole."""
+SOURCE_CONTEXT_LINES: Final = 2
 """Lines displayed around the statement in a longer function."""
 IMAGE_WAY = "get_evaluation with part image-{number} gives it"
 """How to get more images of an evaluation."""
@@ -95,10 +100,10 @@ async def describe(
     notes: tuple[str, ...] = (),
     default_session: str | None = None,
 ) -> Answer:
-    """Return the answer about an evaluation: its status, and result and output so far.
+    """Return the answer about an evaluation: its status, and its result and output so far.
 
-    Fields that its reader knows are omitted, unless the arguments request detail. `max_bytes` limits the text; None
-    means the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
+    Fields that the reader already knows are omitted, unless the arguments request detail. `max_bytes` limits the text;
+    None means the usual limit. `default_session` is the key of the session that the reader gets without naming one, if
     known.
     """
     transcript = call.services.transcripts.get(evaluation.id)
@@ -108,7 +113,7 @@ async def describe(
         call,
         evaluation,
         arguments,
-        images_for(call, max_images, IMAGE_WAY),
+        image_collector(call, max_images, IMAGE_WAY),
         max_bytes,
         notes,
         default_session,
@@ -148,7 +153,7 @@ async def _described(
         fields |= (begins_at := delivery.begins())
     if namespace := evaluation.namespace:
         fields["ns"] = namespace
-    if others := others_since(call, evaluation):
+    if others := other_callers_since(call, evaluation):
         fields["otherWhosSinceLast"] = others
     who = _reader_name(call, evaluation, arguments)
     reader = reader_of(call, arguments, who, evaluation, session, default_session)
@@ -164,21 +169,24 @@ async def _described(
     if failed:
         fields["reason"], fields["hint"] = _reason(call, evaluation)
         if transcript is not None and fails_again(call, evaluation, transcript):
-            fields["hint"] = hint_again(call, evaluation) or fields["hint"]
+            fields["hint"] = second_failure_hint(call, evaluation) or fields["hint"]
     is_named = not answer.is_same or fields["notes"] != answer.repetition
     visible = fields if wants_detail(call, arguments) else lean(fields, reader, is_named=is_named)
     if failed and visible is not fields:
         visible = await _with_source(call, evaluation, fields, visible)
     delivery.exclude_omitted(fields, visible)
     if (
-        begins_at and not visible.keys() & FROM.keys()
+        begins_at and not visible.keys() & START_FIELDS.keys()
     ):  # a part was sent before, and this answer has nothing from any stream
         visible = with_notes(visible, [NOTHING_NEW])
     return Answer(visible, ok=not failed, images=tuple(images.images), handed_out=delivery.handed_out)
 
 
 def _reader_name(call: Call, evaluation: Evaluation, arguments: Evaluating) -> str:
-    """Return the caller. Without a `who`, a client that reads its own evaluation counts as its caller."""
+    """Return the name of the caller that reads an answer.
+
+    Without a `who`, a client that reads its own evaluation counts as the caller of that evaluation.
+    """
     is_by_caller = evaluation.client == call.client and arguments.who is None
     return evaluation.who if is_by_caller else call.who(arguments.who)
 
@@ -196,16 +204,17 @@ async def _with_source(
     location = innermost_location(error, str(call.services.workspace))
     if location is None or not location[0].endswith(".py") or await _is_edited(call, evaluation, Path(location[0])):
         return visible
-    source = partial(excerpt_of, Path(location[0]), location[1], most=SOURCE_LINES, around=SOURCE_AROUND)
+    source = partial(file_excerpt, Path(location[0]), location[1], most=SOURCE_LINES, around=SOURCE_CONTEXT_LINES)
     text = await call.services.work.files.run(call.client, source)
     return {**visible, "error": {**short, "source": call.services.log.without_secrets(text)}} if text else visible
 
 
 async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
+    """Return whether a file was edited since its load, or true if that is unknown."""
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
         return True  # unknown
-    return any(is_of(file, one.module) for one in await drift_or_none(call, repl, "edited"))
+    return any(may_be_file_of_module(file, one.module) for one in await drift_or_none(call, repl, "edited"))
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:
@@ -249,7 +258,7 @@ def failure_json(failure: Failure) -> dict[str, object]:
     return {key: value for key, value in pairs.items() if value is not None}
 
 
-def others_since(call: Call, evaluation: Evaluation) -> list[str]:
+def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
     """Return the other callers in this session, or in parallel lanes, since the same caller's last evaluation."""
     repl = call.services.core.state.repls.get(evaluation.repl)
     session = repl.sessions.get(evaluation.session) if repl else None
@@ -270,7 +279,7 @@ def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
     return caller_names.is_by_caller(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
 
 
-async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
+async def image_answer(call: Call, evaluation: Evaluation, number: int) -> Answer:
     """Return an answer with one image of an evaluation's values, by number.
 
     Raises:
@@ -292,7 +301,7 @@ async def one_image(call: Call, evaluation: Evaluation, number: int) -> Answer:
     return Answer({"evaluationId": evaluation.id, "status": evaluation.status}, images=tuple(images.images))
 
 
-def hint_again(call: Call, evaluation: Evaluation) -> str:
+def second_failure_hint(call: Call, evaluation: Evaluation) -> str:
     """Return the hint for the second failure of the same code or test.
 
     It is empty if the REPL has no further means of inspection.
@@ -302,16 +311,18 @@ def hint_again(call: Call, evaluation: Evaluation) -> str:
         return ""
     clauses = [EVALUATE_IN_FRAMES] if "frame" in repl.profile.capabilities else []
     clauses += [clause for hint in call.services.hooks.hints if (clause := hint(repl))]
-    return AGAIN + "; ".join(clauses) if clauses else ""
+    return SECOND_FAILURE_PREFIX + "; ".join(clauses) if clauses else ""
 
 
 def _elapsed_ms(call: Call, evaluation: Evaluation) -> int:
+    """Return how long an evaluation has run or ran, or 0 if it has not started."""
     if evaluation.started_at is None:
         return 0
     return max(0, (evaluation.finished_at or call.services.now()) - evaluation.started_at)
 
 
 def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
+    """Return the reason and the hint about an evaluation that did not succeed."""
     match evaluation.status:
         case "lost":
             is_stopping = evaluation.failure is not None and evaluation.failure.type == "server-stopped"
@@ -340,7 +351,7 @@ Notes = list[str] | tuple[str, ...]  # these two types distinguish notes from an
 Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
 
 
-async def _of_evaluation(answer: AnswerInProgress) -> Notes:
+async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
     """Return the notes of the REPL or the test runner, with those about edited files once for each caller."""
     notes, repl = answer.evaluation.notes, answer.repl
     may_use = repl is not None and repl.dialect not in NOT_LISP and answer.evaluation.over
@@ -353,7 +364,7 @@ async def _of_evaluation(answer: AnswerInProgress) -> Notes:
     return [*with_editors, *(note for note in notes if note not in about_edits)]
 
 
-def _of_outcome(answer: AnswerInProgress) -> Notes:
+def _outcome_notes(answer: AnswerInProgress) -> Notes:
     """Return the notes of features about the outcome."""
     return answer.of_outcome
 
@@ -365,7 +376,7 @@ def _of_text(answer: AnswerInProgress) -> Notes:
     return answer.left_out
 
 
-def _of_standing(answer: AnswerInProgress) -> Notes:
+def _next_step_notes(answer: AnswerInProgress) -> Notes:
     """Return the note about what to do while an evaluation runs or waits for input, once for each caller."""
     call, evaluation = answer.call, answer.evaluation
     if evaluation.status == "queued":
@@ -380,6 +391,7 @@ def _of_standing(answer: AnswerInProgress) -> Notes:
 
 
 def _input_note(call: Call, evaluation: Evaluation) -> str:
+    """Return the note about code that waits for input."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
@@ -388,7 +400,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
 
 
-def _of_thread_output(answer: AnswerInProgress) -> Notes:
+def _thread_output_notes(answer: AnswerInProgress) -> Notes:
     """Return the note about where output of threads goes, for code that may start some.
 
     Each caller gets it once for each REPL.
@@ -400,17 +412,17 @@ def _of_thread_output(answer: AnswerInProgress) -> Notes:
     return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
 
 
-def _of_test_differences(answer: AnswerInProgress) -> Notes:
+def _test_difference_notes(answer: AnswerInProgress) -> Notes:
     """Return the difference between a failed test's calls and the previous ones, if found since the last answer."""
     return answer.call.services.ledger.tests.pop_differences(answer.who)
 
 
-async def _of_missing_module(answer: AnswerInProgress) -> Notes:
+async def _missing_module_notes(answer: AnswerInProgress) -> Notes:
     """Return the note about the directory of the workspace that contains a missing module."""
     return await notes_of_missing_module(answer.call, answer.evaluation)
 
 
-async def _of_features(answer: AnswerInProgress) -> Notes:
+async def _feature_notes(answer: AnswerInProgress) -> Notes:
     """Return the notes of features."""
     call, evaluation = answer.call, answer.evaluation
     return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
@@ -423,31 +435,32 @@ def _of_tool(answer: AnswerInProgress) -> Notes:
 
 ADVISERS: Final[tuple[Adviser, ...]] = (
     notes_of_first_use,
-    _of_evaluation,
-    _of_outcome,
+    _evaluation_notes,
+    _outcome_notes,
     _of_text,
     notes_of_repetition,
-    _of_standing,
-    _of_thread_output,
-    _of_test_differences,
+    _next_step_notes,
+    _thread_output_notes,
+    _test_difference_notes,
     notes_of_generation,
-    _of_missing_module,
-    _of_features,
+    _missing_module_notes,
+    _feature_notes,
     _of_tool,
     notes_of_others,
     notes_of_background,
 )
-"""Advisers in the order of an answer's notes: about the subject, its outcome, and other events."""
-_ONLY_OF: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
+"""All advisers, in the order of an answer's notes: about the subject, its outcome, and other events."""
+_STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
         notes_of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
-        _of_standing: LIVE,
-        _of_missing_module: frozenset({"failed"}),
+        _next_step_notes: LIVE,
+        _missing_module_notes: frozenset({"failed"}),
     }
 )
-ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(
+"""Statuses of evaluations about which an adviser may have notes. Other advisers may have notes for any status."""
+ADVISERS_BY_STATUS: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(
     {
-        status: tuple(one for one in ADVISERS if status in _ONLY_OF.get(one, (status,)))
+        status: tuple(one for one in ADVISERS if status in _STATUSES_BY_ADVISER.get(one, (status,)))
         for status in get_args(EvaluationStatus)
     }
 )
@@ -457,7 +470,7 @@ ADVISERS_OF: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProx
 async def notes_for(answer: AnswerInProgress) -> list[str]:
     """Return the notes of an answer."""
     notes: list[str] = []
-    for adviser in ADVISERS_OF[answer.evaluation.status]:
+    for adviser in ADVISERS_BY_STATUS[answer.evaluation.status]:
         found = adviser(answer)
         notes += found if isinstance(found, list | tuple) else await found
     return notes

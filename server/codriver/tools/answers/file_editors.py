@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import LOAD_IT
-from codriver.tools.answers.drift_notes import is_of
-from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_by_editor
+from codriver.tools.answers.drift_notes import may_be_file_of_module
+from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_edit_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.editing import FileResult
     from codriver.tools.calls.call import Call
 
-EDIT_BYTES: Final = 2**18
+MAX_EDIT_BYTES: Final = 2**18
 """Maximum size of a text that is recorded with an edit."""
 
 
@@ -30,23 +30,23 @@ def edited_files(call: Call, who: str, results: Iterable[FileResult]) -> list[Ed
     return found
 
 
-def written_file(call: Call, who: str, path: Path, display_path: str) -> EditedFile:
+def record_written_file(call: Call, who: str, path: Path, display_path: str) -> EditedFile:
     """Record that a caller wrote a file without Codriver."""
     return call.services.ledger.file_edits.add(path, display_path, Edit(who, call.client, call.services.now()))
 
 
 def _text(data: bytes | None) -> str | None:
     """Return the text of a file, an empty string for a missing file, or None for a long one."""
-    return None if data is not None and len(data) > EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
+    return None if data is not None and len(data) > MAX_EDIT_BYTES else (data or b"").decode("utf-8-sig", "replace")
 
 
 async def other_editor(call: Call, who: str, path: Path) -> str:
-    """Return the caller who last edited a file, or an empty string if it is `who` or unknown.
+    """Return the caller who last edited a file, or an empty string if that is `who` or unknown.
 
-    It is unknown if the file was written after the last recorded edit, by another program.
+    The editor is unknown if another program wrote the file after the last recorded edit.
     """
     edits = call.services.ledger.file_edits.by_file.get(path, ())
-    if not edits or is_by_editor(call.state, edits[-1], who, call.client):
+    if not edits or is_edit_by(call.state, edits[-1], who, call.client):
         return ""
     is_last = await call.services.work.files.run(call.client, partial(_is_written_by, path, edits[-1].at_ms))
     return edits[-1].who if is_last else ""
@@ -65,6 +65,6 @@ async def with_editor(call: Call, who: str, note: str) -> str:
     """Return a note about an edited module, with the last other editor of its file, if known."""
     module = note.partition(" ")[0]
     for path in tuple(call.services.ledger.file_edits.by_file):
-        if is_of(path, module) and (by := await other_editor(call, who, path)):
+        if may_be_file_of_module(path, module) and (by := await other_editor(call, who, path)):
             return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
     return note

@@ -41,22 +41,22 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.tools.calls.call import Call
 
-AGAIN = "it failed a second time: "
+SECOND_FAILURE_PREFIX = "it failed a second time: "
 """Start of the hint for the second failure of the same code or test, which is never omitted."""
 EVALUATE_IN_FRAMES = 'status with about: "error" numbers the frames, and evaluate_code with frame evaluates in one'
 """Hint for a REPL that retains frames."""
-MAX_ACTUAL: Final = 500
+MAX_ACTUAL_CHARACTERS: Final = 500
 """Maximum characters of a result's message. The stack trace has the rest."""
-SHORT_ACTUAL: Final = 100
+SHORT_ACTUAL_CHARACTERS: Final = 100
 """Maximum characters of the first line of a result's message, for all results but the first."""
 UNINFORMATIVE: Final = re.compile(r"\n *(?:Use -v to get more diff|self=<[^\n]* object at 0x[0-9a-f]+>,)?(?=\n|$)")
-"""Lines of a failure in pytest or hypothesis without information."""
-AT_ONCE_MS = 100
+"""Matches lines without information in a failure of pytest or hypothesis."""
+MIN_ELAPSED_MS = 100
 """Duration below which `elapsedMs` is omitted."""
 
 
-GIVEN_BY_LOADS: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
-"""The value of a load: the module, or the var that the last form defined."""
+VALUE_OF_LOAD: Final = re.compile(r"<module '[^\n]*>$|#'\S+$")
+"""Matches the value of a load: the module, or the var that the last form defined."""
 
 
 class Evaluating(Arguments):
@@ -94,7 +94,7 @@ class Reader:
 
 
 def wants_detail(call: Call, arguments: Evaluating) -> bool:
-    """Return whether every field is to be returned."""
+    """Return whether the caller requested every field."""
     return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
@@ -115,7 +115,7 @@ def reader_of(
     given = arguments.__dict__
     return Reader(
         who=who,
-        session_key=given.get("repl_session_key") or default_session or _only_session(call, who),
+        session_key=given.get("repl_session_key") or default_session or _default_session(call, who),
         namespace=given.get("namespace"),
         evaluation=given.get("evaluation_id"),
         seen=knowledge.seen.get(session) if knowledge else None,
@@ -126,7 +126,8 @@ def reader_of(
     )
 
 
-def _only_session(call: Call, who: str) -> str | None:
+def _default_session(call: Call, who: str) -> str | None:
+    """Return the key of the session that a caller gets by default, or None if it must name one."""
     try:
         return session_in_use(call, None, who).key
     except RefusedError:
@@ -144,7 +145,7 @@ def lean(fields: Mapping[str, object], reader: Reader, *, is_named: bool = True)
     unknown_fields = {key: value for key, value in fields.items() if key not in is_known or not is_known[key]}
     if reader.reads_python:
         _leave_out_none(unknown_fields)
-    if reader.loads and GIVEN_BY_LOADS.match(str(unknown_fields.get("result"))):
+    if reader.loads and VALUE_OF_LOAD.match(str(unknown_fields.get("result"))):
         del unknown_fields["result"]
     return unknown_fields
 
@@ -178,14 +179,14 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
         "generation": seen is not None and get("generation") == seen.generation,
         "ns": namespace == reader.namespace or (seen is not None and namespace == seen.namespace),
         "notes": not notes,
-        "elapsedMs": (type(elapsed) is int and elapsed < AT_ONCE_MS) or (goes_on and get("status") in LIVE),
+        "elapsedMs": (type(elapsed) is int and elapsed < MIN_ELAPSED_MS) or (goes_on and get("status") in LIVE),
         "outputLines": True,
-        "hint": has_failed and not str(get("hint")).startswith(AGAIN),
+        "hint": has_failed and not str(get("hint")).startswith(SECOND_FAILURE_PREFIX),
     }
 
 
 def _leave_out_none(fields: dict[str, object]) -> None:
-    """Remove `None` from the values, like Python's prompt, and all values if the result is the only one."""
+    """Remove `None` from the values, as Python's prompt does, and all values if the result is the only one."""
     result, values = fields.get("result"), fields.get("values")
     if result == "None":
         del fields["result"]
@@ -198,16 +199,20 @@ def _leave_out_none(fields: dict[str, object]) -> None:
 
 
 MAX_FRAMES = 5
+"""Maximum number of frames in an error."""
 HEADER: Final = "Traceback (most recent call last):\n"
+"""First line of Python's traceback."""
 BETWEEN: Final = (
     "\nThe above exception was the direct cause of the following exception:\n\n",
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 )
-"""Source: Python's `traceback`, chained exceptions."""
+"""Texts between the tracebacks of chained exceptions. Source: Python's `traceback`."""
 GROUP_HEADER: Final = "  + Exception Group Traceback (most recent call last):\n"
+"""First line of the traceback of an exception group."""
 _PRINTED_FRAME: Final = re.compile(
     r'^ +File "(?P<file>[^"\n]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$', re.MULTILINE
 )
+"""Matches the line about a frame in a printed traceback."""
 _CLOJURE: Final = re.compile(
     r"^(?:Syntax error|Unexpected error|Execution error|Error printing return value|Error reading eval result)\b.*"
     r"\(.*\)\.\n",
@@ -215,18 +220,21 @@ _CLOJURE: Final = re.compile(
 )
 """First line of a report. Source: `clojure.main/ex-str`, Clojure 1.10 and later."""
 _INTERRUPTIONS: Final = ("(InterruptedException)", "(ThreadDeath)")
+"""Parts of the first line of Clojure's report about an interrupted thread."""
 _EXITED: Final = re.compile(r"^code called exit\((?P<status>.*)\); the REPL goes on$", re.DOTALL)
 """Codriver's message for `SystemExit`, with the status. See `codriver.repls.worker.basics.error_report`."""
 MAX_LINKS = 5
 """Maximum number of lines about errors of one kind in a chain."""
-LINK_CHARACTERS = 200
-"""Maximum characters of such an error's message, and of its data."""
+MAX_LINK_CHARACTERS = 200
+"""Maximum characters of the message of an error in a chain, and of its data."""
 DATA_CHARACTERS = 500
-_CALLED: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
-"""Functions that the sent code called, but not the sent code itself."""
-_EVALUATED: Final = ("<", "REPL", "NO_SOURCE")
-"""Starts of pseudo file names for sent code."""
-_INSTALLED: Final = ("-packages", ".venv", "venv", "node_modules")
+"""Maximum characters of the data of an error."""
+_CALLED_FUNCTION: Final = re.compile(r"^(?!.*/eval-?\d+(?:/|$))")
+"""Matches functions that the sent code called, but not the sent code itself."""
+_SENT_CODE_PREFIXES: Final = ("<", "REPL", "NO_SOURCE")
+"""Prefixes of the pseudo file names of sent code."""
+_INSTALLED_PATH_PARTS: Final = ("-packages", ".venv", "venv", "node_modules")
+"""Parts of the paths of installed packages."""
 
 
 def shortened(error: Mapping[str, Any], workspace: str) -> dict[str, Any]:
@@ -275,16 +283,18 @@ def chain_lines(chain: Sequence[Mapping[str, Any]], workspace: str) -> dict[str,
 
 
 def _few(lines: list[str]) -> list[str]:
+    """Return the first lines, followed by a line with the number of the others if there are several."""
     left = len(lines) - MAX_LINKS
     return [*lines[:MAX_LINKS], f"… {left} more: status with about: 'error' has them"] if left > 1 else lines
 
 
 def _link_line(link: Mapping[str, Any], workspace: str) -> str:
+    """Return the line about an error of a chain: its class, message, data, notes and location."""
     if link["relation"] == "omitted":
         return f"… {link['message']}"
-    message_text = ": ".join(part for part in (link["class"], _cut(link["message"], LINK_CHARACTERS)) if part)
-    data = [_cut(link["data"], LINK_CHARACTERS)] if "data" in link else []
-    notes = [_cut(f"({note})", LINK_CHARACTERS) for note in link.get("notes", ())]
+    message_text = ": ".join(part for part in (link["class"], _cut(link["message"], MAX_LINK_CHARACTERS)) if part)
+    data = [_cut(link["data"], MAX_LINK_CHARACTERS)] if "data" in link else []
+    notes = [_cut(f"({note})", MAX_LINK_CHARACTERS) for note in link.get("notes", ())]
     frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
     frame = next((one for one in frames if _is_in_project(one["file"], workspace)), frames[0] if frames else None)
     where = _where(frame, workspace) if frame else ""
@@ -293,8 +303,8 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
 
 def _where(frame: re.Match[str], workspace: str) -> str:
     """Return the location of a frame. For sent code that is only the function, unless it is the code itself."""
-    if frame["file"].startswith(_EVALUATED[1:]):
-        return f"in {frame['function']}" if _CALLED.match(frame["function"]) else ""
+    if frame["file"].startswith(_SENT_CODE_PREFIXES[1:]):
+        return f"in {frame['function']}" if _CALLED_FUNCTION.match(frame["function"]) else ""
     return _line(frame, workspace)
 
 
@@ -306,11 +316,13 @@ def _cut(text: str, most: int) -> str:
 def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tuple[str, list[str]]:
     """Return stderr without the report of this failure at its end, and the causes named by the report."""
     message_text = f"{error.get('message', '')}".strip()
-    if (found := _last_clojure(stderr)) is not None and stderr[found.end() :].strip() == (message_text or NO_MESSAGE):
+    if (found := _last_clojure_report(stderr)) is not None and stderr[found.end() :].strip() == (
+        message_text or NO_MESSAGE
+    ):
         return stderr[: found.start()], []
     if (begin := _lisp(stderr, error)) is not None:
         return stderr[:begin], []
-    if (begin := _message_alone(stderr, error)) is not None:
+    if (begin := _bare_message_start(stderr, error)) is not None:
         return stderr[:begin], []
     if error.get("chain") or error.get("notes"):
         return stderr[: _start(stderr, error)], []
@@ -330,13 +342,13 @@ def without_report(stderr: str, error: Mapping[str, Any], workspace: str) -> tup
 
 def without_interruption(output: str) -> str:
     """Return output without Clojure's report of an interrupted thread at its end."""
-    found = _last_clojure(output)
+    found = _last_clojure_report(output)
     is_redundant = found and any(name in found[0] for name in _INTERRUPTIONS) and output.count("\n", found.end()) <= 1
     return output[: found.start()] if found and is_redundant else output
 
 
 def without_codriver_traceback(output: str, message: str = "") -> str:
-    """Return output without a traceback at its end that has no file frames, or only those of Codriver's program.
+    """Return output without a final traceback that has no file frames, or only those of Codriver's program.
 
     The message already describes such an error. If `message` ends with the error's text, callers of the program may
     have file frames as well, such as a server written in Python.
@@ -353,7 +365,7 @@ def without_codriver_traceback(output: str, message: str = "") -> str:
     return output[:start] if codriver_files and all(file.startswith("<") for file in codriver_files) else output
 
 
-def _message_alone(stderr: str, error: Mapping[str, Any]) -> int | None:
+def _bare_message_start(stderr: str, error: Mapping[str, Any]) -> int | None:
     """Return the start of the message at the end of a text, which is the whole report of a REPL without traces."""
     message_text = f"{error.get('message', '')}\n"
     begin = len(stderr) - len(message_text)
@@ -428,11 +440,13 @@ def _lisp(stderr: str, error: Mapping[str, Any]) -> int | None:
 
 
 def _printed_error(error: Mapping[str, Any]) -> str:
+    """Return the message and data of an error as the embedded Lisp prints them."""
     data = f" {error['data']}" if "data" in error else ""
     return f": {error.get('message', '')}{data}"
 
 
-def _last_clojure(stderr: str) -> re.Match[str] | None:
+def _last_clojure_report(stderr: str) -> re.Match[str] | None:
+    """Return the match for the first line of Clojure's last report, or None."""
     return next(reversed([*_CLOJURE.finditer(stderr)]), None)
 
 
@@ -459,6 +473,7 @@ def _cause(block: str, workspace: str) -> str | None:
 
 
 def _line(frame: re.Match[str], workspace: str) -> str:
+    """Return a line about a frame: its location, its function, and how often it is repeated."""
     location = f"{_relative(frame['file'], workspace)}:{frame['line']}"
     line = f"{location} in {frame['function']}" if frame["function"] else location
     times = frame.groupdict().get("repeated")
@@ -472,23 +487,24 @@ def _is_sent(frame: re.Match[str]) -> bool:
     """
     if frame["file"].startswith("<"):
         return frame["function"].startswith(("<module>", "__lisp_expr"))
-    return _CALLED.match(frame["function"]) is None
+    return _CALLED_FUNCTION.match(frame["function"]) is None
 
 
 def _is_in_project(file: str, workspace: str) -> bool:
     """Return whether a file belongs to the project, or is the name of sent code."""
-    if any(part in file for part in _INSTALLED):
+    if any(part in file for part in _INSTALLED_PATH_PARTS):
         return False
     path = PurePath(file)
     return not path.is_absolute() or path.is_relative_to(workspace)
 
 
 def _relative(file: str, workspace: str) -> str:
+    """Return the path of a file relative to the workspace, or unchanged if it is outside."""
     path = PurePath(file)
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else file
 
 
-def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
+def lean_run_fields(fields: Mapping[str, object], workspace: Path, named: str = "") -> dict[str, object]:
     """Return the fields of a test run without zero counts, implied fields, and the namespace that was passed.
 
     Rows of a run that lists passed tests keep their namespace, because programs read each row by itself.
@@ -509,7 +525,11 @@ def lean_run(fields: Mapping[str, object], workspace: Path, named: str = "") -> 
 def _in_short(row: dict[str, object]) -> dict[str, object]:
     """Return a failed test among others with its name, location and the start of its message."""
     short = {name: value for name, value in row.items() if name != "frames"}
-    return {**short, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL)} if "actual" in row else short
+    return (
+        {**short, "actual": cut(str(row["actual"]).partition("\n")[0], SHORT_ACTUAL_CHARACTERS)}
+        if "actual" in row
+        else short
+    )
 
 
 def _alike(rows: list[dict[str, object]]) -> list[dict[str, object]]:
@@ -538,6 +558,6 @@ def _lean_row(row: Json, workspace: Path, named: str) -> dict[str, object]:
         frame_prefix = f"{file}:{row.get('line')} in "
         result["frames"] = [frame for frame in row.get("frames", ()) if not frame.startswith(frame_prefix)]
     if "actual" in row:
-        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MAX_ACTUAL)
+        result["actual"] = cut(UNINFORMATIVE.sub("", str(row["actual"])), MAX_ACTUAL_CHARACTERS)
     known = {"frames": not result.get("frames"), "ns": named == row.get("ns")}
     return {name: value for name, value in result.items() if not known.get(name)}

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.calls.call import Call
 
-FROM: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
-"""Field with the start of a stream that does not begin at its first character."""
-FLOODED: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
+START_FIELDS: Final[dict[Part, str]] = {"stdout": "from", "stderr": "stderrFrom"}
+"""Field with the position at which a stream in an answer begins, unless it is its first character."""
+FLOOD_POSITIONS: Final[dict[Part, str]] = {"stdout": "stdout flooded", "stderr": "stderr flooded"}
 """Name of the position up to which a stream was delivered as a flood."""
 NOTHING_NEW: Final = "nothing new was printed"
 
 
-def caller_of(call: Call, arguments: Arguments) -> Hashable | None:
+def receiver_key(call: Call, arguments: Arguments) -> Hashable | None:
     """Return the key of the caller that receives an answer, or None if its content does not count as delivered."""
     if call.lasting is not None or traits_of(call.client_name).wants_detail:
         return None
@@ -34,7 +34,7 @@ def caller_of(call: Call, arguments: Arguments) -> Hashable | None:
 
 
 class Delivery:
-    """What one answer delivers of an evaluation's output, and of the notes that a caller needs once."""
+    """What one answer delivers: an evaluation's output, and the notes that a caller needs only once."""
 
     def __init__(
         self, call: Call, transcript: Transcript | None, arguments: Arguments, *, reads_input: bool = False
@@ -42,7 +42,7 @@ class Delivery:
         self.transcript = transcript
         self._reads_input = reads_input
         self._delivered_notes = call.services.delivered.notes
-        self._caller = caller = caller_of(call, arguments)
+        self._caller = caller = receiver_key(call, arguments)
         self._before = NOWHERE if transcript is None or caller is None else transcript.reported_to(caller)
         self._reached: dict[str, int] = {}
         self._notes: list[str] = []
@@ -56,7 +56,7 @@ class Delivery:
 
         Output before a request for input is not a flood.
         """
-        return bool(self.begin(FLOODED[part])) and not self._reads_input
+        return bool(self.begin(FLOOD_POSITIONS[part])) and not self._reads_input
 
     def reach(self, part: str, position: int) -> None:
         """Record that the answer delivers a part up to this position, or an omission by name."""
@@ -71,13 +71,15 @@ class Delivery:
         return new_notes
 
     def begins(self) -> dict[str, int]:
-        """Return fields with the start of each stream that does not begin at its first character."""
+        """Return the answer fields with the start of each stream that does not begin at its first character."""
         if not self._before:
             return {}
-        return {FROM[part]: position for part, position in self._before.items() if part in FROM and position}
+        return {
+            START_FIELDS[part]: position for part, position in self._before.items() if part in START_FIELDS and position
+        }
 
     def exclude_omitted(self, fields: Mapping[str, object], visible: Mapping[str, object]) -> None:
-        """Do not count the end of stderr that `visible` omits because the error repeats it."""
+        """Do not count the end of stderr as delivered if `visible` omits it because the error repeats it."""
         full, remaining = fields.get("stderr"), visible.get("stderr", "")
         if "stderr" in self._reached and isinstance(full, str) and isinstance(remaining, str):
             self._reached["stderr"] -= len(full) - len(remaining)
@@ -86,9 +88,10 @@ class Delivery:
     def handed_out(self) -> Callable[[], None] | None:
         """Return the function to call when the answer is sent, or None if nothing has to be recorded."""
         is_new = self._caller is not None and (self._reached or self._notes)
-        return self._hand_out if is_new else None
+        return self._mark_as_delivered if is_new else None
 
-    def _hand_out(self) -> None:
+    def _mark_as_delivered(self) -> None:
+        """Record that the caller received what the answer delivers."""
         if self._reached and self.transcript is not None:
             self.transcript.report(self._caller, self._reached)
         if self._notes:

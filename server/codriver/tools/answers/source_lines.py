@@ -20,19 +20,23 @@ SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
 """Limits for a source file that an answer quotes."""
 
 MAX_LINES: Final = 25
-"""Number of lines up to which a function is quoted in full."""
+"""Maximum number of lines of a function that is quoted in full."""
 AROUND: Final = 5
 """Lines before and after the statement in a longer function."""
 LINE_CHARACTERS: Final = 160
+"""Maximum characters of a quoted line."""
 CLOSING: Final = (")", "]", "}")
-"""Starts of lines that close brackets, at any depth."""
-QUOTE: Final = re.compile(r"#|\"\"\"|'''|\"|'")
+"""Prefixes of lines that close brackets, which may have any indentation."""
+COMMENT_OR_QUOTE: Final = re.compile(r"#|\"\"\"|'''|\"|'")
+"""Matches the start of a comment or a string."""
 QUOTE_END: Final = {
     quote: re.compile(rf"(?:\\.|(?!{quote}).)*?{quote}", re.DOTALL) for quote in ('"""', "'''", '"', "'")
 }
-"""Pattern for the rest of a string by its opening quote."""
+"""Patterns for the rest of a string, by its opening quote."""
 DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
+"""Matches the start of a docstring at the start of a line."""
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
+"""Matches the start of the definition of a function or class, with its indentation."""
 
 
 def source_lines(file: Path) -> list[str]:
@@ -43,7 +47,7 @@ def source_lines(file: Path) -> list[str]:
         return []
 
 
-def excerpt_of(
+def file_excerpt(
     file: Path,
     line: int,
     *,
@@ -83,7 +87,7 @@ def excerpt(
     documented = numbered(lines, range(first, last + 1), marked=marked)
     if bounds is None or last - first < most or len(documented) <= documented_characters:
         return documented
-    code = _with_code(lines)
+    code = _lines_with_code(lines)
     body = _body_start(lines, code, first - 1, last) + 1
     docstring = _docstring(lines, body, last)
     if line in docstring:
@@ -99,12 +103,15 @@ def excerpt(
 
 
 def function_of(lines: Sequence[str], line: int) -> str:
-    """Return the numbered lines of the function at a line without its docstring, or an empty string."""
+    """Return the numbered lines of the function at a line of a file, without its docstring. Blocks.
+
+    The string is empty if the file cannot be read, or has no function at that line.
+    """
     bounds = function_around(lines, line) if 0 < line <= len(lines) else None
     if bounds is None:
         return ""
     first, last = bounds
-    docstring = _docstring(lines, _body_start(lines, _with_code(lines), first - 1, last) + 1, last)
+    docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), first - 1, last) + 1, last)
     return numbered(lines, [one for one in range(first, last + 1) if one not in docstring], docstring=docstring)
 
 
@@ -118,7 +125,7 @@ def numbered_definition(text: str, first: int, fits: Callable[[str], bool], *, i
     whole = numbered(lines, range(1, last + 1), first=first, line_characters=None)
     if fits(whole) or not is_python:
         return whole
-    docstring = _docstring(lines, _body_start(lines, _with_code(lines), 0, last) + 1, last)
+    docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), 0, last) + 1, last)
     displayed = [number for number in range(1, last + 1) if number not in docstring]
     return numbered(lines, displayed, docstring=docstring, first=first, line_characters=None)
 
@@ -132,9 +139,9 @@ def numbered(
     first: int = 1,
     line_characters: int | None = LINE_CHARACTERS,
 ) -> str:
-    """Return the lines with the given numbers, counted from 1. Lines of a docstring between them are one line.
+    """Return the lines with the given numbers, counted from 1.
 
-    `first` is the number of the first line in its file. Lines with more than `line_characters` are cut.
+    One line stands for the lines of a docstring among them.
     """
     added = first - 1
     width = len(str(numbers[-1] + added))
@@ -151,7 +158,7 @@ def numbered(
 
 def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
     """Return the first and last line of the innermost function or class around a line, including decorators."""
-    code = _with_code(lines)
+    code = _lines_with_code(lines)
     at = line - 1
     while at >= 0 and not code[at]:
         at -= 1
@@ -208,7 +215,10 @@ def _body_start(lines: Sequence[str], code: Sequence[bool], start: int, last: in
 
 
 def _docstring(lines: Sequence[str], body: int, last: int) -> range:
-    """Return the numbers of the lines of a docstring that starts a body, empty for one of a single line."""
+    """Return the numbers of the lines of a docstring that starts a body.
+
+    The range is empty for a docstring of one line.
+    """
     first = next((number for number in range(body, last + 1) if lines[number - 1].strip()), last)
     if not DOCSTRING.match(lines[first - 1]):
         return range(0)
@@ -219,7 +229,7 @@ def _docstring(lines: Sequence[str], body: int, last: int) -> range:
     return range(first, end + 1) if end > first else range(0)
 
 
-def _with_code(lines: Sequence[str]) -> list[bool]:
+def _lines_with_code(lines: Sequence[str]) -> list[bool]:
     """Return for each line whether it starts with code, not with a comment or inside of a multi-line string."""
     return [
         not is_inside and bool(text.strip()) and not text.lstrip().startswith("#")
@@ -241,7 +251,7 @@ def _inside_strings(lines: Sequence[str]) -> list[bool]:
                     break
                 quote, at = "", end.end()
             else:
-                opening = QUOTE.search(text, at)
+                opening = COMMENT_OR_QUOTE.search(text, at)
                 if opening is None or opening[0] == "#":
                     break
                 at = opening.end()
@@ -254,5 +264,6 @@ def _inside_strings(lines: Sequence[str]) -> list[bool]:
 
 
 def _indent(text: str) -> int:
+    """Return the indentation of a line in columns."""
     expanded = text.expandtabs(8)
     return len(expanded) - len(expanded.lstrip())

@@ -14,12 +14,15 @@ if TYPE_CHECKING:
 
     from codriver.log.transcripts import Part, Text, Transcript
 
-DIFF_LINES = 2000
-"""Maximum lines of texts that are compared. The time of a comparison can grow with their product."""
+MAX_DIFF_LINES = 2000
+"""Maximum number of lines that are compared.
+
+The time of a comparison can grow with the product of the numbers of both texts.
+"""
 DIFF_CHARACTERS = 8 * 2**20
 """Maximum characters of texts that are compared, since both are loaded into memory."""
 MATCH_BYTES = 45
-"""Bytes of a matching line in addition to its text."""
+"""Bytes counted for a matching line in addition to its text."""
 LINE_BYTES = 2000
 """Maximum bytes of a matching line."""
 
@@ -50,7 +53,7 @@ def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[st
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     dropped = sum(transcript.text(part).dropped for part in parts)
     for part in parts:
-        for number, line in _lines_with(pattern, transcript.text(part).chunks()):
+        for number, line in _matching_lines(pattern, transcript.text(part).chunks()):
             count += 1
             if left > 0:
                 line_start = head(line, min(left, LINE_BYTES)).text
@@ -64,7 +67,7 @@ def matching(transcript: Transcript, pattern: str, *, max_bytes: int) -> dict[st
     return fields
 
 
-def _lines_with(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
+def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, str]]:
     """Yield the number and the beginning of each line that contains the text, without loading long lines."""
     number = 1
     started_line = _Line(pattern)
@@ -125,7 +128,7 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
         if is_same(one, another):
             continue
         before, after = _first_lines(one), _first_lines(another)
-        compared = min([DIFF_LINES, *(len(first) for first, is_all in (before, after) if not is_all)])
+        compared = min([MAX_DIFF_LINES, *(len(first) for first, is_all in (before, after) if not is_all)])
         names = f"{other.evaluation} {part}", f"{transcript.evaluation} {part}"
         lines += difflib.unified_diff(before[0][:compared], after[0][:compared], *names, lineterm="", n=2)
         if not (before[1] and after[1]):
@@ -151,5 +154,5 @@ def _first_lines(text: Text) -> tuple[list[str], bool]:
     found = text.read(0, text.dropped + DIFF_CHARACTERS)
     lines = found.text.splitlines()
     if found.start + len(found.text) < found.total:
-        return lines[: max(1, min(DIFF_LINES, len(lines) - 1))], False  # the last line may be incomplete
-    return lines[:DIFF_LINES], len(lines) <= DIFF_LINES
+        return lines[: max(1, min(MAX_DIFF_LINES, len(lines) - 1))], False  # the last line may be incomplete
+    return lines[:MAX_DIFF_LINES], len(lines) <= MAX_DIFF_LINES

@@ -53,12 +53,13 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
         "names": ("test", "symbol"),
     }
 )
-"""Arguments that a usual name can refer to, for any tool. The first one that the tool has is used.
+"""Arguments that a common name can refer to, for any tool. The first one that the tool has is used.
 
 `timeout` is not included, because some clients mean seconds and others milliseconds.
 """
 
-OF_MANY_TOOLS: Final = frozenset({"detail", "who"})
+COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
+"""Arguments that many tools have. They are listed last."""
 
 NEAREST: Final = 0.6
 """Minimum similarity of a suggested name, from 0 to 1."""
@@ -68,7 +69,7 @@ MISSPELT: Final = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedValues:
     """The values that an argument accepts."""
 
     accepts_text: bool = False
@@ -76,7 +77,7 @@ class Expected:
     """Whether the argument has its own reader for any value."""
     scalars: tuple[type, ...] = ()
     """Accepted types among numbers and booleans."""
-    item: Expected | None = None
+    item: ExpectedValues | None = None
     """The items of a list, if a list is accepted."""
     is_object: bool = False
     model: type[Given] | None = None
@@ -89,7 +90,7 @@ class Field:
 
     name: str
     """Name that callers use."""
-    expected: Expected
+    expected: ExpectedValues
     is_file: bool
     is_required: bool
     distinguishes_null: bool
@@ -98,16 +99,16 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentError:
-    """An error in the arguments that was found while reading them."""
+    """An error that was found while reading arguments."""
 
     position: Position
     text: str
 
 
-def _expected(annotation: object, *, has_reader: bool = False) -> Expected:
+def _expected(annotation: object, *, has_reader: bool = False) -> ExpectedValues:
     """Return the values that an annotation accepts."""
     if has_reader or annotation is Any:
-        return Expected(accepts_anything=True)
+        return ExpectedValues(accepts_anything=True)
     origin = get_origin(annotation)
     if hasattr(annotation, "__metadata__"):
         reads = any(isinstance(one, BeforeValidator) for one in annotation.__metadata__)
@@ -116,25 +117,28 @@ def _expected(annotation: object, *, has_reader: bool = False) -> Expected:
         return _any_of([_expected(one) for one in get_args(annotation) if one is not type(None)])
     if origin is Literal:
         kinds = {type(one) for one in get_args(annotation)}
-        return Expected(accepts_text=str in kinds, scalars=tuple(kinds - {str}))
+        return ExpectedValues(accepts_text=str in kinds, scalars=tuple(kinds - {str}))
     if origin in (list, tuple, Sequence) or annotation in (list, tuple):
         items = [one for one in get_args(annotation) if one is not Ellipsis]
-        return Expected(item=_any_of([_expected(one) for one in items]))
+        return ExpectedValues(item=_any_of([_expected(one) for one in items]))
     if origin in (dict, Mapping) or annotation is dict:
-        return Expected(is_object=True)
+        return ExpectedValues(is_object=True)
     if isinstance(annotation, type):
         if issubclass(annotation, Given):
-            return Expected(is_object=True, model=annotation)
+            return ExpectedValues(is_object=True, model=annotation)
         if issubclass(annotation, bool | int | float):
-            return Expected(scalars=(annotation,))
-        return Expected(accepts_text=issubclass(annotation, str), accepts_anything=not issubclass(annotation, str))
-    return Expected(accepts_anything=True)
+            return ExpectedValues(scalars=(annotation,))
+        return ExpectedValues(
+            accepts_text=issubclass(annotation, str), accepts_anything=not issubclass(annotation, str)
+        )
+    return ExpectedValues(accepts_anything=True)
 
 
-def _any_of(options: Sequence[Expected]) -> Expected:
+def _any_of(options: Sequence[ExpectedValues]) -> ExpectedValues:
+    """Return the values that at least one of these options accepts."""
     if not options:
-        return Expected(accepts_anything=True)
-    return Expected(
+        return ExpectedValues(accepts_anything=True)
+    return ExpectedValues(
         accepts_text=any(one.accepts_text for one in options),
         accepts_anything=any(one.accepts_anything for one in options),
         scalars=tuple(kind for one in options for kind in one.scalars),
@@ -152,11 +156,12 @@ def fields_of(model: type[Given]) -> Mapping[str, Field]:
     """
     fields = [_field(model, python_name, info) for python_name, info in model.model_fields.items()]
     return types.MappingProxyType(
-        {one.name: one for one in sorted(fields, key=lambda one: (not one.is_required, one.name in OF_MANY_TOOLS))}
+        {one.name: one for one in sorted(fields, key=lambda one: (not one.is_required, one.name in COMMON_ARGUMENTS))}
     )
 
 
 def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
+    """Return the argument for a field of a model."""
     reads = any(isinstance(one, BeforeValidator) for one in info.metadata)
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     return Field(
@@ -169,14 +174,17 @@ def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
 
 
 class Reader:
-    """Reads the arguments of one call. `path_of` reads the text of a file. `problems` is complete after `read`."""
+    """Reads the arguments of one call.
+
+    `path_of` reads the text of a file argument. `errors` is complete after `read`.
+    """
 
     def __init__(self, path_of: Callable[[str], str]) -> None:
         self.errors: list[ArgumentError] = []
         self._path_of = path_of
 
     def read(self, model: type[Given], given: Mapping[str, object], position: Position = ()) -> dict[str, object]:
-        """Return the arguments under their own names, in forms that the model accepts, where the meaning is clear."""
+        """Return the arguments under the names of the model, in forms that it accepts, where their meaning is clear."""
         fields = fields_of(model)
         found: dict[str, object] = {}
         written_as: dict[str, str] = {}
@@ -188,18 +196,20 @@ class Reader:
             if field is not None and _is_null_text(field, value):
                 continue
             if name in found:
-                self._note_twice(name, written, written_as[name], position)
+                self._add_duplicate_error(name, written, written_as[name], position)
                 continue
             found[name] = value if field is None else self._value(field, value, (*position, name))
             written_as[name] = written
         return found
 
-    def _note_twice(self, name: str, written: str, first: str, position: Position) -> None:
+    def _add_duplicate_error(self, name: str, written: str, first: str, position: Position) -> None:
+        """Add an error about an argument that was passed under two names."""
         other, given = (first, written) if written == name else (written, first)
         also = "" if given == name else f" as {given}"
         self.errors.append(ArgumentError((*position, other), f"is another name of {name}, which is also given{also}"))
 
     def _value(self, field: Field, value: object, position: Position) -> object:
+        """Return the value of an argument in the form that its field expects, with paths resolved."""
         value = self._as_expected(field.expected, value, position)
         if field.is_file:
             if isinstance(value, str):
@@ -208,7 +218,8 @@ class Reader:
                 return [self._path_of(one) if isinstance(one, str) else one for one in value]
         return value
 
-    def _as_expected(self, expected: Expected, value: object, position: Position) -> object:
+    def _as_expected(self, expected: ExpectedValues, value: object, position: Position) -> object:
+        """Return a value in the expected form if its meaning is clear, or else unchanged."""
         if expected.accepts_anything:
             return value
         if isinstance(value, str) and not expected.accepts_text:
@@ -275,7 +286,7 @@ def _is_null_text(field: Field, value: object) -> bool:
     return not any(one.accepts_text or one.accepts_anything for one in options)
 
 
-def _is_scalar_of(expected: Expected, value: object) -> bool:
+def _is_scalar_of(expected: ExpectedValues, value: object) -> bool:
     """Return whether a value that is not a list is accepted where a list is only one of several options."""
     if isinstance(value, str):
         return expected.accepts_text
@@ -284,18 +295,18 @@ def _is_scalar_of(expected: Expected, value: object) -> bool:
     return not isinstance(value, list | tuple) and isinstance(value, expected.scalars)
 
 
-def _from_json(expected: Expected, text: str) -> object:
-    """Return the value of JSON text if it fits the expected values, or else the text."""
+def _from_json(expected: ExpectedValues, text: str) -> object:
+    """Return the value of JSON text if it fits the expected values, or else the text itself."""
     if excess(text.encode("utf-8", "surrogatepass")) is not None:
         return text
     try:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         return text
-    return value if _fits(expected, value) else text
+    return value if _expects_non_text(expected, value) else text
 
 
-def _fits(expected: Expected, value: object) -> bool:
+def _expects_non_text(expected: ExpectedValues, value: object) -> bool:
     """Return whether a list, object, number or boolean is expected, by itself or as a single item."""
     if isinstance(value, list):
         return expected.item is not None
@@ -306,10 +317,11 @@ def _fits(expected: Expected, value: object) -> bool:
     if isinstance(value, int | float) and not isinstance(value, bool) and {int, float} & set(expected.scalars):
         return True
     item = expected.item
-    return item is not None and not item.accepts_text and not item.accepts_anything and _fits(item, value)
+    return item is not None and not item.accepts_text and not item.accepts_anything and _expects_non_text(item, value)
 
 
 def _refuse_constant(name: str) -> float:
+    """Raise `ValueError` for a constant such as `NaN`, which is not JSON."""
     raise ValueError(f"{name} is not JSON")
 
 
@@ -352,7 +364,7 @@ def model_at(model: type[Given], position: Position) -> tuple[type[Given], Posit
         if isinstance(step, int):
             continue
         field = fields_of(found[0]).get(step)
-        expected = field.expected if field is not None else Expected()
+        expected = field.expected if field is not None else ExpectedValues()
         inner = expected.model or (expected.item.model if expected.item is not None else None)
         if inner is None:
             break

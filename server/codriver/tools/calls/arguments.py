@@ -22,7 +22,10 @@ UNLISTED: Final = "unlisted"
 
 
 class Given(BaseModel):
-    """An object passed by a caller: camelCase outside, snake_case inside, without unknown fields, and immutable."""
+    """A model of an object that a caller passes.
+
+    Fields are camelCase for callers and snake_case in code. Unknown fields are rejected, and objects are immutable.
+    """
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, populate_by_name=False)
 
@@ -43,12 +46,12 @@ class Arguments(Given):
 
     @property
     def chooses_session(self) -> bool:
-        """Return whether this call leaves the choice of its session to the rules."""
+        """Return whether the session of this call is chosen by the rules, and not by the caller."""
         return self.CHOOSES_SESSION and getattr(self, "repl_session_key", None) is None
 
     @property
     def session_files(self) -> tuple[str, ...]:
-        """Return the files whose language the session has to speak, or nothing if any session will do."""
+        """Return the files whose language the session has to support, or nothing if any session will do."""
         return ()
 
 
@@ -65,6 +68,6 @@ class AddedArguments:
     """
 
 
-def without_default(schema: Schema) -> None:
-    """Remove the default from an argument's schema. For `json_schema_extra` of obvious defaults."""
+def remove_default(schema: Schema) -> None:
+    """Remove the default from an argument's schema. Used as `json_schema_extra` for obvious defaults."""
     schema.pop("default", None)

@@ -13,7 +13,7 @@ from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import Work
 from codriver.settings.model import Durations, Settings
-from codriver.tools.calls.caller_slugs import RESERVED, client_slug, slug
+from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.delivered_notes import NoteRecords
 from codriver.tools.ledgers.standing_queries import Waits
@@ -92,9 +92,9 @@ class CallHooks:
     """Return notes for an answer about an evaluation. They follow those about its outcome."""
     edited: tuple[Callable[[Call, EditedFile], Awaitable[Sequence[str]]], ...] = ()
     """Called when a caller edited a file: return notes for the answer. An edit outside of Codriver has no text."""
-    started: tuple[Callable[[Call, Started], Awaitable[str]], ...] = ()
+    started: tuple[Callable[[Call, ClientStart], Awaitable[str]], ...] = ()
     """Called when a client has started. Each returns text for its agent."""
-    describe: tuple[Callable[[Call, Evaluation], Awaitable[Description | None]], ...] = ()
+    describe: tuple[Callable[[Call, Evaluation], Awaitable[AnswerAddition | None]], ...] = ()
     """Return what an answer about an evaluation also has, or None."""
     guards: tuple[Callable[[Services, str, Change], str], ...] = ()
     """Return why a caller must not change a file, or an empty string. They may wait for other programs."""
@@ -102,7 +102,7 @@ class CallHooks:
     """Called with each file that the caller of this name changed, reverted, or reported as changed."""
     process_of: Mapping[str, Callable[[str], int | None]] = field(default_factory=lambda: MappingProxyType({}))
     """By protocol: return the process that serves a REPL at a location which is no port, or None. They block."""
-    subjects: Mapping[str, Subject] = field(default_factory=lambda: MappingProxyType({}))
+    subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
@@ -114,7 +114,7 @@ NO_HOOKS = CallHooks()
 
 
 @dataclass(frozen=True, slots=True)
-class Description:
+class AnswerAddition:
     """What a feature adds to the answer about an evaluation. The notes are about its outcome."""
 
     fields: Mapping[str, object]
@@ -122,7 +122,7 @@ class Description:
 
 
 @dataclass(frozen=True, slots=True)
-class Subject:
+class StatusSubject:
     """A subject of `status` that a feature adds."""
 
     summary: str
@@ -134,8 +134,8 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The start of a client, as its hook reports it."""
+class ClientStart:
+    """The start of a client, as reported by its hook."""
 
     who: str
     source: str
@@ -146,7 +146,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Everything that tools share, for the life of one server."""
+    """Everything that tools share, for the lifetime of one server."""
 
     core: Core
     live: LiveSettings
@@ -197,7 +197,7 @@ class Services:
     """State of each feature, by its type."""
 
     def part(self, kind: type[T]) -> T:
-        """Return the state that a feature stores for the life of this server."""
+        """Return the state that a feature stores for the lifetime of this server."""
         found: T = self.parts[kind]
         return found
 
@@ -219,7 +219,7 @@ class ReplUser(Protocol):
 
 
 @dataclass(frozen=True)
-class Onlooker:
+class ServerReplUser:
     """The server itself, inspecting REPLs on behalf of a client."""
 
     services: Services
@@ -232,7 +232,7 @@ class Onlooker:
 
 
 class Lasting(Protocol):
-    """Handles a call whose answer the client fetches later, so that the evaluation may take as long as it needs."""
+    """Tracks a call whose answer the client fetches later, so that its evaluation may take as long as it needs."""
 
     accepts_input: bool
     """Whether the client can be asked for input while the call waits."""
@@ -279,7 +279,7 @@ class Call:
         self.services.core.dispatch(context if who is None else {**context, "who": who}, actions)
 
     def wait_ms(self, given: int | None = None) -> int:
-        """Return how long this call waits: as passed, or else by the setting, or else by the client's patience."""
+        """Return how long this call waits: as passed, or else by the setting, or else as long as the client does."""
         if given is not None:
             return given
         settings = self.services.live.settings
@@ -299,7 +299,7 @@ class Call:
             unnamed = client_slug(self.client_name) or "mcp-client"
             return known or (unnamed if self.conversation_number == 1 else f"{unnamed}-{self.conversation_number}")
         # Only clients that people use may be named "human".
-        if given != slug(given) or (given in RESERVED and given != client_slug(self.client_name)):
+        if given != slug(given) or (given in RESERVED_SLUGS and given != client_slug(self.client_name)):
             raise refused(
                 "bad-who",
                 f"{given!r} cannot be used as who",
@@ -317,7 +317,7 @@ class Call:
         return None if self.added is None else self.added.get(model)
 
     def note_name(self, given: str) -> None:
-        """Remember the caller's name for calls without one.
+        """Remember the name of the caller for calls that pass none.
 
         Raises:
             RefusedError: see `who`.

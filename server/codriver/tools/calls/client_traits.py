@@ -24,8 +24,8 @@ LIFTED_TOOLS = frozenset({"get_evaluation", "repl_output_log"})
 """Tools with which a caller requests more than a usual answer contains."""
 
 
-COMMAND_CHARACTERS = 64 * 2**20
-"""Maximum characters of an answer to Codriver's commands, which read for people and programs."""
+MAX_COMMAND_CHARACTERS = 64 * 2**20
+"""Maximum characters of an answer to Codriver's commands, which people and programs read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
         "augment-mcp-client": Traits(who="auggie"),
         HUMAN_CLIENT: Traits(answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"),
         "codriver-": Traits(
-            answer_characters=COMMAND_CHARACTERS,
+            answer_characters=MAX_COMMAND_CHARACTERS,
             lists_again=True,
             has_budget=False,
             reads_whole=True,
@@ -113,22 +113,24 @@ Codex drops text and images next to structured content. Cline passes on both, so
 """
 
 
-_ORDINARY = Traits()
+_DEFAULT_TRAITS = Traits()
+"""Traits of an unknown client."""
 
 
 _SPECIAL = tuple(TRAITS)
+"""Beginnings of the names of known clients."""
 
 
 @lru_cache(maxsize=64)
 def traits_of(client_name: str) -> Traits:
-    """Return the traits of the client with this name."""
+    """Return the traits of a client by its name."""
     if not client_name.startswith(_SPECIAL):
-        return _ORDINARY
+        return _DEFAULT_TRAITS
     return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))
 
 
 def most_bytes(client_name: str, tool: str = "") -> int:
-    """Return the maximum bytes of text that reach the model in an answer of this tool, however many are requested."""
+    """Return the maximum bytes of text in an answer of this tool that reach the model, however many are requested."""
     traits = traits_of(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
     return (LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

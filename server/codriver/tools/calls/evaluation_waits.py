@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from codriver.log.transcripts import Transcript
     from codriver.tools.calls.call import Call
 
-PROGRESS_CHARACTERS = 200
+MAX_PROGRESS_CHARACTERS = 200
+"""Maximum characters of output in a progress message."""
 
 
 def evaluation_of(state: State, given: str) -> Evaluation:
@@ -82,7 +83,7 @@ async def wait(
 
 
 async def _changed(transcript: Transcript, until: float) -> None:
-    """Wait until the evaluation changes or this time is reached.
+    """Wait until the evaluation changes or `until` is reached.
 
     Waking all waiting tasks is cheaper than a cancel scope.
     """
@@ -105,6 +106,7 @@ def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
 
 
 def _why_cancelled(call: Call) -> str:
+    """Return the reason why a call was cancelled."""
     client = f"its client {call.client_name}" if call.client_name else "its client"
     if call.state.lifecycle.phase != "started":
         return "the server stops"
@@ -136,7 +138,10 @@ def _notify_follower(call: Call, action: InputGiven | InputRequested) -> None:
 
 
 async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
-    """Stop an evaluation by any available means, and describe what was done. Harmless if it has finished."""
+    """Stop an evaluation by any available means, and describe what was done.
+
+    Nothing happens if it has already finished.
+    """
     current = evaluation_of(call.state, evaluation)
     if current.status == "queued":
         call.dispatch(CancelQueued(evaluation, f"removed from the queue before it ran: {why}"))
@@ -150,15 +155,16 @@ async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = F
 
 
 def _progress(call: Call, evaluation: str) -> str:
+    """Describe the progress of an evaluation: what it waits for, its finished tests, or its last line of output."""
     current = evaluation_of(call.state, evaluation)
     if current.status == "queued":
         return "; ".join(queue_notes(call, current))
     if current.is_test_job:
-        return f"test run {evaluation}: {tests_done(call, current)}"
+        return f"test run {evaluation}: {describe_test_progress(call, current)}"
     transcript = call.services.transcripts.get(evaluation)
     # Only text that is in memory: this line is a preview, and may be hidden by blank space.
-    output = transcript.out.last(10 * PROGRESS_CHARACTERS).text if transcript else ""
-    last = output.rstrip().rsplit("\n", 1)[-1][-PROGRESS_CHARACTERS:]
+    output = transcript.out.last(10 * MAX_PROGRESS_CHARACTERS).text if transcript else ""
+    last = output.rstrip().rsplit("\n", 1)[-1][-MAX_PROGRESS_CHARACTERS:]
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
 
 
@@ -188,7 +194,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     now = call.services.now()
     since_s = max(0, now - (ahead.started_at or now)) // 1000
     how = ", which waits for input," if ahead.status == "needs-input" else ""
-    ways = ways_out(call, ahead)
+    ways = ways_to_free_session(call, ahead)
     is_same_caller = caller_names.is_by_caller(state, evaluation.client, evaluation.who, (ahead.client, ahead.who))
     occupant = f"your evaluation {ahead.id}" if is_same_caller else f"evaluation {ahead.id} of {ahead.who}"
     return [f"the session has been occupied by {occupant}{how} for {since_s} s; {', or '.join(ways)}"]
@@ -202,10 +208,10 @@ def _notes_of_waiting_job(call: Call, job: Evaluation) -> list[str]:
     since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000
     is_same_caller = caller_names.is_by_caller(call.state, job.client, job.who, (ahead.client, ahead.who))
     whose = f"your test run {ahead.id}" if is_same_caller else f"the test run {ahead.id} of {ahead.who}"
-    return [f"{whose} has been running for {since_s} s, {tests_done(call, ahead)}"]
+    return [f"{whose} has been running for {since_s} s, {describe_test_progress(call, ahead)}"]
 
 
-def tests_done(call: Call, job: Evaluation) -> str:
+def describe_test_progress(call: Call, job: Evaluation) -> str:
     """Describe the progress of a test run."""
     job_report = call.services.tests.report(job.id)
     counts = job_report.report.counts if job_report is not None else None
@@ -214,7 +220,7 @@ def tests_done(call: Call, job: Evaluation) -> str:
     return f"{done} of {of} tests are done" if of else f"{done} tests are done"
 
 
-def ways_out(call: Call, ahead: Evaluation) -> list[str]:
+def ways_to_free_session(call: Call, ahead: Evaluation) -> list[str]:
     """Return what a caller can do while an evaluation occupies its session."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
     ways.append(f"stop it with {way_to_end(call, ahead)}")

@@ -45,15 +45,20 @@ if TYPE_CHECKING:
 G = TypeVar("G", bound=Given)
 
 CHECK_INTERVAL_S = 0.02
-SHORT_WAIT_MS = 100
+"""Interval for checking the state that a call waits for, in seconds."""
+MIN_TIMEOUT_MS = 100
+"""Wait for REPLs that is not subtracted from the timeout of a call, and the minimum of the remaining timeout."""
 CONNECTING_S = 2.0
-"""Time for REPLs that were just found to connect before one is chosen. A port that does not answer takes 5 s."""
+"""Time for newly found REPLs to connect before one is chosen, in seconds.
+
+A port that does not answer takes 5 s.
+"""
 PREPARE_INTERVAL_S = 0.1
 SEARCH_S = 10.0
 """Time limit for the first search for REPLs. It takes at most a second on a disk that responds."""
 
 
-def switched_off_by(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
+def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
     """Return the refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
     setting, policy = spelled(name), settings.policy_of(name)
     if policy is not None:
@@ -126,14 +131,17 @@ async def prepare(call: Call, given: Arguments) -> None:
 
 
 def is_choice_open(state: State, used: Sequence[str]) -> bool:
-    """Return whether a REPL that connects for the first time may be chosen over others by a caller who used `used`."""
+    """Return whether a REPL that connects for the first time may be chosen instead of others.
+
+    `used` has the ids of the REPLs that the caller used.
+    """
     able = [repl for repl in state.repls.values() if repl.phase != "stopped" and not repl.origin.is_discovered_only]
     is_coming = any(repl.is_coming and not repl.owned for repl in able)
     return len(able) > 1 and is_coming and not any(repl.id in used for repl in able)
 
 
 def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
-    """Return why `tool` cannot be used now, or None if it can."""
+    """Return the reason why `tool` cannot be used now, or None if it can."""
     if obstacle := switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
@@ -151,7 +159,7 @@ def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedErro
     """
     if tool.setting is None or getattr(settings, tool.setting):
         return None
-    return switched_off_by(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
+    return switched_off_error(by or tool.name, tool.setting, settings, ": nothing was written" if by else "")
 
 
 def check_may_edit(act: str, settings: Settings) -> None:
@@ -161,10 +169,10 @@ def check_may_edit(act: str, settings: Settings) -> None:
         RefusedError: edits are switched off.
     """
     if not settings.enable_edits:
-        raise switched_off_by(act, "enable_edits", settings)
+        raise switched_off_error(act, "enable_edits", settings)
 
 
-def on_offer(
+def tools_to_list(
     tools: tuple[Tool, ...], state: State, settings: Settings, *, lists_again: bool = True
 ) -> tuple[Tool, ...]:
     """Return the tools to list now, in the given order: the usable ones, for the workspace's languages.
@@ -237,7 +245,7 @@ logger = logging.getLogger(__name__)
 
 
 async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
-    """Return the answer of the tool. The caller's name has to be valid for any tool.
+    """Return the answer of the tool. Any tool refuses an invalid name of the caller.
 
     Raises:
         RefusedError: the tool cannot be used now, or refuses the call.
@@ -268,9 +276,9 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     waited_ms = round((anyio.current_time() - started) * 1000)
     if given.who is not None:
         call.note_name(given.who)
-    if waited_ms > SHORT_WAIT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
+    if waited_ms > MIN_TIMEOUT_MS and isinstance(limit := getattr(given, "timeout_ms", 0), int) and limit:
         # The caller's time limit applies to the whole call.
-        given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, SHORT_WAIT_MS)})
+        given = given.model_copy(update={"timeout_ms": max(limit - waited_ms, MIN_TIMEOUT_MS)})
     return await tool.run(call, given)
 
 
@@ -327,7 +335,7 @@ def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
             name: of_tool.pop(name) for name in arguments if argument_name(model, name) in fields and name in of_tool
         }
         if given:
-            added[model] = _validated(tool, model, given, str)
+            added[model] = _validate_arguments(tool, model, given, str)
     return (call.with_added(added), of_tool) if added else (call, arguments)
 
 
@@ -349,14 +357,19 @@ def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> A
     Raises:
         RefusedError: an argument is invalid. Every error is reported by argument.
     """
-    return _validated(tool, tool.arguments, arguments, path_of)
+    return _validate_arguments(tool, tool.arguments, arguments, path_of)
 
 
-def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[str], str]) -> G:
+def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[str], str]) -> G:
+    """Return validated arguments.
+
+    Raises:
+        RefusedError: an argument is invalid. Every error is reported by argument.
+    """
     reader = Reader(path_of)
     read = reader.read(model, arguments)
     if reader.errors:
-        raise _bad_arguments(tool, reader.errors)
+        raise _bad_arguments_error(tool, reader.errors)
     try:
         return model.model_validate(read, context=tool.added_inside)
     except ValidationError as error:
@@ -366,11 +379,11 @@ def _validated(tool: Tool, model: type[G], arguments: Json, path_of: Callable[[s
         is_renamed = len(missing) == len(unknown) == 1 and missing[0][:-1] == unknown[0][:-1]
         required = str(missing[0][-1]) if is_renamed else None
         errors = [_error(tool, one["loc"], one["type"], one["msg"], required) for one in found]
-        raise _bad_arguments(tool, errors) from error
+        raise _bad_arguments_error(tool, errors) from error
 
 
 def _error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
-    """Return an error of the validation. `missing` is the only missing argument, if one argument is unknown."""
+    """Return an error of pydantic at a position in a form that helps the caller."""
     if kind == "extra_forbidden":
         model, _ = model_at(tool.arguments, position)
         models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
@@ -381,7 +394,7 @@ def _error(tool: Tool, position: Position, kind: str, message: str, missing: str
     return ArgumentError(position, message.removeprefix("Value error, "))
 
 
-def _bad_arguments(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
+def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedError:
     """Return the refusal that describes each error, and lists the possible arguments for unknown ones."""
     known: dict[str, list[str]] = {}
     for error in errors:

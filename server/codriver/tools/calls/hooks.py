@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.tools.calls.answer import Answer
-    from codriver.tools.calls.call import Call, Started
+    from codriver.tools.calls.call import Call, ClientStart
     from codriver.tools.ledgers.file_edits import EditedFile
 
 
 def merged(every: tuple[CallHooks, ...]) -> CallHooks:
-    """Combine the hooks of several features, in order."""
+    """Combine the hooks of several features, in their order."""
     return CallHooks(
         before=tuple(one for hooks in every for one in hooks.before),
         sessions=tuple(one for hooks in every for one in hooks.sessions),
@@ -39,7 +39,7 @@ def merged(every: tuple[CallHooks, ...]) -> CallHooks:
     )
 
 
-def extras_of(call: Call, repl: Repl | None) -> tuple[Any, ...]:
+def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
     """Return what features add to a request of this call. Most calls add nothing.
 
     Raises:
@@ -52,7 +52,7 @@ def extras_of(call: Call, repl: Repl | None) -> tuple[Any, ...]:
 
 
 async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
-    """Return an answer about an evaluation with the additions of features."""
+    """Return an answer about an evaluation with the additions of all features."""
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)
     return answer
@@ -69,7 +69,7 @@ async def notes_of_edits(call: Call, edited: Iterable[EditedFile]) -> list[str]:
     return [note for file in edited for hook in call.services.hooks.edited for note in await hook(call, file)]
 
 
-async def introduction(call: Call, start: Started) -> str:
+async def introduction(call: Call, start: ClientStart) -> str:
     """Return what features report to the agent of a client that has started."""
     return "\n".join(filter(None, [await hook(call, start) for hook in call.services.hooks.started]))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-MAX_IN_BACKGROUND: Final = 8
+MAX_BACKGROUND_EVALUATIONS: Final = 8
 """Maximum number of a client's evaluations in the background. Each one has a thread and slows the others."""
 
 
@@ -43,7 +43,7 @@ class Target:
     displaced: tuple[str, ...] = ()
     """Keys of the stand-ins that this REPL replaces."""
     reason: str = ""
-    """Why this REPL was chosen for a call that named none. See `preferred`."""
+    """Why this REPL was chosen for a call that named none. See `preferred_repls`."""
 
     @property
     def key(self) -> str:
@@ -51,7 +51,7 @@ class Target:
         return self.repl.session_key(self.session.name)
 
 
-def _no_repl(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
+def _no_repl_error(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
     """Return the refusal of a call when there is no REPL."""
     found = [repl.key for repl in repls if repl.origin.is_discovered_only and repl.phase == "connected"]
     waiting = [repl for repl in repls if repl.key not in found]
@@ -66,7 +66,7 @@ def _no_repl(repls: Sequence[Repl], to_name_one: str) -> RefusedError:
     )
 
 
-def _ambiguous(repls: Sequence[Repl]) -> RefusedError:
+def _ambiguous_session_error(repls: Sequence[Repl]) -> RefusedError:
     """Return the refusal of a call that could refer to several sessions."""
     keys = [repl.key for repl in repls]
     descriptions = [f"{repl.key} (of another working tree)" if repl.other_tree else repl.key for repl in repls]
@@ -78,7 +78,7 @@ def _ambiguous(repls: Sequence[Repl]) -> RefusedError:
     )
 
 
-def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
+def _unknown_session_error(given: str, keys: Sequence[str]) -> RefusedError:
     """Return the refusal of a call that names a session that does not exist."""
     return refused(
         "unknown-session",
@@ -88,7 +88,7 @@ def _unknown_session(given: str, keys: Sequence[str]) -> RefusedError:
     )
 
 
-def repl_stopped(repl: Repl) -> RefusedError:
+def repl_stopped_error(repl: Repl) -> RefusedError:
     """Return the refusal of a call for a REPL that has failed to start."""
     return refused(
         "repl-stopped",
@@ -97,7 +97,7 @@ def repl_stopped(repl: Repl) -> RefusedError:
     )
 
 
-def _other_tree(target: Target, tree: str) -> RefusedError:
+def _other_tree_error(target: Target, tree: str) -> RefusedError:
     """Return the refusal to evaluate in a REPL of another working tree that was found by a port file."""
     return refused(
         "other-worktree",
@@ -140,22 +140,17 @@ def notes_of_choice(call: Call, evaluation: Evaluation, target: Target) -> tuple
     return (note,) if is_new else ()
 
 
-def preferred(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:
+def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[list[Repl], str]:
     """Return the REPLs that a call without a session key can refer to, and the reason.
 
-    If there are several, it must name one.
+    If there are several, the call must name one. The first of these rules that applies decides:
 
-    The first of these rules that applies decides:
         1. There is only one REPL.
-
-    2. The REPL that the caller used last. `used` has the ids of those it used, the most recent one last.
-
-    3. The running application. Several applications are distinguished only by name. The processes of one program count
-    as one application, represented by the first.
-
-    4. The REPLs of the project: those that were found, named or configured.
-
-    5. The REPL that Codriver started by itself.
+        2. The REPL that the caller used last. `used` has the ids of those it used, the most recent one last.
+        3. The running application. Several applications are distinguished only by name. The processes of one program
+           count as one application, represented by the first.
+        4. The REPLs of the project: those that were found, named or configured.
+        5. The REPL that Codriver started by itself.
     """
     if len(repls) == 1:
         return list(repls), "the only REPL"
@@ -186,14 +181,14 @@ def resolve(
     used: Sequence[str] = (),
     dialects: Collection[str] = (),
 ) -> Target:
-    """Return the session that `key` names, or else the main session of the REPL that `preferred` names.
+    """Return the session that `key` names, or else the main session of the REPL that `preferred_repls` chooses.
 
     A key has priority over aliases of other sessions. A session that is closing counts only if it `may_leave`. `used`
     has the ids of the REPLs that the caller used, the most recent one last. REPLs that speak one of the `dialects` are
     preferred.
 
-    Not considered are REPLs that were never reached, such as one with a stale port file, kernels that somebody else
-    started, which have to be named, and stand-ins while the project's own REPL is connected.
+    REPLs that were never reached, such as one with a stale port file, are not considered. Neither are kernels that
+    somebody else started, which have to be named, nor stand-ins while the project's own REPL is connected.
 
     Raises:
         RefusedError: the session does not exist, there are several, or its REPL has failed.
@@ -208,13 +203,13 @@ def resolve(
             and not one.origin.is_discovered_only
         ]
         if not reachable:
-            raise _no_repl(tuple(repls), to_name_one(state))
+            raise _no_repl_error(tuple(repls), to_name_one(state))
         candidates = [repl for repl in reachable if repl.dialect in dialects] or reachable
-        displaced = tuple([repl.key for repl in candidates if _gives_way(repl, candidates)])
+        displaced = tuple([repl.key for repl in candidates if _is_superseded(repl, candidates)])
         candidates = [repl for repl in candidates if repl.key not in displaced]
-        best, reason = preferred(candidates, used)
+        best, reason = preferred_repls(candidates, used)
         if len(best) > 1:
-            raise _ambiguous(best)
+            raise _ambiguous_session_error(best)
         repl = best[0]
         alternatives = tuple([other.key for other in candidates if other is not repl])
         return Target(repl, repl.sessions[MAIN_SESSION], alternatives=alternatives, displaced=displaced, reason=reason)
@@ -222,20 +217,21 @@ def resolve(
         for session in repl.sessions.values():
             if repl.session_key(session.name) == key and (may_leave or not session.is_leaving):
                 if repl.phase == "stopped":
-                    raise repl_stopped(repl)
+                    raise repl_stopped_error(repl)
                 return Target(repl, session)
     for repl in state.repls.values():
         if key in repl.aliases and repl.phase != "stopped":
             return Target(repl, repl.sessions[MAIN_SESSION])
-    raise _unknown_session(key, _named_sessions(state))
+    raise _unknown_session_error(key, _session_keys(state))
 
 
-def _named_sessions(state: State) -> list[str]:
+def _session_keys(state: State) -> list[str]:
+    """Return the keys of the sessions that a call can name: all but lanes and those of stopped REPLs."""
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
     return [repl.session_key(one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
 
 
-def _gives_way(repl: Repl, others: Iterable[Repl]) -> bool:
+def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
     """Return whether a connected REPL replaces this stand-in.
 
     Python in place of a Lisp is replaced by any other REPL, and other stand-ins by a REPL of their dialect.
@@ -270,7 +266,7 @@ def session_field(target: Target, key: str | None) -> dict[str, object]:
     return {} if key is None and target.session.lane is not None else {"sessionKey": target.key}
 
 
-def in_lane(call: Call, target: Target, who: str) -> Target:
+def lane_of_caller(call: Call, target: Target, who: str) -> Target:
     """Return the caller's lane in the REPL of `target`, creating it if necessary.
 
     The result is `target` for a REPL without lanes or without a free one. A REPL that is starting provides the lane
@@ -311,21 +307,21 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
         return
     known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
     if not any(call.belongs_to(one, who) for one in known):
-        raise _other_tree(target, tree)
+        raise _other_tree_error(target, tree)
 
 
 def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()) -> Repl | str | None:
-    """Return the connected REPL that serves a file, or None, or a sentence if it is ambiguous.
+    """Return the connected REPL that serves a file, None if there is none, or a sentence if the choice is ambiguous.
 
     Among the REPLs of the file's most likely dialect, the one whose project is nearest to the file serves it, and among
-    equals the one that `preferred` names. See there for `used`.
+    equals the one that `preferred_repls` chooses. See there for `used`.
     """
     repls = tuple(repls)
     best = _servers_of(file, repls, workspace, used)
     if len(best) == 1:
         return best[0]
     if not best:
-        in_other_tree = next((repl for repl in repls if _speaks(repl, file)), None)
+        in_other_tree = next((repl for repl in repls if _speaks_language_of(repl, file)), None)
         return f"{in_other_tree.key} runs in another working tree" if in_other_tree else None
     return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
 
@@ -338,10 +334,10 @@ def check_server(call: Call, file: Path, who: str) -> None:
     """
     best = _servers_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
     if len(best) > 1:
-        raise _ambiguous(best)
+        raise _ambiguous_session_error(best)
 
 
-def _speaks(repl: Repl, file: Path) -> bool:
+def _speaks_language_of(repl: Repl, file: Path) -> bool:
     """Return whether a connected REPL speaks the language of a file and may be used without being named."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     return repl.phase == "connected" and repl.dialect in dialects and not repl.origin.is_discovered_only
@@ -350,7 +346,7 @@ def _speaks(repl: Repl, file: Path) -> bool:
 def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str]) -> list[Repl]:
     """Return the REPLs that serve a file equally well."""
     dialects = dialects_by_suffix().get(file.suffix, ())
-    able = [repl for repl in repls if _speaks(repl, file) and repl.other_tree is None]
+    able = [repl for repl in repls if _speaks_language_of(repl, file) and repl.other_tree is None]
     if not able:
         return []
 
@@ -360,7 +356,7 @@ def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequen
         return dialects.index(repl.dialect), -len(home.parts) if inside else 1
 
     nearest = min(map(distance, able))
-    return preferred([repl for repl in able if distance(repl) == nearest], used)[0]
+    return preferred_repls([repl for repl in able if distance(repl) == nearest], used)[0]
 
 
 def serving(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
@@ -409,7 +405,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
-        raise _unknown_session(evaluation.session, [one.key for one in state.repls.values()])
+        raise _unknown_session_error(evaluation.session, [one.key for one in state.repls.values()])
     return Target(repl, repl.sessions[evaluation.session])
 
 
@@ -440,7 +436,7 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
             call.dispatch(SessionOpened(repl.id, name), who=who)
 
 
-async def in_background(call: Call, target: Target, who: str, wait_s: float) -> Target:
+async def background_session(call: Call, target: Target, who: str, wait_s: float) -> Target:
     """Return a session for one evaluation of `who` in parallel with other code of `target`'s REPL.
 
     A REPL that is starting is waited for.
@@ -461,18 +457,23 @@ async def in_background(call: Call, target: Target, who: str, wait_s: float) -> 
             "background", f"the REPL {repl.key} runs one evaluation at a time: omit background, and the code is queued"
         )
     background = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
-    if len(background) >= MAX_IN_BACKGROUND:
+    if len(background) >= MAX_BACKGROUND_EVALUATIONS:
         raise refused(
             "too-many-in-background",
             f"the code was not sent: this client has {len(background)} evaluations in the background, and the limit is "
-            f"{MAX_IN_BACKGROUND}",
+            f"{MAX_BACKGROUND_EVALUATIONS}",
             hint=f"Wait with get_evaluation, or stop one with interrupt_evaluation: {', '.join(background)}.",
-            details={"running": list(background), "most": MAX_IN_BACKGROUND},
+            details={"running": list(background), "most": MAX_BACKGROUND_EVALUATIONS},
         )
     return Target(repl, Session(free_name(f"{who}-background", repl.sessions), who, is_leaving=True))
 
 
 def _check_connected(call: Call, repl: Repl) -> Repl:
+    """Return the current state of a REPL.
+
+    Raises:
+        ReplDisconnectedError: the connection was lost.
+    """
     known = call.state.repls.get(repl.id)
     if known is None or known.profile is None:
         raise ReplDisconnectedError("the connection was lost while opening a session; call again when it is connected")

@@ -45,7 +45,7 @@ More would block it for 0.2 s. The REPL parses all code before running it.
 """
 
 
-def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
+def _unbalanced_error(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
     """Return the refusal of code with unbalanced brackets."""
     details: dict[str, object] = {
         "error": {"message": unbalanced.message, "line": unbalanced.line, "column": unbalanced.column}
@@ -57,7 +57,7 @@ def _unbalanced(unbalanced: Unbalanced, proposal: str | None) -> RefusedError:
     return refused("unbalanced", f"the brackets do not balance: {unbalanced.message}", hint=hint, details=details)
 
 
-def _too_many_forms(most: int, which: str) -> RefusedError:
+def _too_many_forms_error(most: int, which: str) -> RefusedError:
     """Return the refusal of code with too many forms."""
     return refused(
         "too-many-forms",
@@ -67,7 +67,7 @@ def _too_many_forms(most: int, which: str) -> RefusedError:
     )
 
 
-def _no_python(error: SyntaxError, code: str) -> RefusedError:
+def _invalid_python_error(error: SyntaxError, code: str) -> RefusedError:
     """Return the refusal of code that is not Python."""
     line, column = error.lineno or 1, max(error.offset or 1, 1)
     text = "".join(code.splitlines()[line - 1 : line])
@@ -86,7 +86,7 @@ def _no_python(error: SyntaxError, code: str) -> RefusedError:
     )
 
 
-def _wrong_language(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
+def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozenset[str]) -> RefusedError:
     """Return the refusal of a file that is not in a language of the session."""
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
@@ -107,7 +107,7 @@ NO_CODE = frozenset({
 """Files without a suffix that have their own format, which might parse as code: `web: app`, `A = 1`."""
 
 
-_MAY_BE_DOUBTFUL = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
+_MAY_CAUSE_WARNINGS = re.compile(r"\\|[0-9]\.?[A-Za-z]|finally")
 """Code for which Python's parser may emit warnings: escapes, numbers joined to words, and jumps out of `finally`.
 
 Searching for them is cheaper than changing and restoring the process's warning filters. Source: CPython's tokenizer,
@@ -116,7 +116,7 @@ and PEP 765.
 
 
 def possible_repls(state: State, key: str | None, target: Target | None = None) -> list[Repl]:
-    """Return the REPLs that code for this session key may be intended for: that of `target` if it is known."""
+    """Return the REPLs for which code with this session key may be intended: that of `target` if it is known."""
     if target is not None:
         return [target.repl]
     repls = [repl for repl in state.repls.values() if repl.phase != "stopped"]
@@ -135,9 +135,10 @@ def speaks_lisp(repls: list[Repl]) -> bool:
 
 
 def check_language(path: Path, text: str, repl: Repl) -> None:
-    """Refuse a file whose name shows that it is in another language. A file without a suffix may be in any.
+    """Refuse a file whose name shows that it is in another language than the REPL.
 
-    A name that begins with a dot is a settings file (`.env`), unless the first line names an interpreter.
+    A file without a suffix may be in any language. A name that begins with a dot is a settings file (`.env`), unless
+    the first line names an interpreter.
 
     Raises:
         RefusedError: the file is in another language.
@@ -148,11 +149,11 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     else:
         is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
     if suffixes and not is_source:
-        raise _wrong_language(path, repl.key, repl.dialect, suffixes)
+        raise _wrong_language_error(path, repl.key, repl.dialect, suffixes)
 
 
 def check_brackets(code: str) -> Reading:
-    """Read Lisp code, and refuse it if it cannot be read to its end.
+    """Read Lisp code, and refuse code that cannot be read to its end.
 
     Raises:
         RefusedError: the code has a syntax error, described with its position and a suggestion, or too many forms.
@@ -160,13 +161,13 @@ def check_brackets(code: str) -> Reading:
     try:
         reading = read(code, most_forms=MAX_FORMS)
     except TooManyFormsError as error:
-        raise _too_many_forms(MAX_FORMS, "in all") from error
+        raise _too_many_forms_error(MAX_FORMS, "in all") from error
     if len(reading.forms) > MAX_TOP_LEVEL_FORMS:
-        raise _too_many_forms(MAX_TOP_LEVEL_FORMS, "at the top level")
+        raise _too_many_forms_error(MAX_TOP_LEVEL_FORMS, "at the top level")
     if reading.imbalance is None:
         return reading
     balanced = balance(code)
-    raise _unbalanced(describe_imbalance(code, reading.imbalance), None if balanced.error else balanced.text)
+    raise _unbalanced_error(describe_imbalance(code, reading.imbalance), None if balanced.error else balanced.text)
 
 
 def check_python(repls: list[Repl], code: str) -> None:
@@ -180,7 +181,7 @@ def check_python(repls: list[Repl], code: str) -> None:
     if len(code) > MAX_PYTHON_CHARACTERS or not repls or not all(map(_rejects_the_same_code, repls)):
         return
     try:
-        if not _MAY_BE_DOUBTFUL.search(code):
+        if not _MAY_CAUSE_WARNINGS.search(code):
             ast.parse(code)
             return
         # The REPL issues warnings itself.
@@ -188,7 +189,7 @@ def check_python(repls: list[Repl], code: str) -> None:
             warnings.simplefilter("ignore")
             ast.parse(code)
     except SyntaxError as error:
-        raise _no_python(error, code) from error
+        raise _invalid_python_error(error, code) from error
     except (ValueError, RecursionError, MemoryError):
         # A null character, or code nested too deep: the REPL's parser may have other limits.
         return
@@ -238,7 +239,7 @@ def _is_not_newer(version: str) -> bool:
 
 
 AT_ONCE_CHARACTERS = 2**15
-"""Characters of Lisp code above which checking brackets takes so long that it runs in a thread."""
+"""Maximum length of Lisp code whose brackets are checked at once. Longer code is checked in a thread."""
 
 
 async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bool) -> tuple[Form, ...]:
@@ -253,10 +254,15 @@ async def readable_forms(call: Call, readers: list[Repl], code: str, *, lisp: bo
     pool = call.services.work.editing
     # Short code does not overtake the long code before it.
     if len(code) <= AT_ONCE_CHARACTERS and not pool.is_busy(call.client):
-        return _lisp_forms(code)
-    return await pool.run(call.client, partial(_lisp_forms, code))
+        return _read_lisp_forms(code)
+    return await pool.run(call.client, partial(_read_lisp_forms, code))
 
 
-def _lisp_forms(code: str) -> tuple[Form, ...]:
+def _read_lisp_forms(code: str) -> tuple[Form, ...]:
+    """Return the top-level forms of Lisp code.
+
+    Raises:
+        RefusedError: see `check_brackets`.
+    """
     spans = top_level_forms(code, check_brackets(code))
     return tuple([Form(code[span.start : span.end], span.line, span.column) for span in spans])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 UNLISTED_KEYS: Final = frozenset(
     {"title", "additionalProperties", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"}
 )
-"""Keys of a schema that are not listed, because a refusal explains them when necessary."""
+"""Keys of a schema that are not listed, because a refusal explains their effect when necessary."""
 
 
 Run = Callable[[Call, Any], Awaitable[Answer]]
@@ -32,7 +32,7 @@ Run = Callable[[Call, Any], Awaitable[Answer]]
 
 @dataclass(frozen=True, slots=True)
 class CapabilitySource:
-    """The REPLs that can have a capability, for the hint about a tool that needs it."""
+    """The REPLs that can have a capability, for the hint of a tool that needs the capability."""
 
     may_have: Callable[[Repl], bool]
     """Return whether a REPL that is starting may have it."""
@@ -92,8 +92,11 @@ class Tool:
     """Arguments that no feature added."""
 
     @property
-    def listed_output(self) -> Schema:
-        """Return the schema of answers as listed. Clients validate every answer with it, so it has to fit all."""
+    def listed_output_schema(self) -> Schema:
+        """Return the schema of answers as listed.
+
+        It has to fit every answer, because clients validate answers with it.
+        """
         return self.output if self.lists_output else ANY_ANSWER
 
     def with_properties(self, properties: Mapping[str, Any]) -> Tool:
@@ -145,7 +148,7 @@ def _first(values: object) -> list[object]:
 
 
 def _plain(schema: Schema) -> Schema:
-    """Return a pydantic schema without titles, which are of no use to clients, and with references inlined."""
+    """Return a pydantic schema without titles, which clients do not need, and with references inlined."""
     definitions = schema.pop("$defs", {})
 
     def visit(node: object) -> object:

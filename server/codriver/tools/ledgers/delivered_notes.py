@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
 
 COMMANDS: Final = "codriver-cli"
-"""Caller name shared by all commands. Each command connects separately, but they count as one caller."""
+"""Caller name shared by all commands, which count as one caller although each connects separately."""
 MAX_ENTRIES: Final = 1000
-"""Maximum entries of one record. The oldest are discarded."""
+"""Maximum number of entries of one record. The oldest are discarded."""
 
 
 @dataclass(slots=True)
 class DeliveredNotes:
-    """Notes that each caller needs once, identified by their text or subject, for the life of one server."""
+    """Notes that each caller needs once, by their text or subject, for the lifetime of one server."""
 
     delivered: Recent[tuple[Hashable, Hashable], None] = field(default_factory=partial(Recent, MAX_ENTRIES))
 
@@ -44,14 +44,17 @@ class DeliveredNotes:
 
 @dataclass(slots=True)
 class ReplNotes:
-    """Notes about REPLs that each caller has received, for the life of one server. A restart does not repeat them."""
+    """Notes about REPLs that each caller has received, for the lifetime of one server.
+
+    They are not repeated after a restart of the REPL.
+    """
 
     notes: Recent[tuple[str | None, str, str], str] = field(default_factory=partial(Recent, MAX_ENTRIES))
     """Evaluation whose answer has the note, however often it is fetched, by client, `who` and note."""
     generations: Recent[tuple[str | None, str, str], int] = field(default_factory=partial(Recent, MAX_ENTRIES))
     """Generation of the REPL in the caller's last answer about it, by client, `who` and REPL."""
 
-    def is_renewed(self, client: str, who: str, repl: Repl) -> bool:
+    def record_generation(self, client: str, who: str, repl: Repl) -> bool:
         """Record the generation of a REPL in an answer to a caller, and return whether it has changed."""
         caller = (None if who == COMMANDS else client, who, repl.id)
         before = self.generations.get(caller)
@@ -68,7 +71,7 @@ class ReplNotes:
     def is_new(self, evaluation: Evaluation, note: str) -> bool:
         """Return whether the answer about this evaluation should have the note.
 
-        That is true only for the first evaluation whose answer has it, however often the answer is fetched.
+        Only the first evaluation whose answer has the note gets it, however often that answer is fetched.
         """
         client = self.client_of(evaluation)
         first = self.notes.setdefault((client, evaluation.who, note), evaluation.id)
@@ -77,7 +80,7 @@ class ReplNotes:
 
 @dataclass(slots=True)
 class NoteRecords:
-    """Records of the notes that callers have received, for the life of one server."""
+    """Records of the notes that callers have received, for the lifetime of one server."""
 
     notes: DeliveredNotes = field(default_factory=DeliveredNotes)
     """Notes about ways to proceed while code runs or waits for input, by their text."""

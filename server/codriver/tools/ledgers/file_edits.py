@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from codriver.core.state import State
 
 MAX_FILES: Final = 100
+"""Maximum number of files whose edits are remembered."""
 MAX_EDITS: Final = 4
 """Maximum number of edits remembered for one file."""
 
@@ -54,7 +55,7 @@ class FileEdits:
         return EditedFile(path, display_path, edit, earlier)
 
 
-def is_by_editor(state: State, edit: Edit, who: str, client: str | None) -> bool:
-    """Return whether an edit is by the caller `who` of this client, even if the client has reconnected since."""
+def is_edit_by(state: State, edit: Edit, who: str, client: str | None) -> bool:
+    """Return whether the caller `who` of this client made an edit, even if the client has reconnected since."""
     is_back = edit.who == who and edit.client not in state.clients
     return is_back or caller_names.is_by_caller(state, client, who, (edit.client, edit.who))

@@ -42,15 +42,16 @@ if TYPE_CHECKING:
 
 
 MAX_DEFINITIONS: Final = 20
-"""Number of recorded definitions of one name: the first, and the most recent ones."""
+"""Maximum number of recorded definitions of one name: the first, and the most recent ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evaluated:
-    """One evaluation of Lisp from the log. `number` increases with each.
+    """One evaluation of Lisp from the log. `number` increases with each evaluation.
 
-    `namespace` is the namespace at its start, and `file` the file as which the code was loaded. With `is_whole`, the
-    text and the line numbers are those of the file. `forms` or `before_line` tell how far a failed evaluation got.
+    `namespace` is the namespace at its start, and `file` is the file from which the code was loaded. With `is_whole`,
+    the text and the line numbers are those of the file. `forms` or `before_line` is the point that a failed evaluation
+    reached.
     """
 
     number: int
@@ -83,7 +84,7 @@ class Made:
 class Ledger:
     """The definitions made in one process of a REPL.
 
-    `once` has the dialect's macros that have no effect if the name is already defined. The second one has no effect
+    `once` has the dialect's macros that have no effect if the name is already defined. The second of them has no effect
     only if the name was defined by the same macro.
     """
 
@@ -106,7 +107,8 @@ class Ledger:
         return tuple(one for one in made if not one.definition.is_undoing)
 
     def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
-        sure = _sure(evaluated, read)
+        """Record the definitions of an evaluation, and yield each of them."""
+        sure = _certain_count(evaluated, read)
         for index, one in enumerate(read.found):
             made = _made_by(evaluated, one, is_sure=index < sure)
             if one.is_undoing:
@@ -126,12 +128,14 @@ class Ledger:
             yield made
 
     def _add(self, key: tuple[str, str], made: Made) -> None:
+        """Add a definition of a name. Beyond the limit, the second one is discarded."""
         known = self._made.setdefault(key, [])
         known.append(made)
         if len(known) > MAX_DEFINITIONS:
             del known[1]
 
     def _undo(self, one: Definition) -> None:
+        """Discard the definitions that a form such as `ns-unmap` removes."""
         for key in [key for key in self._made if key[0] == one.namespace and one.name in ("", key[1])]:
             del self._made[key]
 
@@ -150,9 +154,9 @@ class Ledger:
         return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
     def effective_definition(self, namespace: str, name: str) -> Made | None:
-        """Return the effective definition of a name, if all were certain.
+        """Return the effective definition of a name, if all of its definitions were certain.
 
-        For `defonce` and `defmulti` that is not the last one.
+        For `defonce` and `defmulti`, that is not the last one.
         """
         effective_definition: Made | None = None
         for made in self.makings(namespace, name):
@@ -167,7 +171,7 @@ class Ledger:
 
 
 def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
-    """Return the making of a definition by an evaluation."""
+    """Return the record of a definition by an evaluation."""
     return Made(
         one,
         evaluated.number,
@@ -185,7 +189,7 @@ def _protocol(name: str, made: Made) -> str:
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
-def _sure(evaluated: Evaluated, read: Definitions) -> int:
+def _certain_count(evaluated: Evaluated, read: Definitions) -> int:
     """Return the number of definitions that certainly took effect."""
     if evaluated.is_done:
         return len(read.found)
@@ -200,9 +204,12 @@ def _sure(evaluated: Evaluated, read: Definitions) -> int:
 REBOUND: Final = b"rebound"
 """Stands for the digest of a form that is unknown."""
 REBINDS: Final = re.compile(r"alter-var-root|\(intern\b|bindRoot|with-redefs")
+"""Matches code that may change the root of a var without a definition."""
 NO_VAR: Final = ("", None, "", "")
+"""State of a definition without a var."""
 NOTHING: Final[Mapping[str, DriftKind]] = MappingProxyType({})
-SLACK_MS: Final = 20
+"""No broken files."""
+TIMESTAMP_SLACK_MS: Final = 20
 """Tolerance for a file's modification time, which the kernel takes from its last tick."""
 
 
@@ -225,7 +232,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownForm:
     """The digest of a var's form, or None if unknown. It is valid while `var` stays the same."""
 
     var: tuple[str, int | None, str, str]
@@ -237,7 +244,7 @@ class _Known:
 
 
 @dataclass(slots=True)
-class _Space:
+class _NamespaceComparison:
     """The last comparison of one namespace: the compared sources, and the differences."""
 
     loaded: LoadedNamespace
@@ -248,10 +255,10 @@ class _Space:
 
 @dataclass
 class LispDrift:
-    """Repeated comparisons of one process of a REPL.
+    """Repeated comparisons of one process of a REPL with its files.
 
-    `number` is that of the last evaluation in the ledger, and `line` the last processed line of the log. `waiting` are
-    earlier lines whose evaluations were unfinished.
+    `number` is the number of the last evaluation in the ledger, and `line` is the last processed line of the log.
+    `waiting` has earlier lines whose evaluations were unfinished.
     """
 
     ledger: Ledger = field(default_factory=Ledger)
@@ -261,9 +268,9 @@ class LispDrift:
     number: int = 0
     line: int = 0
     waiting: set[int] = field(default_factory=set)
-    _spaces: dict[str, _Space] = field(default_factory=dict)
+    _spaces: dict[str, _NamespaceComparison] = field(default_factory=dict)
     _marks: dict[str, tuple[str, bool]] = field(default_factory=dict)
-    _known: dict[tuple[str, str], _Known] = field(default_factory=dict)
+    _known: dict[tuple[str, str], _KnownForm] = field(default_factory=dict)
     _compared_ms: int = 0
     _seen: dict[str, Stamp | None] = field(default_factory=dict)
     """Stamps of files when they were last checked for changes."""
@@ -274,7 +281,7 @@ class LispDrift:
         return self._marks
 
     def files(self, loaded: Loaded) -> set[str]:
-        """Return the files of all namespaces, including newly reported ones."""
+        """Return the files of all namespaces, including those just reported."""
         known_spaces = [space.loaded for space in self._spaces.values()]
         return {file for namespace in (*known_spaces, *loaded.changed) for file in namespace.files}
 
@@ -329,7 +336,7 @@ class LispDrift:
 
         `broken` are files that are missing or can no longer be read as Lisp.
         """
-        floor_ms = (self._compared_ms or loaded.started_ms) - SLACK_MS
+        floor_ms = (self._compared_ms or loaded.started_ms) - TIMESTAMP_SLACK_MS
         self._update_namespaces(loaded)
         rows: list[Difference] = []
         for name in sorted(self._spaces):
@@ -356,16 +363,16 @@ class LispDrift:
         for one in loaded.changed:
             self._marks[one.name] = one.mark, bool(one.files)
             if one.files:
-                self._spaces[one.name] = _Space(one)
+                self._spaces[one.name] = _NamespaceComparison(one)
         for name in self._marks.keys() - loaded.names:
             del self._marks[name]
             self._spaces.pop(name, None)
 
-    def known(self, key: tuple[str, str]) -> _Known | None:
+    def known(self, key: tuple[str, str]) -> _KnownForm | None:
         """Return the state of a definition in the last comparison."""
         return self._known.get(key)
 
-    def without_vars(self, namespace: str) -> list[tuple[str, _Known]]:
+    def definitions_without_vars(self, namespace: str) -> list[tuple[str, _KnownForm]]:
         """Return the known definitions of a namespace that have no var, by name."""
         return [
             (name, known) for (space, name), known in self._known.items() if space == namespace and known.var == NO_VAR
@@ -375,14 +382,14 @@ class LispDrift:
         """Return whether a namespace other than `home` has files that show which methods it defines."""
         return namespace != home and namespace in self._spaces
 
-    def set_known(self, key: tuple[str, str], known: _Known) -> None:
+    def set_known(self, key: tuple[str, str], known: _KnownForm) -> None:
         """Record the state of a definition."""
         self._known[key] = known
 
 
 @dataclass
 class LispKnown:
-    """What is known about Lisp code, for the life of one server: files as last read, and the drift of each REPL."""
+    """What is known about Lisp code, for the lifetime of one server: files as last read, and the drift of each REPL."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
     """Sources by path and by the features for which the file was read."""
@@ -419,20 +426,21 @@ class _Comparison:
             elif found[0][0].is_sure and found[0][0].makes:
                 yield self._row(name, "missing")
         for name in methods:
-            yield from self._of_method(name, self._written[name])
-        yield from self._of_removed_methods()
+            yield from self._changed_methods(name, self._written[name])
+        yield from self._removed_methods()
         if ns_forms := [(one, source) for source in self._sources for one in self._ns_forms(source)]:
-            yield from self._of_method(NS_FORM, ns_forms[:1])
+            yield from self._changed_methods(NS_FORM, ns_forms[:1])
         for name, method in self._drift.ledger.methods(self._loaded.name):
             is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
             if is_unrecorded and not self._drift.is_known(method.definition.namespace, self._loaded.name):
                 yield self._row(name, "gone", method, evaluated=True)
         for name in sorted(self._vars.keys() - made - self._written.keys()):
-            yield from self._of_unwritten(self._vars[name])
+            yield from self._unwritten_var(self._vars[name])
 
     def _compare_var(
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]
     ) -> Iterator[Difference]:
+        """Compare a var with its definitions in the files, and yield the difference, if any."""
         is_once = all(one.head in self._drift.ledger.once for one, _ in found)
         known = self._find(name, var, found, is_once=is_once)
         self._drift.set_known((self._loaded.name, name), known)
@@ -448,8 +456,10 @@ class _Comparison:
         else:
             yield self._row(name, "redefined", known.made, evaluated=True)
 
-    def _find(self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool) -> _Known:
-        """Return the form of a var according to the newest evidence."""
+    def _find(
+        self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], *, is_once: bool
+    ) -> _KnownForm:
+        """Return the form of a var according to the most recent evidence."""
         key = self._loaded.name, name
         old = self._drift.known(key)
         if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
@@ -459,7 +469,7 @@ class _Comparison:
             return old
         if (again := self._rebound(name, var, found, old)) is not None:
             return again
-        made = self._drift.ledger.effective_definition(*key) if is_once else self._making(name, var)
+        made = self._drift.ledger.effective_definition(*key) if is_once else self._defining_evaluation(name, var)
         # A definition before the last comparison was known then, and did not cause a later change.
         made = made if made is not None and (old is None or made.number > old.number) else None
         if made is not None:
@@ -477,8 +487,8 @@ class _Comparison:
         return self._now(var, None, made)
 
     def _rebound(
-        self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _Known | None
-    ) -> _Known | None:
+        self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]], old: _KnownForm | None
+    ) -> _KnownForm | None:
         """Return the state of a var with the same metadata whose new root came from no definition."""
         makings = self._drift.ledger.makings(self._loaded.name, name)
         made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
@@ -491,10 +501,11 @@ class _Comparison:
             return replace(old, var=_state(var))  # code in the file may rebind it
         return self._now(var, REBOUND, None)
 
-    def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _Known:
-        return _Known(_state(var), digest, made, self._drift.number)
+    def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _KnownForm:
+        """Return the state of a var with the given digest and definition."""
+        return _KnownForm(_state(var), digest, made, self._drift.number)
 
-    def _making(self, name: str, var: LoadedVar) -> Made | None:
+    def _defining_evaluation(self, name: str, var: LoadedVar) -> Made | None:
         """Return the evaluation that defined a var, by the var's file and line."""
         for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
@@ -502,7 +513,7 @@ class _Comparison:
                 return made
         return None
 
-    def _of_method(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
+    def _changed_methods(self, name: str, found: Sequence[tuple[Definition, Source]]) -> Iterator[Difference]:
         """Yield changed methods. They have no var, so they are known only from code in the log."""
         key = self._loaded.name, name
         old = self._drift.known(key)
@@ -516,9 +527,9 @@ class _Comparison:
         if not is_newer and (self._is_loaded_unseen or not self._loaded.vars):
             one, source = found[0]
             digest = one.digest if source.written_ms < self._floor_ms else None
-            known = _Known(NO_VAR, digest, None, self._drift.number)
+            known = _KnownForm(NO_VAR, digest, None, self._drift.number)
         elif made is not None and (old is None or made.number > old.number):
-            known = _Known(NO_VAR, made.definition.digest if made.is_sure else None, made, self._drift.number)
+            known = _KnownForm(NO_VAR, made.definition.digest if made.is_sure else None, made, self._drift.number)
         elif old is None:
             return
         else:
@@ -528,10 +539,10 @@ class _Comparison:
             is_evaluated = known.made is not None and not known.made.file and name != NS_FORM
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
 
-    def _of_removed_methods(self) -> Iterator[Difference]:
+    def _removed_methods(self) -> Iterator[Difference]:
         """Yield the methods of protocols and interfaces that a file used to define."""
         ledger = self._drift.ledger
-        for name, known in self._drift.without_vars(self._loaded.name):
+        for name, known in self._drift.definitions_without_vars(self._loaded.name):
             makings = ledger.makings(self._loaded.name, name)
             is_undone = bool(makings) and makings[-1].definition.head == "remove-method"
             protocol = ledger.makings(self._loaded.name, name.rpartition(" ")[2]) if name.startswith("extend") else ()
@@ -540,9 +551,12 @@ class _Comparison:
             if not (name in self._written or name == NS_FORM or is_undone or is_lost or is_evaluated):
                 yield self._row(name, "gone")
 
-    def _of_unwritten(self, var: LoadedVar) -> Iterator[Difference]:
-        """Yield a var that no definition in the files makes. It exists only in the REPL, unless a macro defined it."""
-        made = self._making(var.name, var)
+    def _unwritten_var(self, var: LoadedVar) -> Iterator[Difference]:
+        """Yield a difference for a var that no definition in the files creates.
+
+        The var exists only in the REPL, unless a macro defined it.
+        """
+        made = self._defining_evaluation(var.name, var)
         if not var.file:
             if var.line is not None or made is not None:
                 yield self._row(var.name, "gone", made, evaluated=True)
@@ -585,17 +599,21 @@ class _Comparison:
         return False
 
     def _line_of(self, name: str) -> int | None:
+        """Return the line of a var, or None if it is unknown."""
         var = self._vars.get(name)
         return var.line if var is not None else None
 
     def _ns_forms(self, source: Source) -> Iterator[Definition]:
+        """Return the `ns` forms of a file for this namespace."""
         return (one for one in source.definitions.ns_forms if one.namespace == self._loaded.name)
 
     def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
+        """Return a difference, with the caller, evaluation and time of its definition, if known."""
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
         by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""
         return Difference(self._loaded.name, name, kind, evaluated, by=by, joint="/")
 
 
 def _state(var: LoadedVar) -> tuple[str, int | None, str, str]:
+    """Return the values of a var that change when it is defined again."""
     return var.file, var.line, var.root, var.stamp

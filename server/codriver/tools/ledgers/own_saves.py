@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Saves:
-    """Stamps of files that this server saved and loads on request, for the life of one server."""
+class SavedFiles:
+    """Stamps of files that this server saved and loads on request, for the lifetime of one server."""
 
     stamps: dict[Path, Stamp] = field(default_factory=dict)
     """Stamps of the files as written."""
@@ -25,7 +25,7 @@ class Saves:
 
     @property
     def is_writing(self) -> bool:
-        """Return whether an edit may be writing files at the moment."""
+        """Return whether an edit may be writing files."""
         return self._under_way > 0
 
     @contextlib.contextmanager

@@ -9,6 +9,7 @@ from typing import Final
 from codriver.core.records import Recent
 
 MAX_RUNS: Final = 200
+"""Maximum number of runs that are remembered."""
 
 
 @dataclass(slots=True)
@@ -25,6 +26,6 @@ class TestsRun:
     """Most recent difference that a caller has not received yet, by caller."""
 
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
-        """Return and clear the differences found since the caller's last answer, and add that of this run."""
+        """Return and clear the differences found since the caller's last answer, including those of the given run."""
         of_run, unreported = self.compared.get(evaluation, ""), self.unreported.pop(who, "")
         return [one for one in dict.fromkeys((of_run, unreported)) if one] if of_run or unreported else []

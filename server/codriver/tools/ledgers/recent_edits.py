@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Change
 
 MAX_ACTS: Final = 20
+"""Maximum number of edits that are remembered."""
 MAX_ACT_BYTES: Final = 2**20
+"""Maximum size of the contents of an edit that is remembered."""
 
 
 @dataclass(slots=True)
-class Acts:
-    """Recent changes of files by `edit_files` and `undo_edit`, for the life of one server."""
+class RecentEdits:
+    """Recent changes of files by `edit_files` and `undo_edit`, for the lifetime of one server."""
 
     done: deque[tuple[int, tuple[Change, ...]]] = field(default_factory=partial(deque, maxlen=MAX_ACTS))
 

@@ -12,17 +12,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-MAX_WAITS_OF_A_CLIENT = 64
+MAX_CLIENT_WAITS = 64
+"""Maximum number of waiting queries of one client."""
 MAX_WAITS = 512
-SURE_WAITS = 8
-"""Number of queries that a client may always have waiting, whatever other clients have."""
-MAX_ROWS_OF_A_CLIENT = 1_000_000
+"""Maximum number of waiting queries of all clients."""
+GUARANTEED_WAITS = 8
+"""Number of queries that each client may always have waiting, however many other clients have."""
+MAX_CLIENT_ROWS = 1_000_000
 """Maximum number of rows remembered for a client, at eight bytes each, to recognise new rows."""
 MAX_ROWS = 8_000_000
-SURE_ROWS = 100_000
+"""Maximum number of rows remembered for all clients."""
+GUARANTEED_ROWS = 100_000
+"""Number of rows that can always be remembered for each client."""
 
 
-def _too_many_waits(standing: int, most: int, whose: str, unit: str) -> RefusedError:
+def _too_many_waits_error(standing: int, most: int, whose: str, unit: str) -> RefusedError:
     """Return the refusal of a query that exceeds the limit for one client or for all."""
     return refused(
         "too-many-waits",
@@ -33,7 +37,7 @@ def _too_many_waits(standing: int, most: int, whose: str, unit: str) -> RefusedE
 
 
 class Waits:
-    """Counts the waiting queries and the rows that they remember, for the life of one server."""
+    """Counts the waiting queries and the rows that they remember, for the lifetime of one server."""
 
     def __init__(self) -> None:
         self._waits: Counter[str] = Counter()
@@ -49,33 +53,41 @@ class Waits:
         Raises:
             RefusedError: the query exceeds a limit.
         """
-        _check(self._waits, client, 1, (SURE_WAITS, MAX_WAITS_OF_A_CLIENT, MAX_WAITS), "calls of wait_for")
+        _check(self._waits, client, 1, (GUARANTEED_WAITS, MAX_CLIENT_WAITS, MAX_WAITS), "calls of wait_for")
         with _added(self._waits, client, 1):
             yield
 
     @contextmanager
-    def remembering(self, client: str, rows: int) -> Iterator[None]:
-        """Count additional rows as remembered for this client in the context.
+    def count_rows(self, client: str, rows: int) -> Iterator[None]:
+        """Count these rows as remembered for this client in the context.
 
         Raises:
             RefusedError: the rows exceed a limit.
         """
-        _check(self._rows, client, rows, (SURE_ROWS, MAX_ROWS_OF_A_CLIENT, MAX_ROWS), "rows of wait_for")
+        _check(self._rows, client, rows, (GUARANTEED_ROWS, MAX_CLIENT_ROWS, MAX_ROWS), "rows of wait_for")
         with _added(self._rows, client, rows):
             yield
 
 
 def _check(counted: Counter[str], client: str, more: int, limits: tuple[int, int, int], unit: str) -> None:
+    """Check that a client may have `more` of what is counted.
+
+    `limits` are the guaranteed number of each client, the maximum of one client, and the maximum of all clients.
+
+    Raises:
+        RefusedError: a limit is exceeded.
+    """
     sure, most_of_one, most_of_all = limits
     of_client, total = counted[client], counted.total()
     if of_client + more > most_of_one:
-        raise _too_many_waits(of_client, most_of_one, "this client", unit)
+        raise _too_many_waits_error(of_client, most_of_one, "this client", unit)
     if of_client + more > sure and total + more > most_of_all:
-        raise _too_many_waits(total, most_of_all, "all clients", unit)
+        raise _too_many_waits_error(total, most_of_all, "all clients", unit)
 
 
 @contextmanager
 def _added(counted: Counter[str], client: str, more: int) -> Iterator[None]:
+    """Count `more` for a client in the context."""
     counted[client] += more
     try:
         yield

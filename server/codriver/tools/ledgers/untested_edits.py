@@ -12,14 +12,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-MAX_EDITS_NOTED: Final = 200
+MAX_UNTESTED_FILES: Final = 200
+"""Maximum number of files that are remembered for all callers."""
 
 
 @dataclass(slots=True)
-class EditsNoted:
-    """Files that each caller has edited and whose tests have not run since, for the life of one server."""
+class UntestedEdits:
+    """Files that each caller has edited and whose tests have not run since, for the lifetime of one server."""
 
-    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MAX_EDITS_NOTED))
+    changed: Recent[tuple[str, Path], None] = field(default_factory=partial(Recent, MAX_UNTESTED_FILES))
 
     def add(self, who: str, path: Path) -> None:
         """Record an edit. Beyond the limit, the oldest file is forgotten."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from codriver.editing.code_names import ImportGraph
 from codriver.tools.ledgers.file_edits import FileEdits
 from codriver.tools.ledgers.lisp_drift import LispKnown
-from codriver.tools.ledgers.own_saves import Saves
+from codriver.tools.ledgers.own_saves import SavedFiles
 from codriver.tools.ledgers.python_test_runs import TestsRun
-from codriver.tools.ledgers.recent_edits import Acts
-from codriver.tools.ledgers.untested_edits import EditsNoted
+from codriver.tools.ledgers.recent_edits import RecentEdits
+from codriver.tools.ledgers.untested_edits import UntestedEdits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Ledger:
-    """All records of callers' code and files, for the life of one server."""
+    """All records of callers' code and files, for the lifetime of one server."""
 
     start_soon: Callable[..., object]
     """Starts a function with arguments in the background."""
-    acts: Acts = field(default_factory=Acts)
+    acts: RecentEdits = field(default_factory=RecentEdits)
     """Edits, as they can be reverted."""
-    edits: EditsNoted = field(default_factory=EditsNoted)
+    edits: UntestedEdits = field(default_factory=UntestedEdits)
     """Files that have been edited but not tested since."""
     file_edits: FileEdits = field(default_factory=FileEdits)
     """Most recent edits of each file, by any caller."""
-    saves: Saves = field(default_factory=Saves)
+    saves: SavedFiles = field(default_factory=SavedFiles)
     """Files that the server wrote, and which file watchers ignore."""
     tests: TestsRun = field(default_factory=TestsRun)
     """Test runs and what is known about the code they executed."""

@@ -32,25 +32,26 @@ if TYPE_CHECKING:
 
 
 START_THREAD = threading.Thread.start
-"""The original `Thread.start`, which is replaced to track the evaluation of user threads."""
+"""The original `Thread.start`, because a wrapper that tracks the evaluation of user threads replaces it."""
 THREAD_NAME = "codriver"
 """The name of all threads that belong to the worker."""
 
 
 def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
     """Run `target` in a thread of the worker that debuggers and coverage tools ignore."""
-    START_THREAD(threading.Thread(target=_untraced, args=(target,), name=name, daemon=True))
+    START_THREAD(threading.Thread(target=_run_untraced, args=(target,), name=name, daemon=True))
 
 
-def _untraced(target: Callable[[], object]) -> None:
+def _run_untraced(target: Callable[[], object]) -> None:
+    """Run `target` without the trace function that debuggers and coverage tools set for new threads."""
     sys.settrace(None)
     target()
 
 
-WAITING_BYTES = 8 * 2**20
-"""Number of bytes that may be queued for a slow client before code that prints must wait."""
-PUSHED_BYTES = 2**18
-"""Number of bytes that may be queued for a client before events are withheld."""
+MAX_QUEUED_BYTES = 8 * 2**20
+"""Maximum number of bytes queued for a slow client. Beyond it, code that prints must wait."""
+MAX_QUEUED_EVENT_BYTES = 2**18
+"""Maximum number of bytes queued for a client. Beyond it, events are withheld."""
 STALLED_S = 10.0
 """Seconds after which a client that reads nothing is disconnected, so that others can evaluate."""
 
@@ -72,7 +73,7 @@ class Connection:
         """Returns encoded messages that must precede the next one."""
 
     def answer(self, message: Message, fields: Mapping[str, object]) -> None:
-        """Send a reply to `message`, after all earlier ones. It is dropped if the client has disconnected."""
+        """Send a reply to `message`, after all earlier ones. The reply is dropped if the client has disconnected."""
         self.push(pack(message, fields))
 
     def refuse(self, message: Message, word: str, words: str) -> None:
@@ -81,7 +82,10 @@ class Connection:
         self.answer(message, {"err": words + "\n", "codriver/error": parts, "status": ["done", "error", word]})
 
     def push(self, data: Data) -> None:
-        """Send encoded messages, immediately if possible, because the next code may never release the interpreter."""
+        """Send encoded messages, immediately if possible.
+
+        The code that runs next may never release the interpreter lock.
+        """
         with self._lock:
             if self.pending_message is not None:
                 data = self.pending_message() + bytes(data)
@@ -115,15 +119,16 @@ class Connection:
             self.drop()
 
     def pusher(self, message: Message, field: str) -> Callable[[str], bool]:
-        """Return a function that sends text in a field of a reply to `message`, or returns False if too much is queued.
+        """Return a function that sends text in a field of a reply to `message`.
 
-        The function raises `OSError` if the client has disconnected.
+        That function returns True, or False without sending the text if too much is queued. It raises `OSError` if the
+        client has disconnected.
         """
 
         def push(text: str) -> bool:
             if not self.is_open:
                 raise OSError("the client is gone")
-            if self.waiting_bytes > PUSHED_BYTES:
+            if self.waiting_bytes > MAX_QUEUED_EVENT_BYTES:
                 return False
             self.answer(message, {field: text})
             return True
@@ -132,7 +137,7 @@ class Connection:
 
     def wait_for_space(self) -> None:
         """Wait while too much data is queued, and disconnect a client that reads nothing for `STALLED_S`."""
-        while self.is_open and self.waiting_bytes > WAITING_BYTES:
+        while self.is_open and self.waiting_bytes > MAX_QUEUED_BYTES:
             if monotonic() > self._moved_at + STALLED_S:
                 self.drop()
             sleep(0.005)
@@ -164,6 +169,7 @@ class Connection:
 
     @staticmethod
     def _next(file: Readable) -> Any:
+        """Return the next request, or None at the end or if the data is invalid."""
         try:
             return read_value(file)
         except (OSError, BencodeError, ValueError, TypeError):
@@ -171,7 +177,7 @@ class Connection:
 
 
 def pack(message: Message, fields: Mapping[str, object]) -> bytes:
-    """Encode a reply to `message`."""
+    """Encode a reply to `message`, with the ids of its request and session."""
     reply: dict[str, object] = {name: message[name] for name in ("id", "session") if isinstance(message.get(name), str)}
     reply.update(fields)
     return encode(reply)
@@ -203,7 +209,7 @@ def encode(value: object) -> bytes:
 
 
 def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> Any:
-    """Read the next value of a binary file, or return None at its end.
+    """Read the next value of a binary file, or return None at its end. `first` is the first byte, if already read.
 
     Raises:
         BencodeError, ValueError, TypeError: the data is not valid bencode.
@@ -212,35 +218,37 @@ def read_value(file: Readable, depth: int = 0, first: bytes | None = None) -> An
     if not head:
         return None
     if depth > MAX_DEPTH:
-        raise BencodeError("nested too deep")
+        raise BencodeError("values are nested too deeply")
     if head == b"i":
-        return int(_until(file, b"e"))
+        return int(_read_digits(file, b"e"))
     if head in (b"l", b"d"):
         items = []
         while (mark := file.read(1)) != b"e":
             if not mark:
-                raise BencodeError("ended within a value")
+                raise BencodeError("the data ended within a value")
             items.append(read_value(file, depth + 1, mark))
         return items if head == b"l" else dict(zip(items[::2], items[1::2]))
     if not head.isdigit():
-        raise BencodeError("no value begins so")
+        raise BencodeError("a value starts with an unknown byte")
     return _read_string(file, head)
 
 
 def _read_string(file: Readable, head: bytes) -> str:
-    size = int(head + _until(file, b":"))
+    """Read a string whose first byte `head`, a digit of its length, was already read."""
+    size = int(head + _read_digits(file, b":"))
     if size > MAX_STRING_BYTES:
         raise BencodeError("a string is too long")
     raw = file.read(size)
     if len(raw) < size:
-        raise BencodeError("ended within a string")
+        raise BencodeError("the data ended within a string")
     return raw.decode("utf-8", "replace")
 
 
-def _until(file: Readable, end: bytes) -> bytes:
+def _read_digits(file: Readable, end: bytes) -> bytes:
+    """Read the digits of a number and the byte `end` that follows them."""
     digits = b""
     while (byte := file.read(1)) != end:
         if not byte or len(digits) > 20:
-            raise BencodeError("a number does not end")
+            raise BencodeError("a number is too long or is not terminated")
         digits += byte
     return digits

@@ -33,9 +33,9 @@ COMPLETIONS = 500
 LISTED = 50
 """Maximum number of names in a list of names."""
 MAX_BYTES = 2**24
-"""Maximum size in bytes of a file in which a definition is looked up, as for a loaded file."""
-WITHOUT_WAITING = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for opening files. Opening a pipe without them would wait for a writer."""
+"""Maximum size in bytes of a file in which a definition is looked up. Loading a file has the same limit."""
+NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
+"""Flags for opening files without blocking. Opening a pipe without them would wait for a writer."""
 
 
 class NamespaceMissingError(Exception):
@@ -43,7 +43,7 @@ class NamespaceMissingError(Exception):
 
 
 class Dialect:
-    """A language that the worker evaluates. Namespaces are objects of the language's own kind."""
+    """A language that the worker evaluates. The type of its namespaces depends on the language."""
 
     expands = False
     """Whether the language has macros."""
@@ -70,7 +70,10 @@ class Dialect:
         """Records of changed definitions that can be restored."""
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:  # noqa: ARG002  # of a Lisp
-        """Return the module and name under which calls of a function are recorded. An empty name ignores them."""
+        """Return the module and name under which calls of a function are recorded.
+
+        If the name is empty, calls of the function are not recorded.
+        """
         return module, name
 
     def versions(self) -> dict[str, str]:
@@ -83,7 +86,11 @@ class Dialect:
         return None
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """Return the text of each file at a time in milliseconds, if other text was loaded or evaluated since."""
+        """Return, by file, the earlier source of each file that differs from its present code.
+
+        Included are files that were loaded with another source after `since_ms`, a time in milliseconds, and files of
+        modules with a rebound name that the code `evaluated` mentions.
+        """
         del since_ms, evaluated
         return {}
 
@@ -137,7 +144,7 @@ class Dialect:
         return locals_of(error, most, self.plain_printer, self.local_name)
 
     def plain_locals_of(self, error: BaseException) -> list[str]:
-        """Return the plain local variables where the user's code failed, each as `name=value`."""
+        """Return the plain local variables of the frame in which the user's code failed, each as `name=value`."""
         return plain_locals_of(error, self.plain_printer, self.local_name)
 
     def local_name(self, name: str) -> str:
@@ -179,7 +186,7 @@ class Dialect:
         send_value(job, text, self.name_of(job.session.namespace), cut=cut)
 
     def complete(self, prefix: str, namespace: Any) -> list[dict[str, str]]:
-        """Return names that start with `prefix`, without running user code."""
+        """Return completions of `prefix`, without running user code."""
         raise NotImplementedError
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
@@ -189,7 +196,7 @@ class Dialect:
     def source(self, name: str, namespace: Any) -> tuple[str, str, int] | None:
         """Return the text that defines a name, its file and its first line, or None if it is unknown.
 
-        In Lisp, the text may continue after the end of the definition, which only a reader can find.
+        In Lisp, the text may continue after the definition, because only a Lisp reader can find its end.
         """
         raise NotImplementedError
 
@@ -206,7 +213,7 @@ class Dialect:
         """Process the code that an evaluation has loaded, before its end is reported."""
 
     def after_answer(self) -> None:
-        """Do work that nobody waits for, after the end of an evaluation was reported."""
+        """Do work that no client waits for, after the end of an evaluation was reported."""
 
     def drift(self, root: str, only: str) -> list[dict[str, str]]:
         """Return the differences between loaded modules and their files below `root`. See `Drift`."""
@@ -236,7 +243,7 @@ def first_line(doc: object) -> str:
 
 
 def kind_of(value: object, name: str) -> str:
-    """Return the kind of a value as completion and lookup name it."""
+    """Return the kind of a value for completion and lookup: keyword, module, class, function or variable."""
     if name in keyword.kwlist:
         return "keyword"
     kind = type(value)  # `isinstance` may run code of the value's class
@@ -252,19 +259,19 @@ MAX_SOURCES = 2000
 
 
 class Sources:
-    """The evaluated texts of a worker, of which the oldest are dropped."""
+    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_SOURCES`."""
 
     def __init__(self) -> None:
         self._files: collections.deque[str] = collections.deque()
 
     def newest_first(self) -> list[str]:
-        """Return the file names of the texts."""
+        """Return the file names of the texts, newest first."""
         return list(reversed(self._files))
 
     def store(self, file: str, text: str) -> None:
-        """Make tracebacks display lines of evaluated code.
+        """Store an evaluated text, so that tracebacks can display its lines.
 
-        The time None prevents `linecache` from checking for a file.
+        A modification time of None prevents `linecache` from checking for a file.
         """
         if file.startswith("<") or not os.path.exists(file):
             linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
@@ -273,13 +280,13 @@ class Sources:
                 linecache.cache.pop(self._files.popleft(), None)
 
 
-def bytes_of(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result, bytes] | None:
+def read_regular_file(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result, bytes] | None:
     """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
 
     Raises:
         OSError, ValueError: the file cannot be read.
     """
-    number = patiently(lambda: os.open(file, os.O_RDONLY | WITHOUT_WAITING))
+    number = patiently(lambda: os.open(file, os.O_RDONLY | NONBLOCKING_FLAGS))
     try:
         status = os.fstat(number)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
@@ -297,7 +304,7 @@ def read_source(file: str, most: int = MAX_BYTES) -> str | None:
         OSError: the file cannot be read.
         SyntaxError, ValueError: the encoding is unknown, or not the declared one.
     """
-    found = bytes_of(file, most)
+    found = read_regular_file(file, most)
     if found is None:
         return None
     data = found[1]

@@ -29,7 +29,7 @@ METHODS = {MARKDOWN: "_repr_markdown_", LATEX: "_repr_latex_", HTML: "_repr_html
 
 
 def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text that a value displays, if `text` names only its class, and `text` itself otherwise.
+    """Return the text that a value displays if `text` only names its class, or `text` itself otherwise.
 
     `to_text` converts the parts that a pretty printer prints.
     """
@@ -39,14 +39,18 @@ def display_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
     return (_display(value, to_text) or text) if BARE.fullmatch(text) else text
 
 
-def pretty_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
-    """Return the text of a pretty printer for a part of a collection. The other methods return whole pages."""
+def pretty_text_of(value: object, text: str, to_text: Callable[[Any], str]) -> str:
+    """Return the text of the pretty printer of a value if `text` only names its class, or `text` itself otherwise.
+
+    Other displays are not used, because they may return whole pages, and the value may be part of a collection.
+    """
     if not hasattr(type(value), PRETTY) or isinstance(value, type) or not BARE.fullmatch(text):
         return text
     return _pretty(value, to_text) or text
 
 
 def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
+    """Return the first text that a display method of a value produces, or None if there is none."""
     kind = type(value)
     bundle: dict[str, object] = {}
     if hasattr(kind, BUNDLE):
@@ -72,7 +76,7 @@ def _display(value: Any, to_text: Callable[[Any], str]) -> str | None:
 
 
 def _clean(text: object) -> str | None:
-    """Return a text that is not blank, cut to `MAX_TEXT` characters, or None."""
+    """Return a text cut to `MAX_TEXT` characters, or None if it is blank or not a string."""
     if not isinstance(text, str) or not text.strip():
         return None
     return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}... ({len(text) - MAX_TEXT} more characters)"

@@ -29,8 +29,9 @@ if TYPE_CHECKING:
 
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 LIBRARY = os.path.dirname(os.__file__) + os.sep
+"""The directory of the standard library."""
 FRAMES = 50
-"""Maximum number of frames in a text."""
+"""Maximum number of frames in the text of a failure."""
 MAX_FRAMES = 2000
 """Maximum number of frames in the report of a failure.
 
@@ -39,18 +40,18 @@ It exceeds Python's recursion limit, because the server folds repeated frames.
 LINK_FRAMES = 200
 """Maximum number of frames of each error that is linked to a failure."""
 LINKS = 10
-"""Maximum number of errors reported that are linked to a failure or are in its group."""
+"""Maximum number of errors that are reported with a failure because they are linked to it or are in its group."""
 MAX_LINKS = 1000
 """Maximum number of linked errors that are counted."""
-NOTES = 10
-"""Maximum number of notes reported of an error."""
-NOTE_CHARACTERS = 1000
+MAX_NOTES_PER_ERROR = 10
+"""Maximum number of notes that are reported for an error."""
+MAX_NOTE_CHARACTERS = 1000
 """Maximum length of a note."""
 PHASE = "codriver_phase"
 """The attribute of an error that contains its phase. Errors of running code have none."""
 
 
-def begin_parts(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
+def common_error_fields(error: BaseException, words: Words | None = None) -> tuple[dict[str, Any], Frames]:
     """Return the fields of a failure that all dialects have in common, and its frames, outermost first.
 
     The worker's own frames are left out. `words` returns the type and message of an error, if the language has its own
@@ -80,7 +81,7 @@ def words_of(error: BaseException) -> dict[str, Any]:
     words: dict[str, Any] = {"type": name, "message": message}
     notes = getattr(error, "__notes__", None)
     if isinstance(notes, (list, tuple)) and notes:
-        words["notes"] = [note[:NOTE_CHARACTERS] for note in notes[:NOTES] if isinstance(note, str)]
+        words["notes"] = [note[:MAX_NOTE_CHARACTERS] for note in notes[:MAX_NOTES_PER_ERROR] if isinstance(note, str)]
     return words
 
 
@@ -106,12 +107,15 @@ def linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
 
 def _members(error: BaseException) -> tuple[BaseException, ...]:
     """Return the errors in an exception group, or () for any other error."""
-    groups = (getattr(builtins, "BaseExceptionGroup", None), getattr(_backport(), "BaseExceptionGroup", None))
+    groups = (
+        getattr(builtins, "BaseExceptionGroup", None),
+        getattr(_exceptiongroup_backport(), "BaseExceptionGroup", None),
+    )
     is_group = any(isinstance(kind, type) and issubclass(type(error), kind) for kind in groups)
     return tuple(getattr(error, "exceptions", ())) if is_group else ()
 
 
-def _backport() -> object:
+def _exceptiongroup_backport() -> object:
     """Return the backport of exception groups for older versions of Python, if it is loaded."""
     return sys.modules.get("exceptiongroup")
 
@@ -141,13 +145,13 @@ def add_position(parts: dict[str, Any], frames: Frames) -> None:
             parts["column"] = column + 1
 
 
-def at_lines(frames: Frames) -> list[str]:
-    """Format frames as one line each, innermost first. Repeated frames are counted."""
+def format_trace(frames: Frames) -> list[str]:
+    """Format frames as one line each, innermost first. Consecutive identical lines are replaced by a count."""
     runs = [(text, sum(1 for _ in same)) for text, same in itertools.groupby(_lines(frames))]
     return [f"  at {text}" + (f" … {count} times" if count > 1 else "") for text, count in runs]
 
 
-def in_phase(error: BaseException, phase: str) -> None:
+def set_phase(error: BaseException, phase: str) -> None:
     """Set the phase of an error."""
     setattr(error, PHASE, phase)
 
@@ -160,9 +164,9 @@ def store_error(error: BaseException) -> None:
 
 
 def strip_codriver_frames(error: BaseException) -> None:
-    """Remove the worker's frames from the top of an error's traceback, because nobody wants to debug them."""
+    """Remove the worker's frames from the top of an error's traceback, so that debuggers start in the user's code."""
     trace = error.__traceback__
-    while trace is not None and is_around(trace.tb_frame.f_code.co_filename):
+    while trace is not None and is_worker_or_loop(trace.tb_frame.f_code.co_filename):
         trace = trace.tb_next
     error.__traceback__ = trace
 
@@ -178,7 +182,7 @@ def trim(report: traceback.TracebackException | None, seen: tuple[int, ...] = ()
 
 def user_frames_of(frames: Iterable[traceback.FrameSummary]) -> Frames:
     """Remove the worker's frames, and those of the event loop that runs a top-level `await`."""
-    rest = itertools.dropwhile(lambda frame: is_around(frame.filename), frames)
+    rest = itertools.dropwhile(lambda frame: is_worker_or_loop(frame.filename), frames)
     return [frame for frame in rest if not is_worker(frame.filename)]
 
 
@@ -192,7 +196,7 @@ def is_library(file: str) -> bool:
     return file.startswith((LIBRARY, "<frozen")) or "-packages" + os.sep in file
 
 
-def is_around(file: str) -> bool:
+def is_worker_or_loop(file: str) -> bool:
     """Return whether a file belongs to the worker or to an event loop that it runs."""
     return is_worker(file) or ("asyncio" in file and is_library(file))
 
@@ -200,7 +204,7 @@ def is_around(file: str) -> bool:
 FRAMES_WITH_LOCALS = 20
 """Maximum number of frames of each error whose locals are reported."""
 NAMES = 20
-"""Maximum number of locals reported of a frame. Arguments come first."""
+"""Maximum number of locals that are reported for a frame. Arguments come first."""
 AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
 """The number and maximum length of locals that are reported with an error without being requested."""
 
@@ -208,10 +212,11 @@ AT_ONCE, AT_ONCE_CHARACTERS = 3, 60
 def locals_of(
     error: BaseException, most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> list[dict[str, Any]]:
-    """Return the locals of the user's frames, by frame and by the index of the error in its chain.
+    """Return rows with the locals of the user's frames.
 
-    Frames are formatted as in the report. The innermost of repeated calls represents all. `name` returns the name of a
-    variable in the source, or "" if the user did not write it.
+    Each row has the index of the `error` in its chain, the `frame`, and the `locals`. Frames are formatted as in the
+    report. Of repeated calls, only the innermost is included. Values are printed in at most `most` characters. `name`
+    returns the name of a variable in the source, or "" if the user did not write it.
     """
     parts: list[dict[str, Any]] = []
     errors = itertools.chain([error], (other for _, other in itertools.islice(linked(error), LINKS)))
@@ -251,6 +256,7 @@ def _frames(error: BaseException) -> list[tuple[str, dict[str, Any]]]:
 def _locals(
     values: dict[str, Any], most: int, printer: PlainPrinter, name: Callable[[str], str]
 ) -> Iterator[tuple[str, str]]:
+    """Yield the names and printed values of variables that the user wrote."""
     for key in list(values):
         report = name(key)
         if report and not SECRET.search(report):

@@ -22,7 +22,7 @@ _DIRECTORY = os.path.join(os.path.dirname(os.path.dirname(__file__)), "features"
 
 
 class WorkerFeature:
-    """The additions of one feature."""
+    """What one feature adds to the worker."""
 
     __slots__ = ("about", "around", "fields", "operations", "ops")
 
@@ -47,7 +47,10 @@ class WorkerFeature:
 
 
 def found() -> "list[WorkerFeature]":
-    """Import and return all features. In a kernel they were installed before, without a directory."""
+    """Import and return all features.
+
+    In a kernel, which has no directory of features, they are found among the modules that are already installed.
+    """
     try:
         names = [name[:-3] for name in os.listdir(_DIRECTORY) if name.endswith(".py") and name != "__init__.py"]
     except OSError:

@@ -12,7 +12,7 @@ import itertools
 import sys
 import types
 
-from .error_report import is_around, is_worker
+from .error_report import is_worker, is_worker_or_loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class FrameSpace:
         Raises:
             FrameError: the code uses local variables, but the frame was cleared.
         """
-        if self._local_names and not self.locals and (gone := self._named_in(codes)):
+        if self._local_names and not self.locals and (gone := self._first_local_used(codes)):
             words = f"{gone} is not available: frame {self._number} was cleared and has no locals"
             raise FrameError(words)
         if self.names is self.around:
@@ -66,7 +66,7 @@ class FrameSpace:
                 self.names[name] = self._seen[name] = value
 
     def end(self) -> None:
-        """Assign changed globals in the module. New names exist only in the namespace."""
+        """Write changed globals back to the module. New names stay in this namespace."""
         if self.names is self.around:
             return
         for name, before in list(self._seen.items()):
@@ -74,7 +74,7 @@ class FrameSpace:
             if now is not before and name in self.around:
                 self.around[name] = self._seen[name] = now
 
-    def _named_in(self, codes: Iterable[types.CodeType]) -> str:
+    def _first_local_used(self, codes: Iterable[types.CodeType]) -> str:
         """Return the first local variable of the frame that the code uses, or ""."""
         waiting = list(codes)
         named: set[str] = set()
@@ -113,7 +113,7 @@ def frames_of(
     """
     if error is None:
         return []
-    rest = itertools.dropwhile(lambda one: is_around(one[0].f_code.co_filename), _walk(error.__traceback__))
+    rest = itertools.dropwhile(lambda one: is_worker_or_loop(one[0].f_code.co_filename), _walk(error.__traceback__))
     frames = [
         frame
         for frame, line in rest
@@ -129,7 +129,7 @@ def _walk(trace: types.TracebackType | None) -> Iterator[tuple[types.FrameType, 
         trace = trace.tb_next
 
 
-def of_failed_test(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
+def failed_test_frames(owner: str) -> tuple[list[types.FrameType], FrameSpaces]:
     """Return the frames of the first failed test of the last run, and their namespaces for the session `owner`."""
     stored: Any = sys.modules.get(FAILED_TEST)
     frames: list[types.FrameType] = getattr(stored, "frames", [])
@@ -143,7 +143,7 @@ def check(tree: ast.AST) -> None:
     Raises:
         FrameError: the code would have to run in the frame itself.
     """
-    for node in _outside_of_functions(tree):
+    for node in _nodes_outside_functions(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
             if not node.args:
                 raise FrameError(NO_CLASS)
@@ -151,7 +151,8 @@ def check(tree: ast.AST) -> None:
             raise FrameError(NO_AWAIT)
 
 
-def _outside_of_functions(tree: ast.AST) -> Iterator[ast.AST]:
+def _nodes_outside_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the syntax nodes that are not inside a function."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()

@@ -57,7 +57,7 @@ def function_in(value: Any) -> object:
     return value
 
 
-def unwrapped(value: object) -> Iterator[types.FunctionType]:
+def unwrap_functions(value: object) -> Iterator[types.FunctionType]:
     """Yield the functions in a decorated function, outermost first, without running user code."""
     for _ in range(MAX_WRAPPERS):
         if type(value) is types.FunctionType:
@@ -87,9 +87,9 @@ def all_classes() -> Iterator[type]:
 
 
 class UndoRecord:
-    """The definitions before the loads of one batch, until they are restored or the record is discarded.
+    """The definitions before the loads of one batch, stored until they are restored or the record is discarded.
 
-    Without `is_recording`, it ignores all changes, for loads that cannot be undone.
+    Without `is_recording`, the record ignores all changes. This is for loads that cannot be undone.
     """
 
     def __init__(self, roots: list[str], *, is_recording: bool = True) -> None:
@@ -152,6 +152,7 @@ class UndoRecord:
         return sorted({name for name in [*left, *detach_classes(self._made)] if name})
 
     def _undo(self) -> list[str]:
+        """Undo the recorded changes, the newest first, and return the labels of those that could not be undone."""
         left = []
         for label, is_current, undo in reversed(self._steps):
             try:
@@ -171,7 +172,7 @@ class UndoRecord:
         return within and not any(part in INSTALLED for part in parts)
 
     def _is_of_project(self, home: object) -> bool:
-        """Return whether a module belongs to the project, or exists neither now nor before the load."""
+        """Return whether a module belongs to the project, or does not exist and did not exist before the load."""
         if type(home) is not str:
             return False
         module = sys.modules.get(home)
@@ -231,7 +232,10 @@ class UndoRecords:
         return UndoRecord(self._roots)
 
     def of(self, batch: object) -> UndoRecord:
-        """Return the record of a batch, creating it if needed, or one that records nothing for other loads."""
+        """Return the record of a batch, creating it if needed.
+
+        Without an id, which means that the load cannot be undone, return a record that ignores all changes.
+        """
         if not isinstance(batch, str) or not batch:
             return UndoRecord([], is_recording=False)
         if batch not in self._records:
@@ -257,19 +261,19 @@ flags_of, bases_of, base_of, order_of = (
 
 
 def detach_classes(classes: list[type]) -> list[str]:
-    """Replace the base classes of each class by an empty one, and clear the list. Return the names of the rest.
+    """Replace the bases of each class by an empty class, and clear the list. Return the names of classes left alone.
 
     A class is left alone if it or a subclass has instances, if it is a base of a class that is not in the list, or if
-    its layout or metaclass forbids the change. It is returned only if something refers to it.
+    its layout or metaclass forbids the change. Its name is returned only if something still refers to it.
     """
-    stay = _rebase(classes)
+    stay = _replace_bases(classes)
     classes.clear()
     if stay:
         gc.collect()  # classes without references must not be reported
     return [home_of(one) + "." + qualname_of(one) for one in (known() for known in stay) if one is not None]
 
 
-def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
+def _replace_bases(classes: list[type]) -> list[weakref.ref[type]]:
     """Replace the base classes, and return the classes that were left alone."""
     failed = {id(one): one for one in classes if not all(map(_is_built_in, bases_of(one)))}
     if not failed:
@@ -277,12 +281,12 @@ def _rebase(classes: list[type]) -> list[weakref.ref[type]]:
     kinds = {id(type(one)) for one in gc.get_objects()}
     stay: set[int] = set()
     for key, one in failed.items():
-        if key in kinds or _orders_itself(one) or any(id(other) not in failed for other in _derived_from(one)):
+        if key in kinds or _overrides_mro(one) or any(id(other) not in failed for other in _all_subclasses(one)):
             stay.update(map(id, order_of(one)))
     for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # subclasses precede their bases
         if id(one) not in stay:
             try:
-                type.__setattr__(one, "__bases__", (_empty_class(one),))
+                type.__setattr__(one, "__bases__", (_make_empty_class(one),))
             except TypeError:  # incompatible layout
                 stay.update(map(id, order_of(one)))
     return [weakref.ref(one) for key, one in failed.items() if key in stay]
@@ -293,20 +297,21 @@ def _is_built_in(one: type) -> bool:
     return not flags & HEAP or bool(flags & IMMUTABLE)
 
 
-def _empty_class(failed: type) -> type:
+def _make_empty_class(failed: type) -> type:
+    """Create a class with the memory layout of `failed` but without its attributes."""
     base: type | None = failed
     while base is not None and not _is_built_in(base):
         base = base_of(base)
     return type("PutBack", (base or object,), {"__module__": __name__})
 
 
-def _derived_from(one: type) -> Iterator[type]:
+def _all_subclasses(one: type) -> Iterator[type]:
     found: list[type] = type.__subclasses__(one)
     for other in found:
         yield other
-        yield from _derived_from(other)
+        yield from _all_subclasses(other)
 
 
-def _orders_itself(one: type) -> bool:
+def _overrides_mro(one: type) -> bool:
     """Return whether the metaclass overrides `mro`, which a change of base classes would call."""
     return any("mro" in space_of(kind) for kind in order_of(type(one)) if not _is_built_in(kind))

@@ -16,9 +16,9 @@ import threading
 import traceback
 from time import monotonic, sleep
 
-from .connections import STALLED_S, WAITING_BYTES, pack
+from .connections import MAX_QUEUED_BYTES, STALLED_S, pack
 from .frame_spaces import FrameSpaces
-from .stacks import MadeTasks
+from .stacks import TaskOrigins
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Session:
         self.spaces = FrameSpaces()
         """The namespaces for frames of `error`."""
         self.loop: asyncio.AbstractEventLoop | None = None
-        self.made_tasks = MadeTasks()
+        self.made_tasks = TaskOrigins()
         """Tracks which evaluation created each task on `loop`."""
         self.limits: dict[str, object] = {}
         """Print limits that the user set in this session, by the name of the var."""
@@ -80,9 +80,9 @@ class Shield:
 
 
 class Job:
-    """A request that runs on the main thread, from when it is received.
+    """A request that runs on the main thread, from the time it is received.
 
-    `touch` is called when the job has output to send soon.
+    `touch` is called when the job has output that must be sent soon.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class Job:
         self._size += len(text)
         if not self._is_dirty:
             self._touch()
-        if self._size > WAITING_BYTES or self.connection.waiting_bytes > WAITING_BYTES:
+        if self._size > MAX_QUEUED_BYTES or self.connection.waiting_bytes > MAX_QUEUED_BYTES:
             self._wait_for_space()
 
     def flush(self) -> None:
@@ -163,22 +163,24 @@ class Job:
             self._push()
 
     def whole_number(self, name: str) -> int:
-        """Return a number from 1 to a million from the request, or 1 if it is missing or out of range."""
+        """Return the request's field `name`, from 1 to a million, or 1 if it is missing or out of range."""
         value = self.message.get(name)
         return value if isinstance(value, int) and 1 <= value <= 1_000_000 else 1
 
     def _wait_for_space(self) -> None:
         self._touch()
         patience = monotonic() + STALLED_S
-        while self._size > WAITING_BYTES and monotonic() < patience:
+        while self._size > MAX_QUEUED_BYTES and monotonic() < patience:
             sleep(0.002)
         self.connection.wait_for_space()
 
     def _touch(self) -> None:
+        """Note that there is output that must be sent soon."""
         self._is_dirty = True
         self._touch_output(self)
 
     def _push(self) -> None:
+        """Send the encoded replies and the buffered text."""
         self._is_dirty = False
         self._pack()
         packed, self._packed = self._packed, []
@@ -186,6 +188,7 @@ class Job:
             self.connection.push(b"".join(packed) if len(packed) > 1 else packed[0])
 
     def _pack(self) -> None:
+        """Encode the buffered text as replies."""
         chunks = self._chunks[:]
         del self._chunks[: len(chunks)]
         self._size = 0
@@ -201,12 +204,12 @@ ABANDONED = (
 )
 INTERRUPT_S = 2.0
 """Seconds that an interrupted evaluation gets to end before the interrupt is answered anyway."""
-SIGNAL_EVERY_S = 0.5
-"""Seconds between repeated interrupts. Finalizers and code that catches everything may swallow one."""
+SIGNAL_INTERVAL_S = 0.5
+"""Seconds between repeated interrupts, because finalizers and code that catches everything may swallow one."""
 
 
-SIGNAL_ARRIVAL_S = 0.05
-"""Seconds that a signal delivered by another thread may take, before code waiting for input gets its end."""
+MAX_SIGNAL_DELAY_S = 0.05
+"""Seconds to wait for a signal to take effect, before code that waits for input receives the end of its input."""
 
 
 class Interrupts:
@@ -249,7 +252,10 @@ class Interrupts:
         return None
 
     def stop(self, job: Job) -> bool:
-        """Interrupt a job repeatedly for `INTERRUPT_S`, and return whether it ended. Call this on any other thread."""
+        """Interrupt a job repeatedly for `INTERRUPT_S`, and return whether it ended.
+
+        Call this on another thread than the main thread.
+        """
         patience = monotonic() + INTERRUPT_S
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
@@ -257,15 +263,15 @@ class Interrupts:
                 if hasattr(signal, "pthread_kill"):
                     signal.pthread_kill(self.shield.main, signal.SIGINT)
                 else:
-                    self._raise()
+                    self._send_signal()
                     # On Windows a signal does not wake code that waits for input, and another thread delivers it.
-                    if not job.over.wait(SIGNAL_ARRIVAL_S):
+                    if not job.over.wait(MAX_SIGNAL_DELAY_S):
                         job.session.input.put("")
-                job.over.wait(SIGNAL_EVERY_S)
+                job.over.wait(SIGNAL_INTERVAL_S)
         return job.over.is_set()
 
-    def _raise(self) -> None:
-        """Send an interrupt without choosing a thread, like Ctrl-C in a console, which child processes also receive."""
+    def _send_signal(self) -> None:
+        """Send an interrupt to the process, like Ctrl-C in a console, which child processes also receive."""
         if sys.platform == "win32" and self._is_supervised:
             import ctypes
 
@@ -288,7 +294,7 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-def leave_child(error: BaseException | None) -> None:
+def exit_forked_child(error: BaseException | None) -> None:
     """End a forked process the way Python would end it."""
     status = 0 if error is None else 1
     if isinstance(error, SystemExit):

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 PARTS = 10
-"""Maximum number of elements of a collection that is printed."""
+"""Maximum number of elements of a collection whose elements are printed. Others are described by their size."""
 LEVELS = 2
-"""Maximum nesting of a collection that is printed."""
+"""Maximum nesting of collections whose elements are printed."""
 BITS = 400
 """Maximum number of bits of an integer that is printed."""
 SECRET = re.compile(
@@ -144,11 +144,13 @@ class PlainPrinter:
         return text if len(text) <= most else ""
 
     def _of_key(self, key: Any, part: Any, most: int, level: int) -> str:
+        """Print the value of a key, or replace it if the key names a secret."""
         named = key if type(key) is str else self.text(key, most, level + 1)
         return "<not shown>" if SECRET.search(named) else self.text(part, most, level + 1)
 
 
 PYTHON = PlainPrinter(dict.fromkeys((int, float, complex, bool, type(None), str, bytes), repr), BRACKETS)
+"""The printer of plain Python values."""
 
 
 def _parts_of(value: Any) -> tuple[str, list[tuple[str, Any]], str] | None:

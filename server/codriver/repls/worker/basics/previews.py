@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROWS = 25
-"""Number of rows printed if none is requested."""
+"""Number of rows printed if the caller does not request a number."""
 COLUMNS = 10
 """Maximum number of columns described in one line."""
 MAX_ROWS = 1000
 """Maximum number of rows printed, even if the library's own limit is higher."""
 MAX_ELEMENTS = 10_000
-"""Maximum number of elements printed of a value whose library does not omit any. Answers have less room."""
+"""Maximum number of elements to print of a value whose library would print all of them. Answers cannot hold more."""
 INDEX_ITEMS = 10
 """Number of elements at each end of a shortened pandas index. Source: pandas, `format_object_summary`."""
 POLARS_ROWS, POLARS_COLUMNS = 10, 8
@@ -30,7 +30,7 @@ Source: polars, `Config.set_tbl_rows` and `set_tbl_cols`.
 """
 
 
-def _is(value: object, module: str, *names: str) -> bool:
+def _is_instance_of(value: object, module: str, *names: str) -> bool:
     """Return whether a value is an instance of one of a module's classes. The module is not imported for this."""
     loaded = sys.modules.get(module)
     kinds = tuple(kind for name in names if isinstance(kind := getattr(loaded, name, None), type))
@@ -39,17 +39,18 @@ def _is(value: object, module: str, *names: str) -> bool:
 
 def is_table(value: object) -> bool:
     """Return whether a value is a table of pandas or polars."""
-    return _is(value, "pandas", "DataFrame") or _is(value, "polars", "DataFrame")
+    return _is_instance_of(value, "pandas", "DataFrame") or _is_instance_of(value, "polars", "DataFrame")
 
 
 def is_column(value: object) -> bool:
     """Return whether a value is a column of such a table."""
-    return _is(value, "pandas", "Series", "Index") or _is(value, "polars", "Series")
+    return _is_instance_of(value, "pandas", "Series", "Index") or _is_instance_of(value, "polars", "Series")
 
 
-def is_array(value: object) -> bool:
+def is_array(value: Any) -> bool:
     """Return whether a value is an array with at least one axis."""
-    return (_is(value, "numpy", "ndarray") or _is(value, "torch", "Tensor")) and len(value.shape) > 0  # type: ignore[attr-defined]  # both have one
+    is_of_library = _is_instance_of(value, "numpy", "ndarray") or _is_instance_of(value, "torch", "Tensor")
+    return is_of_library and len(value.shape) > 0
 
 
 def title_of(value: Any) -> str:
@@ -75,7 +76,7 @@ def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str,
         return None
     if not start and requested_rows is None:
         with _bounded(MAX_ROWS, MAX_ELEMENTS):
-            return repr(value), _elided(value)
+            return repr(value), _describe_omitted(value)
     count, size = len(value), 1
     for axis in value.shape:
         size *= int(axis)
@@ -88,12 +89,13 @@ def preview_of(value: Any, start: int, requested_rows: int | None) -> tuple[str,
 
 
 def _unit(value: Any) -> str:
+    """Return the word for what is counted along the first axis of a value."""
     return "rows" if is_table(value) or len(value.shape) > 1 else "elements"
 
 
 @contextlib.contextmanager
 def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[None]:
-    """Limit what libraries print, without raising limits that the program has set. `is_whole` overrides those too."""
+    """Limit what libraries print, without raising limits that the program has set. `is_whole` also replaces those."""
     pandas, numpy, torch = map(sys.modules.get, ("pandas", "numpy", "torch"))
     with contextlib.ExitStack() as stack:
         for library, name, most in ((pandas, "display.max_rows", rows), (pandas, "display.max_seq_items", elements)):
@@ -116,7 +118,7 @@ def _bounded(rows: int, elements: int, *, is_whole: bool = False) -> Iterator[No
         yield
 
 
-def _elided(value: Any) -> str:
+def _describe_omitted(value: Any) -> str:
     """Describe the rows, elements or columns that the library leaves out when it prints a value."""
     count, visible = len(value), _visible_rows(value)
     if visible < count:
@@ -127,22 +129,22 @@ def _elided(value: Any) -> str:
     size = 1
     for axis in value.shape:
         size *= int(axis)
-    return f"some of {size} elements" if is_array(value) and size > _threshold(value) else ""
+    return f"some of {size} elements" if is_array(value) and size > _max_full_elements(value) else ""
 
 
 def _visible_rows(value: Any) -> int:
     """Return the number of rows or elements that the library prints, within the limits of `_bounded`."""
     count = len(value)
-    if _is(value, "polars", "DataFrame", "Series"):
-        return min(count, _polars_rows())
+    if _is_instance_of(value, "polars", "DataFrame", "Series"):
+        return min(count, _max_polars_rows())
     if is_array(value):
         size = 1
         for axis in value.shape:
             size *= int(axis)
         edges = 2 * _print_options(value)[1]
-        return min(count, edges) if size > _threshold(value) else count
+        return min(count, edges) if size > _max_full_elements(value) else count
     get = sys.modules["pandas"].get_option
-    if _is(value, "pandas", "Index"):
+    if _is_instance_of(value, "pandas", "Index"):
         most = min(get("display.max_seq_items") or MAX_ELEMENTS, MAX_ELEMENTS)
         return count if count <= most else min(most, 2 * INDEX_ITEMS)
     most = min(get("display.max_rows") or MAX_ROWS, MAX_ROWS)
@@ -151,26 +153,28 @@ def _visible_rows(value: Any) -> int:
 
 def _visible_columns(value: Any) -> int:
     columns = int(value.shape[1])
-    if _is(value, "polars", "DataFrame"):
+    if _is_instance_of(value, "polars", "DataFrame"):
         return min(columns, POLARS_COLUMNS)
     return min(columns, sys.modules["pandas"].get_option("display.max_columns") or columns)
 
 
-def _polars_rows() -> int:
+def _max_polars_rows() -> int:
+    """Return the number of rows of a table that polars prints."""
     setting = os.environ.get("POLARS_FMT_MAX_ROWS", "")
     return int(setting) if setting.isdigit() else POLARS_ROWS
 
 
 def _print_options(value: Any) -> tuple[int, int]:
-    """Return the size above which a library omits elements of an array, and the number it keeps at each end."""
-    if _is(value, "torch", "Tensor"):
+    """Return the size above which a library omits elements of an array, and the number it prints at each end."""
+    if _is_instance_of(value, "torch", "Tensor"):
         options: Any = getattr(sys.modules.get("torch._tensor_str"), "PRINT_OPTS", None)
         return (int(options.threshold), int(options.edgeitems)) if options is not None else (1000, 3)
     setting = sys.modules["numpy"].get_printoptions()
     return setting["threshold"], setting["edgeitems"]
 
 
-def _threshold(value: Any) -> int:
+def _max_full_elements(value: Any) -> int:
+    """Return the number of elements up to which an array is printed in full."""
     return min(_print_options(value)[0], MAX_ELEMENTS)
 
 
@@ -192,11 +196,11 @@ def rows_of(value: Any, step: object) -> list[Any] | None:
     return [value[step]] if is_array(value) or is_column(value) else None
 
 
-GLIMPSED = 10
-"""Maximum number of elements of a collection that is printed in one line."""
+MAX_GLIMPSE_ELEMENTS = 10
+"""Maximum number of elements that are printed of a collection in one line."""
 LEVELS = 3
 """Maximum nesting of a collection that is printed in one line."""
-NUMBER_BITS = 2000
+MAX_GLIMPSE_BITS = 2000
 """Maximum number of bits of an integer that is printed in one line."""
 TEXT_CHARACTERS = 60
 """Maximum length of a string within a collection."""
@@ -206,6 +210,7 @@ AROUND: dict[type, tuple[str, str]] = {
     list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})"),
     collections.deque: ("deque([", "])"),
 }  # fmt: skip
+"""The brackets of a collection, by its class."""
 
 
 def glimpse_of(value: Any) -> dict[str, str]:
@@ -229,8 +234,9 @@ def class_name(kind: type) -> str:
 
 
 def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
+    """Print a plain value in one line, with at most `levels` nested collections."""
     kind = type(value)
-    if kind is int and value.bit_length() > NUMBER_BITS:
+    if kind is int and value.bit_length() > MAX_GLIMPSE_BITS:
         return f"<int of {value.bit_length()} bits>"
     if kind in (str, bytes):
         if len(value) > (WHOLE_CHARACTERS if is_whole else TEXT_CHARACTERS):
@@ -243,11 +249,11 @@ def _in_line(value: Any, levels: int, *, is_whole: bool = False) -> str:
     if not value and kind not in (list, tuple, dict):
         return f"{kind.__name__}()"
     before, after = AROUND[kind]
-    visible = itertools.islice(value.items() if kind is dict else value, GLIMPSED)
+    visible = itertools.islice(value.items() if kind is dict else value, MAX_GLIMPSE_ELEMENTS)
     if kind is dict:
         parts = [f"{_in_line(key, levels - 1)}: {_in_line(one, levels - 1)}" for key, one in visible]
     else:
         parts = [_in_line(one, levels - 1) for one in visible]
-    if len(value) > GLIMPSED:
+    if len(value) > MAX_GLIMPSE_ELEMENTS:
         parts.append("...")
     return before + ", ".join(parts) + ("," if kind is tuple and len(value) == 1 else "") + after

@@ -13,7 +13,7 @@ import sys
 import types
 import weakref
 
-from .displays import pretty_of
+from .displays import pretty_text_of
 from .previews import preview_of, rows_of
 from .sensitive_texts import check
 
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
 
 
 OPTION = "nrepl.middleware.print/"
+"""The prefix of the print options in a request. Source: nREPL, print middleware."""
 OPTIONS = OPTION + "options"
 QUOTA = OPTION + "quota"
-NESTED_CHARACTERS = 1000
+"""The field with the maximum size of a printed value."""
+MAX_NESTED_CHARACTERS = 1000
 """Maximum length of a string inside a collection. A string by itself is never cut."""
 BRACKETS: dict[type, tuple[str, str]] = {
     list: ("[", "]"),
@@ -49,13 +51,15 @@ BRACKETS: dict[type, tuple[str, str]] = {
     type({}.values()): ("dict_values([", "])"),
     type({}.items()): ("dict_items([", "])"),
 }
-PLACED = (list, tuple, collections.deque, collections.UserList, array.array)
+INDEXED_TYPES = (list, tuple, collections.deque, collections.UserList, array.array)
+"""Collections whose elements are addressed by position."""
 MAPPINGS = (dict, types.MappingProxyType)
 ATOMS = frozenset({int, str, float, bool, bytes, complex, type(None), type, types.FunctionType, types.ModuleType})
+"""Classes whose instances have no parts."""
 
 
 class Shape:
-    """The parts of a collection or record: the text around them, their number, and each with the step to it."""
+    """The parts of a collection or record, each with the step that leads to it, and the text around them."""
 
     def __init__(
         self, before: str, after: str, count: int | None, parts: Callable[[], Iterable[tuple[Step, Any]]], *, keys: str
@@ -74,7 +78,7 @@ class Cuts:
         self._count = 0
 
     def add(self, words: str, path: Path) -> None:
-        """Record an omission. Only the outermost one is described in detail."""
+        """Record an omission, which `words` describe. Only the outermost one is described in detail."""
         if not self._count or len(path) < len(self._path):
             self._first, self._path = words, path
         self._count += 1
@@ -124,7 +128,7 @@ class Printer:
         count = start
         for step, part in itertools.islice(shape.parts(), start, end):
             key = "" if not shape.keys else step if shape.keys == "=" else self._text(step, path, around)
-            text = f"{key}{shape.keys}" + self._text(part, (*path, step_of(step)), around)
+            text = f"{key}{shape.keys}" + self._text(part, (*path, step_for_json(step)), around)
             parts.append(f"({text})" if shape.keys == ", " else text)
             count += 1
         if shape.count is not None and shape.count > count:
@@ -135,11 +139,11 @@ class Printer:
         return shape.before + ", ".join(parts) + shape.after
 
     def _plain(self, value: Any, path: Path, start: int) -> str:
-        if isinstance(value, (str, bytes)) and len(value) > NESTED_CHARACTERS and path:
+        if isinstance(value, (str, bytes)) and len(value) > MAX_NESTED_CHARACTERS and path:
             unit = "characters" if isinstance(value, str) else "bytes"
-            left = len(value) - NESTED_CHARACTERS
+            left = len(value) - MAX_NESTED_CHARACTERS
             self.cuts.add(f"{left} of {len(value)} {unit}", path)
-            return repr(value[:NESTED_CHARACTERS]) + f"... ({left} more {unit})"
+            return repr(value[:MAX_NESTED_CHARACTERS]) + f"... ({left} more {unit})"
         if start or self._length is not None:
             preview = preview_of(value, start, self._requested)
             if preview is not None:
@@ -151,15 +155,18 @@ class Printer:
 
 
 def text_of(value: Any) -> str:
-    """Return the `repr` of a value, or for a class without one its `str` or the text of its pretty printer."""
+    """Return the `repr` of a value.
+
+    If its class does not define one, return its `str` or the text of its pretty printer.
+    """
     kind: Any = type(value)
     if kind.__repr__ is object.__repr__ and kind.__str__ is not object.__str__:
         return str(value)
-    return pretty_of(value, repr(value), text_of)
+    return pretty_text_of(value, repr(value), text_of)
 
 
-def step_of(step: object) -> object:
-    """Convert a step for JSON. Positions and strings stay as they are, and other keys are printed."""
+def step_for_json(step: object) -> object:
+    """Convert a step of a path for JSON. Positions and strings are unchanged, and other keys are printed."""
     return step if type(step) in (int, str) else repr(step)
 
 
@@ -192,6 +199,7 @@ NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections
 
 
 def _brackets(value: Any, kind: type, before: str, after: str) -> Shape | None:
+    """Return the parts of a collection in the brackets `before` and `after`, or None if it is printed without any."""
     if kind in NAMED:
         if not value:
             return None
@@ -232,7 +240,7 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
 
 
 _NAMED = collections.UserDict.__repr__.__code__.co_filename
-"""The file that contains the methods of named tuples."""
+"""The file of the `collections` module, which contains the methods of named tuples."""
 
 
 class NoSuchPartError(LookupError):
@@ -262,7 +270,7 @@ def _part(value: Any, step: Any) -> Any:
         return vars(value)[step] if isinstance(step, str) else value[step]
     if shape.keys:
         return next(part for key, part in _matching(value, shape, step))
-    if isinstance(value, PLACED):
+    if isinstance(value, INDEXED_TYPES):
         sequence: Any = value
         return sequence[step]
     if isinstance(step, int) and step >= 0:
@@ -272,6 +280,7 @@ def _part(value: Any, step: Any) -> Any:
 
 
 def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, Any]]:
+    """Yield the parts at a step, each with the original key, followed by those whose printed key equals the step."""
     if type(value) is dict and type(step) in (int, str) and step in value:
         yield step, value[step]
     for key, part in shape.parts():
@@ -283,8 +292,8 @@ def _matching(value: Any, shape: Shape, step: object) -> Iterator[tuple[object, 
     raise NoSuchPartError
 
 
-def with_limits(message: Message, session: Session) -> Message:
-    """Add the session's print limits to an evaluation. A request with `for-session` sets them."""
+def add_print_limits(message: Message, session: Session) -> Message:
+    """Return an evaluation request with the session's print limits. A request with `for-session` sets those limits."""
     options = message.get(OPTIONS)
     if message["op"] == "eval" and options is None and QUOTA not in message:
         return {**session.print_fields, **message}
@@ -294,11 +303,11 @@ def with_limits(message: Message, session: Session) -> Message:
 
 
 def limits(job: Job) -> tuple[int | None, int | None]:
-    """Return the maximum length and depth for printing, None for no limit, from the request or its defaults."""
+    """Return the maximum length and depth for printing from the request or its defaults, with None for no limit."""
     return _limit(job, "print-length", "default-length"), _limit(job, "print-level", "default-level")
 
 
-def requested_limits(job: Job) -> tuple[int | None, int | None]:
+def requested_print_limits(job: Job) -> tuple[int | None, int | None]:
     """Return the length and depth that the caller requested explicitly. They override the user's settings."""
     return _limit(job, "print-length"), _limit(job, "print-level")
 
@@ -324,11 +333,11 @@ def send_value(job: Job, text: str, namespace: str, *, cut: str = "", is_cut: bo
 
 
 MAX_VALUES = 8
-"""Maximum number of cut values that are kept alive."""
+"""Maximum number of values that are stored because they were not printed completely."""
 DISPLAY_METHODS = {"text/html": "_repr_html_", "text/markdown": "_repr_markdown_", "text/latex": "_repr_latex_"}
-"""The path of each display of a value, and its method. Source: IPython's display protocol."""
+"""The method for each kind of display of a value, by MIME type. Source: IPython's display protocol."""
 REMEMBERED = 200
-"""Maximum number of further values that can be found while the program itself keeps them alive."""
+"""Maximum number of further values to which weak references are stored, while the program keeps the values alive."""
 
 
 def shows(value: Any, kind: object) -> bool:
@@ -353,7 +362,10 @@ def display_of(value: Any, kind: str, start: int) -> str:
 
 
 class StoredValues:
-    """The cut values of a worker, by evaluation and by their number in it, from 1. The oldest are dropped."""
+    """Values of a worker that were not printed completely, by evaluation and by their number in it, starting at 1.
+
+    The oldest are dropped.
+    """
 
     def __init__(self) -> None:
         self._counts: collections.OrderedDict[str, int] = collections.OrderedDict()
@@ -388,7 +400,7 @@ class StoredValues:
         self._values.extend(left)
 
     def find(self, evaluation: str, number: int | None) -> Any:
-        """Return a cut value of an evaluation, by default its last.
+        """Return a stored value of an evaluation, by default its last.
 
         Raises:
             NoSuchPartError: the value is not stored.
@@ -406,5 +418,5 @@ class StoredValues:
         alive = self._alive.get((evaluation, chosen))
         value = alive() if alive is not None else None
         if value is None:
-            raise NoSuchPartError(f"of this evaluation, only the values {sorted(numbers)} are stored")
+            raise NoSuchPartError(f"only the values {sorted(numbers)} of this evaluation are stored")
         return value

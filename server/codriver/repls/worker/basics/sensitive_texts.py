@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 SENSITIVE = "codriver/sensitive"
 """The op with which a client requests the values at sensitive paths, and the field that contains them."""
 AGAIN_S = 0.01
-"""Seconds between checks of the state while something is printed, if checks are fast."""
-SHARE = 20
-"""Checks take at most this fraction, 1 / SHARE, of the time while something is printed."""
-BRIEFLY_S = 0.5
+"""Minimum number of seconds between checks of the state while something is printed."""
+CHECK_TIME_DIVISOR = 20
+"""Checks take at most 1 / `CHECK_TIME_DIVISOR` of the time while something is printed."""
+CHECK_TIMEOUT_S = 0.5
 """Seconds to wait for a check that may never return."""
 CHUNK_CHARACTERS, MAX_CHUNKS = 4096, 16
 """The length and number of chunks in which a long value is sent, because each chunk is redacted by itself."""
@@ -40,12 +40,12 @@ def check() -> None:
         see()
 
 
-def check_briefly() -> None:
-    """Like `check`, but wait at most `BRIEFLY_S`, because a getter may never return."""
+def check_with_timeout() -> None:
+    """Like `check`, but wait at most `CHECK_TIMEOUT_S`, because a getter may never return."""
     if installed() is not None:
         thread = threading.Thread(target=check, daemon=True)
         START_THREAD(thread)
-        thread.join(BRIEFLY_S)
+        thread.join(CHECK_TIMEOUT_S)
 
 
 class SeamChecks:
@@ -55,17 +55,17 @@ class SeamChecks:
         self._next = 0.0
 
     def check(self) -> None:
-        """Check the state, unless the last check was a moment ago."""
+        """Check the values at sensitive paths, unless the last check was a moment ago."""
         if NAME not in sys.modules or (now := monotonic()) < self._next:
             return
         self._next = now + AGAIN_S
         check()
         after = monotonic()
-        self._next = after + max(AGAIN_S, SHARE * (after - now))
+        self._next = after + max(AGAIN_S, CHECK_TIME_DIVISOR * (after - now))
 
 
 class checking:  # noqa: N801  # it is used like a function
-    """A context manager for evaluating code. It checks the state before and after."""
+    """A context manager for evaluating code, which checks the values at sensitive paths before and after."""
 
     __slots__ = ()
 
@@ -117,6 +117,7 @@ def _chunks(text: str) -> list[str]:
 
 
 NAME = "codriver_seam"
+"""The name of the seam's package."""
 FILE = os.path.join(NAME, "__init__.py")
 SEAM_FILE = os.path.join(os.path.abspath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 4)), FILE)
 """The file of the seam next to the package of this module."""
@@ -148,7 +149,7 @@ def installed() -> Any:
 
 
 def note_load() -> None:
-    """Tell the seam that code was loaded again."""
+    """Notify the seam that code was loaded again."""
     module = installed()
     if module:
         module.loaded()

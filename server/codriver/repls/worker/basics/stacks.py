@@ -30,17 +30,17 @@ MAX_TASK_FRAMES = 5
 """Maximum number of frames per task, counted from the innermost."""
 MESSAGE_CHARACTERS = 200
 """Maximum length of an error message."""
-AWAITING = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
+AWAIT_ATTRIBUTES = (("cr_frame", "cr_await"), ("gi_frame", "gi_yieldfrom"), ("ag_frame", "ag_await"))
 """The attributes with the frame of a coroutine or generator, and with the object that it awaits.
 
 Source: `inspect`, "Types and members".
 """
-KNOWN_TASKS = ("_all_tasks", "_scheduled_tasks")
-"""The sets in which `asyncio.tasks` keeps tasks, including finished ones, up to 3.11 and in 3.12 and 3.13."""
+TASK_SETS = ("_all_tasks", "_scheduled_tasks")
+"""The sets in which `asyncio.tasks` stores tasks, including finished ones: up to Python 3.11, and in 3.12 and 3.13."""
 
 
-class MadeTasks:
-    """Which evaluation created each task on the event loop of a session, while the task exists."""
+class TaskOrigins:
+    """The evaluation that created each task on the event loop of a session, as long as the task exists."""
 
     def __init__(self) -> None:
         self.evaluation = ""
@@ -65,11 +65,11 @@ class MadeTasks:
 
     def evaluations(self) -> dict[int, str]:
         """Return the evaluation of each task, by the `id` of the task."""
-        made: list[tuple[Any, str]] = _copied(self._made.items)
+        made: list[tuple[Any, str]] = _copy_weak(self._made.items)
         return {id(task): evaluation for task, evaluation in made}
 
 
-def _copied(items: Callable[[], Iterable[Any]]) -> list[Any]:
+def _copy_weak(items: Callable[[], Iterable[Any]]) -> list[Any]:
     """Copy a weak collection that changes concurrently. Return [] if it changes too fast."""
     tries = 3
     while tries:
@@ -79,10 +79,10 @@ def _copied(items: Callable[[], Iterable[Any]]) -> list[Any]:
     return []
 
 
-def stacks(made: Iterable[MadeTasks] = ()) -> str:
+def stacks(made: Iterable[TaskOrigins] = ()) -> str:
     """Dump failed tasks, the threads of user code, and the tasks of running event loops.
 
-    `made` knows which evaluations created the tasks.
+    `made` has the evaluations that created the tasks.
     """
     names = {thread.ident: thread.name for thread in threading.enumerate()}
     dumps = []
@@ -104,7 +104,7 @@ def stacks(made: Iterable[MadeTasks] = ()) -> str:
 def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
     """Describe tasks with an error that nobody has retrieved, with one entry per distinct error."""
     found: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for task in _known_tasks():
+    for task in _existing_tasks():
         error = getattr(task, "_exception", None)
         # Calling `task.exception()` would mark the error as retrieved.
         if task.done() and isinstance(error, BaseException) and getattr(task, "_log_traceback", False):
@@ -114,18 +114,19 @@ def failed_tasks(evaluations: Mapping[int, str]) -> list[str]:
             key = f"{_words_of(error)}{where}", lines
             found.setdefault(key, []).append((_name(task), evaluations.get(id(task), "")))
     return [
-        f"ended with an error: {_titled(tasks, 'like it')}: {words}\n{lines}"
+        f"ended with an error: {_describe_tasks(tasks, 'like it')}: {words}\n{lines}"
         for (words, lines), tasks in list(found.items())[:MAX_TASKS]
     ]
 
 
-def _known_tasks() -> list[Any]:
+def _existing_tasks() -> list[Any]:
+    """Return the tasks that exist, including finished ones."""
     import asyncio
 
-    for name in KNOWN_TASKS:
+    for name in TASK_SETS:
         known = getattr(asyncio.tasks, name, None)
         if known is not None and sys.version_info < (3, 14):
-            return _copied(partial(iter, known))
+            return _copy_weak(partial(iter, known))
     # Newer versions forget a task when it ends.
     return [one for one in gc.get_objects() if issubclass(type(one), asyncio.Task)]
 
@@ -147,6 +148,7 @@ def _position_of(error: BaseException) -> traceback.FrameSummary | None:
 
 
 def _base(path: str) -> str:
+    """Return the file name of a path with slashes or backslashes."""
     return path.replace("\\", "/").rpartition("/")[2]
 
 
@@ -166,11 +168,11 @@ def _waiting_tasks(evaluations: Mapping[int, str]) -> list[str]:
             if stack:
                 groups.setdefault(stack, []).append((_name(task), evaluations.get(id(task), "")))
     user_frames = sorted(groups.items(), key=lambda entry: sorted(entry[1]))[:MAX_TASKS]
-    return [f"task {_titled(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
+    return [f"task {_describe_tasks(tasks, 'that wait there')}:\n{stack}" for stack, tasks in user_frames]
 
 
 def loops() -> list[asyncio.AbstractEventLoop]:
-    """Return the running event loops, which are found by their frames. Each thread has at most one."""
+    """Return the running event loops, of which each thread has at most one. They are found by their frames."""
     import asyncio
 
     found: list[asyncio.AbstractEventLoop] = []
@@ -190,7 +192,7 @@ def frames_of(task: Any) -> Iterator[types.FrameType]:
     """Yield the frames of a task, from its coroutine to the innermost one that it awaits."""
     awaited: Any = task.get_coro()
     while awaited is not None:
-        for frame, further in AWAITING:
+        for frame, further in AWAIT_ATTRIBUTES:
             if hasattr(awaited, frame):
                 if getattr(awaited, frame) is not None:
                     yield getattr(awaited, frame)
@@ -209,8 +211,11 @@ def _name(task: Any) -> str:
     return name if isinstance(name, str) else type(task).__name__
 
 
-def _titled(tasks: list[tuple[str, str]], alike: str) -> str:
-    """Return the name of the first task, the number of others, and the evaluations that created them."""
+def _describe_tasks(tasks: list[tuple[str, str]], alike: str) -> str:
+    """Return the name of the first task, the number of other tasks, and the evaluations that created them.
+
+    `alike` describes what the tasks have in common.
+    """
     tasks = sorted(tasks)
     more = "" if len(tasks) == 1 else f" and {len(tasks) - 1} more {alike}"
     made_by = sorted({evaluation for _, evaluation in tasks if evaluation})

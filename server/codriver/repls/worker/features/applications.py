@@ -31,8 +31,8 @@ def seam_field() -> dict[str, str]:
     return {SEAM: str(module.session_id)} if module else {}
 
 
-class evaluating_for:  # noqa: N801  # it is used like a function
-    """A context manager that sets the origin of the events that a request causes."""
+class attributed_events:  # noqa: N801  # it is used like a function
+    """A context manager that attributes the events that a request causes to the caller of the request."""
 
     __slots__ = ("_origin", "_token", "_variable")
 
@@ -74,7 +74,7 @@ def call_seam(message: Message, connection: Connection, _session: Session) -> No
 
 
 def answer(name: str, arguments: str, origin: str) -> str | None:
-    """Call an accessor of the seam, and return its answer as JSON, or None without a seam."""
+    """Call an accessor of the seam, and return its answer as JSON, or None if there is no seam."""
     module = installed()
     return str(module.call(name, arguments, origin)) if module else None
 
@@ -82,9 +82,10 @@ def answer(name: str, arguments: str, origin: str) -> str | None:
 def subscribe(
     arguments: str, origin: str, push: Callable[[str], bool], at_end: list[Callable[[], object]]
 ) -> str | None:
-    """Subscribe to a stream whose frames are passed to `push`, and answer like `answer`.
+    """Subscribe to a stream whose frames are passed to `push`.
 
-    A function that ends the subscription is added to `at_end`.
+    Return the answer of the seam as JSON, or None if there is no seam. A function that ends the subscription is added
+    to `at_end`.
     """
     module = installed()
     if module is None:
@@ -101,4 +102,4 @@ def operations(_changed_ms: Callable[..., int]) -> Mapping[str, Callable[..., An
     return {}
 
 
-FEATURE = WorkerFeature((ORIGIN,), evaluating_for, operations, {SEAM: call_seam}, seam_field)
+FEATURE = WorkerFeature((ORIGIN,), attributed_events, operations, {SEAM: call_seam}, seam_field)

@@ -25,12 +25,15 @@ if TYPE_CHECKING:
 TRACE = "codriver/trace"
 """The field of a request that starts a recording. It lists names, or is empty for all of the project's functions."""
 RUN = "codriver/run"
-"""The field of a reply with the recording as JSON. See `Recording.report`. It has `refused` if none was possible."""
+"""The field of a reply with the recording as JSON. See `Recording.report`.
+
+If recording was not possible, it only has `refused` with the reason.
+"""
 
 
 PROFILE = "codriver/profile"
 """The field of a request for the slowest functions."""
-PROFILED = 10
+MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""
 
 
@@ -57,7 +60,10 @@ class recorded:  # noqa: N801  # it is used like a function
 
 
 class LiveRecording:
-    """A recording of calls by `names`, and with `profiles` of times, from its creation until `end`."""
+    """A recording of the calls of the functions `names`, from its creation until `end`.
+
+    With `profiles`, execution times are recorded as well.
+    """
 
     def __init__(
         self,
@@ -101,7 +107,10 @@ class LiveRecording:
 
 
 def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
-    """Return the project's slowest functions: name, file, line, calls, own and total microseconds, slowest first."""
+    """Return the project's slowest functions, slowest first.
+
+    Each has its name, file, line, number of calls, and microseconds without and with the functions it called.
+    """
     rows = []
     for one in profile.getstats():
         code = one.code
@@ -109,7 +118,7 @@ def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
             name = getattr(code, "co_qualname", code.co_name)
             self_time, total = int(one.inlinetime * 1e6), int(one.totaltime * 1e6)
             rows.append([name, code.co_filename, code.co_firstlineno, one.callcount, self_time, total])
-    return sorted(rows, key=lambda row: -row[4])[:PROFILED]
+    return sorted(rows, key=lambda row: -row[4])[:MAX_PROFILED_FUNCTIONS]
 
 
 def recorder_of(recording: Recording) -> Any:

@@ -19,13 +19,16 @@ if TYPE_CHECKING:
 BEHAVIOUR_FLAGS = 0x1 | 0x2 | 0x4 | 0x8 | 0x20 | 0x80 | 0x100 | 0x200
 """The flags for arguments, generators and coroutines. Source: `Include/cpython/code.h`."""
 OPTIMIZED = 0x1
+"""The flag `CO_OPTIMIZED`, which the code of functions has. Source: `inspect`."""
 HAS_DOCSTRING = 0x4000000
 """The flag of functions whose first constant is a docstring, from Python 3.14 on. Source: `Include/cpython/code.h`."""
 CODES = 4096
-"""The number of code objects whose digests are cached."""
+"""Maximum number of code objects whose digests are cached."""
 
 _EXTENDED_ARG = opcode.opmap["EXTENDED_ARG"]
-_SKIPPED = frozenset(opcode.opmap[name] for name in ("CACHE", "NOP", "PUSH_NULL", "PRECALL") if name in opcode.opmap)
+_IGNORED_INSTRUCTIONS = frozenset(
+    opcode.opmap[name] for name in ("CACHE", "NOP", "PUSH_NULL", "PRECALL") if name in opcode.opmap
+)
 _JUMPS = frozenset((*opcode.hasjrel, *opcode.hasjabs))
 _ATTRIBUTES = frozenset(opcode.opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD") if name in opcode.opmap)
 _CALLS = frozenset(opcode.opmap[name] for name in ("CALL_METHOD", "CALL_FUNCTION") if name in opcode.opmap)
@@ -38,8 +41,8 @@ _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
 
 
 @functools.lru_cache(maxsize=CODES)
-def code_text(code: types.CodeType) -> str:
-    """Return a digest of the instructions, names and constants of a code object, ignoring docstring and lines."""
+def code_digest(code: types.CodeType) -> str:
+    """Return a digest of the instructions, names and constants of code, without docstrings and line numbers."""
     code = _original(code)
     head = (
         code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
@@ -71,7 +74,7 @@ def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _steps(data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the instructions with their arguments, which are 0 for jumps because distances may differ."""
+    """Yield the instructions with their arguments. Those of jumps are replaced by 0, because distances may differ."""
     extended = 0
     for position in range(0, len(data), 2):
         operation, argument = data[position], data[position + 1] | extended
@@ -79,7 +82,7 @@ def _steps(data: bytes) -> Iterator[tuple[int, int]]:
             extended = argument << 8
             continue
         extended = 0
-        if operation in _SKIPPED:
+        if operation in _IGNORED_INSTRUCTIONS:
             continue
         if operation in _ATTRIBUTES:
             yield -1, argument >> _ATTRIBUTE_SHIFT
@@ -102,7 +105,7 @@ def _constants(code: types.CodeType) -> tuple[object, ...]:
 
 def _constant(value: object) -> str:
     if type(value) is types.CodeType:
-        return code_text(value)
+        return code_digest(value)
     if type(value) is frozenset:
         return "{" + ", ".join(sorted(map(_constant, value))) + "}"
     if type(value) is tuple:

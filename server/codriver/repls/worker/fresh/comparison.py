@@ -15,8 +15,8 @@ import threading
 from time import thread_time
 
 from ..basics.connections import start_thread
-from .code_texts import code_text
-from .filled_caches import filled_caches, is_project_file, outdated
+from .code_texts import code_digest
+from .filled_caches import filled_caches, is_project_file, outdated_caches
 from .import_process import HASH_SEEDS, ImportProcess
 from .leaf_rules import OTHER, changed, compared, is_below_any, outermost, stale
 from .leaves import UNKNOWN, Shapes, root_of, space_of_module, undoable_names
@@ -36,29 +36,31 @@ if TYPE_CHECKING:
     Finding = Dict[str, Any]
 
 PROGRAM = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "__main__.py")
+"""The program that imports modules in another process."""
 CHECK_S = 0.004
 """The processor time for describing a module during a load, in seconds. Remaining names are described in idle time."""
 MAX_CHECKED = 1500
-"""The maximum number of leaves of one name to describe during a load."""
+"""Maximum number of leaves of one name that are described during a load."""
 IDLE_CHECK_S = 0.03
 """The processor time for describing modules in idle time, in seconds."""
 CHILD_CHECK_S = 0.08
 """The processor time for describing modules in each importing process, in seconds."""
 DEMANDED_CHECK_S = 2.0
-"""The same for a comparison that a client requested."""
+"""The processor time for describing modules if a client requested the comparison, in seconds."""
 IMPORT_S = 15.0
-"""The seconds after which an import fails that no client requested."""
+"""Seconds after which an import for an automatic comparison fails."""
 DEMANDED_IMPORT_S = 60.0
-"""The same for a comparison that a client requested."""
+"""Seconds after which an import for a comparison that a client requested fails."""
 IDLE_S = 1.0
-"""The seconds that a request waits for an evaluation to end."""
+"""Seconds that a requested comparison waits for a running evaluation to end."""
 MAX_ROWS = 5
-MAX_DEMANDED_ROWS = 20
-"""The number of findings to report, for automatic and for requested comparisons."""
-MAX_WATCHED = 2000
-"""The number of paths changed by loads that are compared."""
-MAX_MESSAGE = 200
-"""The number of characters to report of an internal error."""
+"""Maximum number of findings that an automatic comparison reports."""
+MAX_REQUESTED_ROWS = 20
+"""Maximum number of findings that a requested comparison reports."""
+MAX_WATCHED_PATHS = 2000
+"""Maximum number of paths changed by loads that are compared."""
+MAX_ERROR_MESSAGE_CHARACTERS = 200
+"""Maximum number of characters that are reported of an internal error."""
 NATIVE_CLIENTS = frozenset(
     (
         "psycopg", "psycopg_c", "psycopg2", "pymssql", "pyodbc", "MySQLdb", "mysql.connector", "oracledb", "cx_Oracle",
@@ -99,7 +101,7 @@ class Edit:
 
         def text_of(text: str) -> str:
             head, mark, number = text.partition(CODE_MARK)
-            return head + code_text(codes[mark + number]) if mark else text
+            return head + code_digest(codes[mark + number]) if mark else text
 
         if codes and self.before is not None and self.after is not None:
             self.before = {path: text_of(text) for path, text in self.before.items()}
@@ -110,7 +112,7 @@ class Edit:
         """The paths whose values the loads changed or removed."""
         if self.before is None or self.after is None:
             return []
-        return list(changed(self.before, self.after))[:MAX_WATCHED]
+        return list(changed(self.before, self.after))[:MAX_WATCHED_PATHS]
 
 
 class LoadCheck:
@@ -127,7 +129,7 @@ class LoadCheck:
     def after(self, names: Collection[str]) -> None:
         """Describe the module after a successful load, and schedule its comparison.
 
-        `names` are the full names that the answer about the load reports already.
+        `names` are the full names that the answer about the load already reports.
         """
         if self._edit.before is not None:
             self._edit.after = self._comparison.shape(self._edit.name, self._edit.codes)
@@ -135,7 +137,7 @@ class LoadCheck:
 
 
 class Comparison:
-    """The comparisons for one process.
+    """The comparisons of loaded modules with fresh imports, for one process.
 
     `is_unasked` enables the automatic comparison of each load, on Linux only. `forks` is whether importing processes
     may fork.
@@ -218,7 +220,7 @@ class Comparison:
             return text
 
         started = thread_time()
-        with _without_collections():
+        with _gc_disabled():
             found = Shapes((name,), CHECK_S, mark, MAX_CHECKED).of_module(name, undoable_names(name))
         self.paused_s += thread_time() - started
         return found
@@ -263,7 +265,7 @@ class Comparison:
     def demand(self) -> Finding:
         """Compare all reloaded modules now, even if they use libraries whose effects cannot be detected.
 
-        Do not call this on the main thread. Detected effects are still refused.
+        Effects that are detected are still refused. Do not call this on the main thread.
         """
         with self._condition:
             # An evaluation counts as running for a moment after its answer was sent.
@@ -285,6 +287,7 @@ class Comparison:
     # On the thread of comparisons
 
     def _serve(self) -> None:
+        """Compare the scheduled modules whenever the process is idle."""
         while True:
             with self._condition:
                 self._condition.wait_for(lambda: bool(self._pending) and not self._running)
@@ -321,7 +324,10 @@ class Comparison:
         started: int = 0,
         is_demanded: bool = False,
     ) -> Finding | None:
-        sources = {edit.file: data for name, edit in edits.items() if (data := self._present(name)) is not None}
+        """Return the finding about some edits, or None if the comparison is no longer needed."""
+        sources = {
+            edit.file: data for name, edit in edits.items() if (data := self._loaded_source_of(name)) is not None
+        }
         previous = {edit.file: edit.previous for edit in edits.values() if edit.file in sources}
         rows: Rows = []
         if not is_demanded:
@@ -335,17 +341,17 @@ class Comparison:
         leaf_rows: list[Row] = []
         if is_demanded or self._may_import():
             why, fresh, leaf_rows = self._imported(edits, previous, is_requested, started, is_demanded=is_demanded)
-            if why == UNWANTED:
+            if why == NO_LONGER_NEEDED:
                 return None
         roots = {root_of(path, sys.modules) for path, (was, now) in fresh.items() if was != now}
         rows += [
             {"kind": "cache", "name": name, "of": callee, "count": str(count)}
-            for name, callee, count in outdated(self._caches, roots)
+            for name, callee, count in outdated_caches(self._caches, roots)
         ]
         leaf_rows = [row for row in leaf_rows if ".".join(root_of(row[0], sys.modules)) not in reported]
         paths = [row[0] for row in leaf_rows]
         rows = [_leaf_row(row) for row in leaf_rows] + [row for row in rows if not is_below_any(row["name"], paths)]
-        most = MAX_DEMANDED_ROWS if is_demanded else MAX_ROWS
+        most = MAX_REQUESTED_ROWS if is_demanded else MAX_ROWS
         finding: Finding = {"rows": rows[:most], "more": len(rows[most:])}
         if why:
             finding["why"] = why
@@ -363,7 +369,7 @@ class Comparison:
             self._caches = filled_caches(self._is_project_file, is_idle)
 
     def _previous_code(self, sources: dict[str, bytes], is_requested: Callable[[], bool]) -> list[tuple[str, str, str]]:
-        """Return what still has previous code, from a scan without evaluations in between."""
+        """Return the objects that still have previous code, from a scan that no evaluation interrupted."""
         while self._idle(is_requested):
             found = previous_code(sources, lambda: not self._running and is_requested())
             if found is not None:
@@ -381,7 +387,8 @@ class Comparison:
     ) -> tuple[str, Fresh, list[Row]]:
         """Import the modules in another process and compare them with those in this one.
 
-        Return the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong here.
+        Return the reason if that is not possible, the leaves that the edits change, and the leaves that are wrong in
+        this process.
         """
         watched: list[str] = []
         for edit in edits.values():
@@ -389,13 +396,17 @@ class Comparison:
         spec = self._spec(edits, previous, watched, is_demanded=is_demanded)
         answer = self._fresh(spec, is_requested, is_demanded=is_demanded)
         if answer is None:
-            return UNWANTED if not is_requested() else f"the import of {', '.join(edits)} did not end in time", {}, []
+            return (
+                NO_LONGER_NEEDED if not is_requested() else f"the import of {', '.join(edits)} did not end in time",
+                {},
+                [],
+            )
         if answer.get("refused") or answer.get("failed"):
             why = answer.get("failed") or f"the import of {', '.join(edits)} would {answer['refused']}"
             return (
                 (why, {}, [])
                 if len(edits) == 1
-                else self._one_by_one(edits, previous, is_requested, started, is_demanded)
+                else self._import_one_by_one(edits, previous, is_requested, started, is_demanded)
             )
         fresh = {path: (was, now) for path, (was, now) in answer["fresh"].items()}
         rows = self._checked(edits, fresh, is_requested, started)
@@ -409,14 +420,16 @@ class Comparison:
             leaves = (again or {}).get("leaves")
             if leaves is None:
                 return (
-                    UNWANTED if not is_requested() else f"the second import of {', '.join(edits)} did not succeed",
+                    NO_LONGER_NEEDED
+                    if not is_requested()
+                    else f"the second import of {', '.join(edits)} did not succeed",
                     {},
                     [],
                 )
             rows = [row for row in rows if leaves.get(row[0]) == row[2]]
         return "", fresh, _in_order(outermost(rows), edits)
 
-    def _one_by_one(
+    def _import_one_by_one(
         self,
         edits: dict[str, Edit],
         previous: dict[str, bytes],
@@ -424,14 +437,17 @@ class Comparison:
         started: int,
         is_demanded: bool,  # noqa: FBT001  # as in `_imported`
     ) -> tuple[str, Fresh, list[Row]]:
-        """Do the same as `_imported` for each module separately, so that one that cannot be compared hides no other."""
+        """Like `_imported`, but import each module separately.
+
+        A module that cannot be compared therefore does not prevent findings about others.
+        """
         reasons: list[str] = []
         fresh: Fresh = {}
         rows: list[Row] = []
         for name, edit in edits.items():
             edited = {edit.file: previous[edit.file]} if edit.file in previous else {}
             why, found, some = self._imported({name: edit}, edited, is_requested, started, is_demanded=is_demanded)
-            if why == UNWANTED:
+            if why == NO_LONGER_NEEDED:
                 return why, {}, []
             reasons += [why] if why else []
             fresh.update(found)
@@ -445,6 +461,7 @@ class Comparison:
         is_requested: Callable[[], bool],
         started: int,
     ) -> list[Row]:
+        """Return the leaves that are wrong in this process, given those that the edits change in a fresh import."""
         before: dict[str, str] = {}
         after: dict[str, str] = {}
         roots: dict[str, list[str]] = {}
@@ -462,7 +479,7 @@ class Comparison:
         if roots and not self._idle(is_requested):
             return []
         started_s = thread_time()
-        with _without_collections():
+        with _gc_disabled():
             shapes = Shapes(tuple(edits), IDLE_CHECK_S)
             for module, names in roots.items():
                 found = shapes.of_module(module, names)
@@ -490,6 +507,7 @@ class Comparison:
     def _run(
         self, spec: dict[str, Any], hash_seed: str, is_requested: Callable[[], bool], *, is_demanded: bool
     ) -> dict[str, Any] | None:
+        """Run one importing process and return its result, or None if it was ended early."""
         if not self._idle(is_requested):
             return None
         process = ImportProcess(PROGRAM, hash_seed)
@@ -506,6 +524,7 @@ class Comparison:
     def _spec(
         self, edits: Mapping[str, Edit], previous: Mapping[str, bytes], watched: list[str], *, is_demanded: bool
     ) -> dict[str, Any]:
+        """Return the specification of an import in another process."""
         modules: dict[str, str] = {}
         sources: dict[str, str] = {}
         loads = dict(self._sources.loads)
@@ -514,21 +533,21 @@ class Comparison:
             if load is None or name == "__main__" or not load.file.endswith(".py"):
                 continue
             modules[name] = load.file
-            if (name in edits or _is_written(load)) and load.data is not None:
+            if (name in edits or _may_differ_on_disk(load)) and load.data is not None:
                 sources[load.file] = load.data.decode("latin-1")
         return {
             "cwd": os.getcwd(),
             "argv": list(sys.argv),
             "path": [one for one in sys.path if type(one) is str],
             "hashSeed": os.environ.get("PYTHONHASHSEED"),
-            "django": _has_django(),
+            "django": _is_django_ready(),
             "folders": [*self._roots, os.environ.get("TMPDIR") or "/tmp"],  # noqa: S108  # as `tempfile` has it
             "needsShield": not is_demanded and not NATIVE_CLIENTS.isdisjoint(sys.modules),
             "modules": modules,
             "edited": list(edits),
             "texts": sources,
             "former": {file: data.decode("latin-1") for file, data in previous.items()},
-            "watched": watched[:MAX_WATCHED],
+            "watched": watched[:MAX_WATCHED_PATHS],
             "roots": {},
             "forks": self._forks,
             "shapeSeconds": DEMANDED_CHECK_S if is_demanded else CHILD_CHECK_S,
@@ -537,7 +556,7 @@ class Comparison:
     def _may_import(self) -> bool:
         return self._is_unasked
 
-    def _present(self, name: str) -> bytes | None:
+    def _loaded_source_of(self, name: str) -> bytes | None:
         load = self._sources.loads.get(name)
         return None if load is None else load.data
 
@@ -548,7 +567,7 @@ class Comparison:
         return is_requested()
 
 
-UNWANTED = "(not wanted any more)"
+NO_LONGER_NEEDED = "(not wanted any more)"
 
 
 def _failed(edits: Collection[str], error: Exception) -> Finding:
@@ -560,17 +579,18 @@ def _failed(edits: Collection[str], error: Exception) -> Finding:
     row = {
         "kind": "failed",
         "name": ", ".join(edits),
-        "of": f"{type(error).__name__}{position}: {error}"[:MAX_MESSAGE],
+        "of": f"{type(error).__name__}{position}: {error}"[:MAX_ERROR_MESSAGE_CHARACTERS],
     }
     return {"rows": [row], "more": 0}
 
 
 def _is_known(root: str, leaves: Mapping[str, str]) -> bool:
+    """Return whether the leaves describe a name."""
     return leaves.get(root, UNKNOWN) != UNKNOWN
 
 
 @contextlib.contextmanager
-def _without_collections() -> Iterator[None]:
+def _gc_disabled() -> Iterator[None]:
     """Disable garbage collection, which would take longer than the description and might run finalizers."""
     is_enabled = gc.isenabled()
     gc.disable()
@@ -581,7 +601,7 @@ def _without_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _is_written(load: Any) -> bool:
+def _may_differ_on_disk(load: Any) -> bool:
     """Return whether the file of a load may have changed since."""
     try:
         status = os.stat(load.file)
@@ -590,8 +610,8 @@ def _is_written(load: Any) -> bool:
     return load.stamp is None or (status.st_mtime_ns, status.st_size) != (load.stamp[0], load.stamp[2])
 
 
-def _has_django() -> bool:
-    """Return whether Django is set up, without causing anything by asking."""
+def _is_django_ready() -> bool:
+    """Return whether Django is set up, without loading or configuring it."""
     library = sys.modules.get("django.apps")
     registry = None if library is None else space_of_module(library).get("apps")
     return registry is not None and vars(registry).get("ready") is True

@@ -22,10 +22,11 @@ if TYPE_CHECKING:
     """A module, and a name in it."""
 
 _CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
+"""The type of the functions that `lru_cache` returns."""
 CHECKED_EVERY = 8192
 """The number of objects after which a scan checks whether the process is still idle."""
 MAX_FOLLOWED = 300
-"""The number of functions to follow from one cache."""
+"""Maximum number of functions that are followed from one cache."""
 _space_of: Any = type.__dict__["__dict__"].__get__
 
 
@@ -64,7 +65,7 @@ def filled_caches(
     found: list[FilledCache | FilledProperties] = []
     properties: dict[int, dict[str, types.FunctionType]] = {}
     objects = gc.get_objects()
-    for one in _while_idle(objects, is_idle):
+    for one in _iterate_while_idle(objects, is_idle):
         if type(one) is _CACHE:
             function = _wrapped(one)
             count = one.cache_info().currsize if function is not None else 0
@@ -73,7 +74,7 @@ def filled_caches(
         elif is_class(one) and (cached := dict(_cached_properties(one, is_project))):
             properties[id(one)] = cached
     counts: dict[int, tuple[types.FunctionType, int]] = {}
-    for one in _while_idle(objects, is_idle) if properties else ():
+    for one in _iterate_while_idle(objects, is_idle) if properties else ():
         for name, function in properties.get(id(type(one)), {}).items():
             if name in _instance_space(one):
                 counts[id(function)] = function, counts.get(id(function), (function, 0))[1] + 1
@@ -81,7 +82,8 @@ def filled_caches(
     return found if is_idle() else []
 
 
-def _while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
+def _iterate_while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any]:
+    """Yield the objects as long as the process is idle."""
     for number, one in enumerate(objects):
         if not number % CHECKED_EVERY and not is_idle():
             return
@@ -89,6 +91,7 @@ def _while_idle(objects: list[Any], is_idle: Callable[[], bool]) -> Iterator[Any
 
 
 def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> Iterator[tuple[str, types.FunctionType]]:
+    """Yield the name and function of each `cached_property` of a project class."""
     for name, part in list(_space_of(kind).items()):
         if type(part) is functools.cached_property:
             function: Any = part.func
@@ -96,10 +99,10 @@ def _cached_properties(kind: object, is_project: Callable[[object], bool]) -> It
                 yield name, function
 
 
-def outdated(
+def outdated_caches(
     caches: Collection[FilledCache | FilledProperties], changed: Collection[Name]
 ) -> Iterator[tuple[str, str, int]]:
-    """Yield the full name of each filled cache that uses a changed name, that name, and the number of results."""
+    """Yield the full name of each filled cache that uses a changed name, the changed name, and the number ofresults."""
     names = frozenset(changed)
     for one in caches:
         callee = _changed_callee(one.function, names)
@@ -134,6 +137,10 @@ def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> N
 
 
 def _follow(value: object, names: set[str], waiting: list[types.FunctionType], seen: set[int]) -> None:
+    """Add the functions that using a value may call to `waiting`.
+
+    `names` are the attributes that are used of a class.
+    """
     functions = [value]
     if is_class(value):
         functions = [part for name, part in _space_of(value).items() if name in names or name == "__init__"]
@@ -144,6 +151,7 @@ def _follow(value: object, names: set[str], waiting: list[types.FunctionType], s
 
 
 def _wrapped(cache: Any) -> types.FunctionType | None:
+    """Return the function whose results are cached, or None if unknown."""
     found = cache.__dict__.get("__wrapped__")
     return found if type(found) is types.FunctionType else None
 

@@ -28,7 +28,7 @@ EFFECTS = frozenset(
     )
 )  # fmt: skip
 """The audit events of effects to refuse. Source: Python documentation, "Audit events table"."""
-WITHOUT_EVENT = (
+FUNCTIONS_WITHOUT_EVENT = (
     ("_posixshmem", "shm_open"),
     ("posix", "mkfifo"),
     ("posix", "mknod"),
@@ -38,12 +38,12 @@ WITHOUT_EVENT = (
 """Functions with effects that outlive the process but raise no audit event."""
 IN_MEMORY = (":memory:", b":memory:")
 """Names of SQLite databases without a file."""
-DETAIL_CHARACTERS = 80
-"""The number of characters to report of a path or other argument."""
+MAX_DETAIL_CHARACTERS = 80
+"""Maximum number of characters that are reported of a path or other argument."""
 
 
 class EffectRefusedError(PermissionError):
-    """An import tried to write a file, open a connection or start a process."""
+    """Raised when an import tries to write a file, open a connection or start a process."""
 
 
 class RefusedEffects:
@@ -56,18 +56,21 @@ class RefusedEffects:
     def install(self) -> None:
         """Start to refuse effects. This cannot be undone, because audit hooks cannot be removed."""
         sys.addaudithook(self._check)
-        for module, name in WITHOUT_EVENT:
+        for module, name in FUNCTIONS_WITHOUT_EVENT:
             library = _module(module)
             if hasattr(library, name):
-                setattr(library, name, self._refusing(name))
+                setattr(library, name, self._make_refusing(name))
 
-    def _refusing(self, name: str) -> Any:
+    def _make_refusing(self, name: str) -> Any:
+        """Return a replacement for the function `name` that refuses every call."""
+
         def refuse(*details: object, **_options: object) -> None:
             self._refuse(name, details)
 
         return refuse
 
     def _check(self, event: str, details: tuple[Any, ...]) -> None:
+        """Refuse an audit event if it has an effect outside of the process."""
         if event == "open":
             is_writing = type(details[2]) is int and details[2] & WRITING and details[0] != os.devnull
             if is_writing:
@@ -80,14 +83,20 @@ class RefusedEffects:
             self._refuse(event, details)
 
     def _refuse(self, what: str, details: tuple[Any, ...]) -> None:
+        """Record an effect, and raise an error.
+
+        Raises:
+            EffectRefusedError: always.
+        """
         named = next((one for one in details if type(one) in (str, bytes)), "")
-        text = os.fsdecode(named)[:DETAIL_CHARACTERS] if named else ""
+        text = os.fsdecode(named)[:MAX_DETAIL_CHARACTERS] if named else ""
         words = f"{what} {text}".rstrip()
         self.refused.append(words)
-        raise EffectRefusedError(f"an import that is only compared may not {words}")
+        raise EffectRefusedError(f"the import is only for a comparison, so this was refused: {words}")
 
 
 def _module(name: str) -> Any:
+    """Import a module and return it, or None if it does not exist."""
     try:
         return __import__(name)
     except ImportError:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CODE = "utf-8"
 REASON_CHARACTERS = 200
-"""The number of characters to report of the reason for a failure."""
+"""Maximum number of characters that are reported of the reason for a failure."""
 SETTLED_NS = 10 * 10**9
 """The assumed maximum duration of a compilation, in nanoseconds.
 
@@ -107,16 +107,16 @@ class Import:
         for name in order:
             self._import(name)
         if self.is_copy:
-            leaves = self._leaves(names)
+            leaves = self._describe_modules(names)
             _write(standby.writing if standby is not None and standby.is_copy else self._reading, self._answer(leaves))
             raise _OtherProcessError
         answer = self._answer({})
         if answer.get("failed") or answer.get("refused"):
             return answer
         if not needs_previous:
-            return {**answer, "leaves": self._leaves(names, spec["roots"] or None)}
-        present = self._leaves(names)
-        previous = self._of_previous(standby)
+            return {**answer, "leaves": self._describe_modules(names, spec["roots"] or None)}
+        present = self._describe_modules(names)
+        previous = self._previous_result(standby)
         if previous is None or previous.get("failed") or previous.get("refused"):
             return previous or {"failed": "the import of the previous source ended before its time"}
         return {**answer, **compared(previous["leaves"], present, self._edited, spec["watched"])}
@@ -135,7 +135,7 @@ class Import:
 
             try:
                 shield.enter_namespace()
-                shield.part_network()
+                shield.isolate_network()
                 shield.lay(shield.outermost(self._spec["folders"]))
                 os.chdir(self._spec["cwd"])
                 self._is_shielded = True
@@ -214,7 +214,7 @@ class Import:
         os.close(self._output)
         self._sources.update(self._previous)
 
-    def _of_previous(self, standby: _Standby | None) -> Answer | None:
+    def _previous_result(self, standby: _Standby | None) -> Answer | None:
         """Return the result of importing the previous source, or None if there is none."""
         if self._reading >= 0:
             reading = self._reading
@@ -231,7 +231,8 @@ class Import:
             return None
         return answer
 
-    def _leaves(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
+    def _describe_modules(self, names: list[str], roots: dict[str, list[str]] | None = None) -> dict[str, str]:
+        """Return the leaves of the imported modules, or only of the names in `roots`."""
         gc.disable()
         shapes = Shapes(self._edited, self._spec["shapeSeconds"])
         leaves: dict[str, str] = {}
@@ -242,7 +243,7 @@ class Import:
 
 
 class _Standby:
-    """A process forked at the start, which waits until it must import the previous source from the beginning."""
+    """A process forked at the start, which waits until the previous source must be imported from scratch."""
 
     def __init__(self) -> None:
         waiting, self._go = os.pipe()
@@ -259,7 +260,7 @@ class _Standby:
             raise _OtherProcessError
 
     def begin(self) -> int:
-        """Start the import, and return the read end of the pipe for its result."""
+        """Let the process start the import, and return the read end of the pipe for its result."""
         os.write(self._go, b"1")
         return self._reading
 
@@ -290,6 +291,7 @@ def _has_threads() -> bool:
 
 
 def _write(number: int, answer: Answer) -> None:
+    """Write all of the result to a file descriptor, as JSON."""
     data = json.dumps(answer).encode()
     while data:
         data = data[os.write(number, data) :]

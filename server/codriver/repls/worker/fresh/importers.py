@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
 
 MAX_IMPORTERS = 80
-"""The number of modules to return. Those nearest to the edited modules come first."""
-_STATEMENT = re.compile(
+"""Maximum number of modules that are returned. Those nearest to the edited modules come first."""
+_IMPORT_STATEMENT = re.compile(
     rb"^[^\S\n]*(?:from[^\S\n]+(?P<module>[.\w]+)[^\S\n]+import\b(?P<names>[^\n(;#]*(?:\([^)]*\))?)"
     rb"|import[^\S\n]+(?P<modules>[^\n;#]+))",
     re.MULTILINE,
@@ -22,7 +22,7 @@ _DOTTED = re.compile(rb"[\w.]+")
 def imported(source: bytes, module: str, *, is_package: bool) -> Iterator[str]:
     """Yield the dotted names that a module's source may import: modules, and names in modules."""
     package = module if is_package else module.rpartition(".")[0]
-    for match in _STATEMENT.finditer(source):
+    for match in _IMPORT_STATEMENT.finditer(source):
         if match["modules"] is not None:
             for part in match["modules"].split(b","):
                 found = _DOTTED.match(part.strip())
@@ -61,6 +61,7 @@ def _with_parents(dotted: str) -> Iterator[str]:
 
 
 def _resolved(name: str, package: str) -> str | None:
+    """Return the absolute name of a module that is imported in a package, or None if it is above the top level."""
     level = len(name) - len(name.lstrip("."))
     if not level:
         return name

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Fresh = Dict[str, Tuple[Optional[str], Optional[str]]]
     """For each path, the text in an import of the previous source and in one of the present source."""
 
-MAX_DIFFERING = 2000
-"""The number of differing leaves to return. Edits of widely used modules can change more."""
+MAX_DIFFERING_LEAVES = 2000
+"""Maximum number of differing leaves that are returned. Edits of widely used modules can change more."""
 PREVIOUS, OTHER, UNDONE = "previous", "other", "undone"
 """The reasons: the leaf has its previous value, it has neither the previous nor the fresh value, or a load undid it."""
 
@@ -33,11 +33,11 @@ def differing(previous: Leaves, present: Leaves) -> Fresh:
 
 
 def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: Iterable[str]) -> dict[str, Fresh]:
-    """Return the differing leaves of two imports, with edited modules first, and the leaves at watched paths."""
+    """Return as `fresh` the leaves that differ between two imports, edited modules first, and watched leaves."""
     found = differing(previous, present)
     first = tuple(f"{name}." for name in edited)
     paths = sorted(found, key=lambda path: (not path.startswith(first), path))
-    fresh = {path: found[path] for path in paths[:MAX_DIFFERING]}
+    fresh = {path: found[path] for path in paths[:MAX_DIFFERING_LEAVES]}
     fresh.update(
         {path: (previous.get(path), present[path]) for path in watched if path in present and path not in found}
     )
@@ -45,7 +45,11 @@ def compared(previous: Leaves, present: Leaves, edited: Sequence[str], watched: 
 
 
 def stale(fresh: Fresh, before: Leaves, after: Leaves) -> Iterator[Row]:
-    """Yield the leaves of this process that are wrong, given those before and after the load."""
+    """Yield a row for each leaf of this process that is wrong.
+
+    `fresh` has the leaves of fresh imports of the previous and present source. `before` and `after` are the leaves of
+    this process before and after the load.
+    """
     for path in sorted(fresh):
         was, now = fresh[path]
         past, live = before.get(path), after.get(path)
@@ -87,7 +91,7 @@ def is_below_any(path: str, others: Iterable[str]) -> bool:
 
 
 def _is_unknown_above(path: str, leaves: Leaves) -> bool:
-    """Return whether a path, or one above it, is unknown."""
+    """Return whether a leaf or one that contains it is unknown."""
     if leaves.get(path) == UNKNOWN:
         return True
     return any(leaves.get(path[:end]) == UNKNOWN for end, one in enumerate(path) if one in "[{<(.")

@@ -17,7 +17,7 @@ import types
 import weakref
 from time import thread_time
 
-from .code_texts import code_text, digest_of
+from .code_texts import code_digest, digest_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,19 +33,20 @@ UNKNOWN = "(not looked at)"
 SIZE = ".len"
 """The last part of the path for the size of a collection."""
 MAX_DEPTH = 12
-"""The number of levels of objects below a name to describe."""
+"""Maximum number of levels of objects below a name that are described."""
 MAX_LEAVES = 6000
-"""The number of leaves of one name. A name with more is unknown as a whole."""
+"""Maximum number of leaves of one name. A name with more is unknown as a whole."""
 MAX_PARTS = 50
-"""The number of parts to describe of an object implemented in C."""
+"""Maximum number of parts that are described of an object implemented in C."""
 TEXT_CHARACTERS = 120
-"""The number of characters of a string that is described in full."""
-BEGINNING_CHARACTERS = 80
-"""The number of characters to show of a longer string."""
+"""Maximum length of a string that is described in full."""
+PREFIX_CHARACTERS = 80
+"""Number of characters that are included of a longer string."""
 CHECKED_EVERY = 64
 """The number of leaves after which the time limit is checked."""
 
 _PLAIN = frozenset(map(id, (float, complex, bool, type(None), type(...), type(NotImplemented), range)))
+"""The ids of types whose values are described by their `repr`."""
 _NAMED = frozenset(
     map(
         id,
@@ -55,12 +56,14 @@ _NAMED = frozenset(
         ),
     )
 )  # fmt: skip
-_RUNNING = {
+"""The ids of types whose objects are described by their name."""
+_CODE_ATTRIBUTES = {
     id(types.GeneratorType): "gi_code",
     id(types.CoroutineType): "cr_code",
     id(types.AsyncGeneratorType): "ag_code",
 }
-_PRINTED = {
+"""The attribute with the code of a generator or coroutine, by the id of its type."""
+_PRINTABLE_TYPES = {
     "datetime": ("date", "timedelta", "timezone"),
     "decimal": ("Decimal",),
     "fractions": ("Fraction",),
@@ -70,32 +73,35 @@ _PRINTED = {
     "zoneinfo": ("ZoneInfo",),
 }
 """Types of the standard library whose `repr` describes the value without calling user code."""
-_OPAQUE = {
+_OPAQUE_TYPES = {
     ("logging", "Manager"), ("logging", "RootLogger"), ("threading", "Thread"), ("importlib.machinery", "ModuleSpec"),
     ("_frozen_importlib", "ModuleSpec"), ("_frozen_importlib_external", "SourceFileLoader"),
 }  # fmt: skip
 """Types whose parts are not described, because they belong to the whole process."""
-_TRANSPARENT = frozenset(("functools", "types", "typing", "builtins", "contextvars", "collections"))
+_TRANSPARENT_MODULES = frozenset(("functools", "types", "typing", "builtins", "contextvars", "collections"))
 """Modules with types implemented in C whose parts are described."""
-NOT_OF_MODULE = frozenset(
+IGNORED_MODULE_NAMES = frozenset(
     ("__builtins__", "__cached__", "__file__", "__loader__", "__spec__", "__path__", "__warningregistry__",
      "__conditional_annotations__")
 )  # fmt: skip
 """Names in modules that are not described."""
-COUNTERS = frozenset(("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter"))
+CREATION_COUNTERS = frozenset(("creation_counter", "auto_creation_counter", "_creation_order", "_creation_counter"))
 """Attributes that number objects by order of creation in a process, as in Django and SQLAlchemy."""
-_NOT_OF_CLASS = frozenset(
+_IGNORED_CLASS_NAMES = frozenset(
     ("__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__", "__annotations_cache__",
      "_abc_impl")
 )  # fmt: skip
-_OF_FUNCTION = (
+_FUNCTION_ATTRIBUTES = (
     "__name__", "__doc__", "__defaults__", "__kwdefaults__", "__dict__",
     "__annotate__" if sys.version_info >= (3, 14) else "__annotations__",
 )  # fmt: skip
-"""From Python 3.14 on, reading `__annotations__` runs user code, which is stored as `__annotate__`."""
+"""The attributes of a function that are described.
+
+From Python 3.14 on, reading `__annotations__` runs user code, which is stored as `__annotate__`.
+"""
 _INSTANCE_DICT = "dictionary for instance variables"
 """The start of the docstring of `__dict__` in classes written in Python. Source: `Objects/typeobject.c`."""
-_HOLDERS = (dict, list, tuple, collections.deque, set, frozenset)
+_COLLECTION_TYPES = (dict, list, tuple, collections.deque, set, frozenset)
 
 _space_of: Any = type.__dict__["__dict__"].__get__
 _mro_of: Any = type.__dict__["__mro__"].__get__
@@ -123,8 +129,8 @@ def home_of(thing: Any) -> tuple[str, str]:
             module = _module_of(thing)
         except AttributeError:
             module = ""
-        return _as_text(module), _as_text(_qualname_of(thing))
-    return _as_text(thing.__module__), _as_text(thing.__qualname__)
+        return _text_or_empty(module), _text_or_empty(_qualname_of(thing))
+    return _text_or_empty(thing.__module__), _text_or_empty(thing.__qualname__)
 
 
 def full_name(thing: object) -> str:
@@ -133,7 +139,7 @@ def full_name(thing: object) -> str:
 
 
 def at_home(thing: object) -> object:
-    """Return the object at the module and qualified name of a class or function, or None.
+    """Return the object that is now bound to the module and qualified name of a class or function, or None.
 
     It is the class or function itself unless that has been replaced.
     """
@@ -162,7 +168,7 @@ class Shapes:
         self,
         names: Collection[str],
         seconds: float,
-        code: Callable[[types.CodeType], str] = code_text,
+        code: Callable[[types.CodeType], str] = code_digest,
         most_leaves: int = MAX_LEAVES,
     ) -> None:
         self._names = frozenset(names)
@@ -184,14 +190,14 @@ class Shapes:
             return {}
         space = space_of_module(module)  # type: ignore[arg-type]  # it is a module
         self._project_names = self._names | {name}
-        names = [one for one in list(dict.keys(space)) if type(one) is str and one not in NOT_OF_MODULE]
+        names = [one for one in list(dict.keys(space)) if type(one) is str and one not in IGNORED_MODULE_NAMES]
         chosen = sorted(names) if roots is None else [one for one in roots if one in space]
         leaves: Leaves = {}
         for one in chosen:
-            leaves.update(self._of_name(f"{name}.{one}", dict.get(space, one)))
+            leaves.update(self._leaves_of_name(f"{name}.{one}", dict.get(space, one)))
         return leaves
 
-    def _of_name(self, root: str, value: object) -> Leaves:
+    def _leaves_of_name(self, root: str, value: object) -> Leaves:
         names: Leaves = {}
         seen: set[int] = set()
         queue = collections.deque([(root, value, 0)])
@@ -224,16 +230,17 @@ class Shapes:
             return f"code {self._code(thing)}", False
         if id(kind) in _NAMED or issubclass(kind, types.ModuleType):
             name = space_of_module(thing).get("__name__") if issubclass(kind, types.ModuleType) else thing.__name__
-            return f"{kind.__name__} {_as_text(name)}", False
+            return f"{kind.__name__} {_text_or_empty(name)}", False
         if kind is types.FunctionType or is_class(thing):
             return self._definition(thing, path)
-        if id(kind) in _RUNNING:
-            return f"a {kind.__name__} of {self._code(getattr(thing, _RUNNING[id(kind)]))}", False
+        if id(kind) in _CODE_ATTRIBUTES:
+            return f"a {kind.__name__} of {self._code(getattr(thing, _CODE_ATTRIBUTES[id(kind)]))}", False
         home = home_of(kind)
         is_other = home[0] in self._project_names and at_home(kind) is not kind
-        return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE
+        return f"a {'.'.join(home)}{' (another class of this name)' if is_other else ''}", home not in _OPAQUE_TYPES
 
     def _definition(self, thing: Any, path: str) -> tuple[str, bool]:
+        """Return one line for a function or class, and whether its parts must be described."""
         name = full_name(thing)
         if name != path and at_home(thing) is thing:
             return f"is {name}", False  # it is described under its own name
@@ -249,7 +256,7 @@ class Shapes:
         """Yield the parts of an object, each with the text to append to the path."""
         kind = type(thing)
         if kind is types.FunctionType:
-            yield from ((f".{name}", getattr(thing, name)) for name in _OF_FUNCTION)
+            yield from ((f".{name}", getattr(thing, name)) for name in _FUNCTION_ATTRIBUTES)
             for name, cell in zip(thing.__code__.co_freevars, thing.__closure__ or ()):
                 yield from ((f".closure.{name}", part) for part in gc.get_referents(cell))
         elif is_class(thing):
@@ -266,7 +273,7 @@ class Shapes:
     def _of_class(self, thing: type) -> Iterator[tuple[str, object]]:
         names = _space_of(thing)
         for name, value in sorted((one for one in names.items() if type(one[0]) is str), key=_first):
-            if name not in _NOT_OF_CLASS and not (name == "__annotations__" and "__annotate_func__" in names):
+            if name not in _IGNORED_CLASS_NAMES and not (name == "__annotations__" and "__annotate_func__" in names):
                 yield f".{name}", value
         if "_abc_impl" in names:
             yield ".registered", {full_name(one) for one in _registered(thing)}
@@ -277,7 +284,7 @@ class Shapes:
             yield f".subclasses{{{one}}}", True
 
     def _of_object(self, thing: Any, kind: type) -> Iterator[tuple[str, object]]:
-        holder = next((one for one in _HOLDERS if issubclass(kind, one)), None)
+        holder = next((one for one in _COLLECTION_TYPES if issubclass(kind, one)), None)
         size = 0
         if holder is not None:
             is_set = holder in (set, frozenset)
@@ -289,15 +296,17 @@ class Shapes:
                 if text is not None:
                     yield (f"{{{text}}}", True) if is_set else (f"[{text}]", value)
         names = self._attributes(thing, kind)
-        yield from ((f".{name}", value) for name, value in sorted(names.items(), key=_first) if name not in COUNTERS)
+        yield from (
+            (f".{name}", value) for name, value in sorted(names.items(), key=_first) if name not in CREATION_COUNTERS
+        )
         if holder is not None:
             yield SIZE, size
-        elif not names and home_of(kind)[0] in _TRANSPARENT and kind is not types.FrameType:
+        elif not names and home_of(kind)[0] in _TRANSPARENT_MODULES and kind is not types.FrameType:
             parts = (part for part in gc.get_referents(thing) if part is not kind)
             yield from ((f"<{number}>", part) for number, part in enumerate(itertools.islice(parts, MAX_PARTS)))
 
     def _attributes(self, thing: object, kind: type) -> dict[str, object]:
-        """Return the attributes and slots of an object without running properties or proxies."""
+        """Return the attributes of an object, including slots, without running properties or proxies."""
         found: dict[str, object] = {}
         for name, descriptor in self._slots_of(kind):
             try:
@@ -325,7 +334,7 @@ def descriptors_of(kind: type) -> Iterator[tuple[str, Any]]:
         if type(value) is types.GetSetDescriptorType:
             documentation = value.__doc__
             is_plain = type(documentation) is str and documentation.startswith(_INSTANCE_DICT)
-            if is_plain or home_of(base)[0] in _TRANSPARENT:
+            if is_plain or home_of(base)[0] in _TRANSPARENT_MODULES:
                 yield "__dict__", value
         if "__slots__" in names:
             yield from (
@@ -347,13 +356,13 @@ def text_of_value(thing: Any) -> str | None:
     if kind is bytearray:
         return f"bytearray {_cut(bytes(thing))}"
     module = home_of(kind)[0]
-    return _printed(thing, kind, module) if module in _STANDARD else None
+    return _printed(thing, kind, module) if module in _PRINTABLE_MODULES else None
 
 
 def _printed(thing: Any, kind: type, module: str) -> str | None:
     """Return the text of a value of a standard library class, or None for other classes."""
     library = sys.modules.get("pathlib" if module.startswith("pathlib") else module)
-    name = _as_text(_qualname_of(kind))
+    name = _text_or_empty(_qualname_of(kind))
     if library is None or space_of_module(library).get(name) is not kind:
         return None
     if module == "re" and name == "Pattern":
@@ -361,12 +370,13 @@ def _printed(thing: Any, kind: type, module: str) -> str | None:
     if module == "datetime" and name in ("datetime", "time"):
         zone = thing.tzinfo
         return f"{thing.replace(tzinfo=None)!r} {None if zone is None else full_name(type(zone))}"
-    if name in _PRINTED.get("pathlib" if module.startswith("pathlib") else module, ()):
+    if name in _PRINTABLE_TYPES.get("pathlib" if module.startswith("pathlib") else module, ()):
         return str(repr(thing))[:TEXT_CHARACTERS]
     return None
 
 
-_STANDARD = frozenset((*_PRINTED, "re", "pathlib._local"))
+_PRINTABLE_MODULES = frozenset((*_PRINTABLE_TYPES, "re", "pathlib._local"))
+"""Modules of the standard library with values that are described by their text."""
 
 
 def key_text(key: object) -> str | None:
@@ -404,13 +414,14 @@ def _registered(kind: type) -> Iterator[type]:
 
 
 def _cut(value: str | bytes) -> str:
+    """Return the `repr` of a string, or for a long one its start, length and digest."""
     if len(value) <= TEXT_CHARACTERS:
         return repr(value)
     data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
-    return f"{value[:BEGINNING_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
+    return f"{value[:PREFIX_CHARACTERS]!r}... {len(value)} {digest_of(data)}"
 
 
-def _as_text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return value if type(value) is str else ""
 
 
@@ -419,13 +430,13 @@ def _first(item: tuple[str, object]) -> str:
 
 
 def undoable_names(name: str) -> list[str]:
-    """Return the names of a module that a load may undo, with classes last and without plain functions."""
+    """Return the names of a module whose values a load may undo, with classes last and without plain functions."""
     module = sys.modules.get(name)
     space = space_of_module(module) if issubclass(type(module), types.ModuleType) else {}  # type: ignore[arg-type]  # it is a module
     values: list[str] = []
     classes: list[str] = []
     for one, value in list(dict.items(space)):
-        if type(one) is not str or one in NOT_OF_MODULE:
+        if type(one) is not str or one in IGNORED_MODULE_NAMES:
             continue
         if is_class(value):
             classes.append(one)

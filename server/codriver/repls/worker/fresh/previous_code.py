@@ -9,7 +9,7 @@ import gc
 import sys
 import types
 
-from .code_texts import code_text, nested_codes
+from .code_texts import code_digest, nested_codes
 from .leaves import home_of, is_class
 
 TYPE_CHECKING = False
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-_CODE_OF = {
+_CODE_ATTRIBUTE_BY_TYPE = {
     id(types.FunctionType): "__code__",
     id(types.GeneratorType): "gi_code",
     id(types.CoroutineType): "cr_code",
@@ -29,7 +29,9 @@ _WORDS = {
     id(types.CoroutineType): "coroutine",
     id(types.AsyncGeneratorType): "generator",
 }
+"""The word for an object with code, by the id of its type."""
 FRAME = "frame"
+"""The word for a running call."""
 CHECKED_EVERY = 8192
 """The number of objects after which a scan checks whether the process is still idle."""
 
@@ -47,7 +49,7 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
             return None
         kind, code, thing = live
         codes = known.get(code.co_filename)
-        if codes is None or code.co_name == "<module>" or code_text(code) in codes:
+        if codes is None or code.co_name == "<module>" or code_digest(code) in codes:
             continue
         name = getattr(code, "co_qualname", None) or _name_of(thing, code)
         if kind != "function" or not _is_method(name):
@@ -56,11 +58,12 @@ def previous_code(sources: dict[str, bytes], is_idle: Callable[[], bool]) -> lis
 
 
 def _known(file: str, source: bytes) -> set[str]:
+    """Return the digests of all code objects in a source, or an empty set if it cannot be compiled."""
     try:
         code = compile(source, file, "exec", dont_inherit=True)
     except (SyntaxError, ValueError):
         return set()
-    return {code_text(one) for one in nested_codes(code)}
+    return {code_digest(one) for one in nested_codes(code)}
 
 
 def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeType, Any] | None]:
@@ -68,7 +71,7 @@ def _live_code(is_idle: Callable[[], bool]) -> Iterator[tuple[str, types.CodeTyp
     for number, thing in enumerate(gc.get_objects()):
         if not number % CHECKED_EVERY and not is_idle():
             yield None
-        name = _CODE_OF.get(id(type(thing)))
+        name = _CODE_ATTRIBUTE_BY_TYPE.get(id(type(thing)))
         if name is not None:
             code = getattr(thing, name)
             if code is not None:

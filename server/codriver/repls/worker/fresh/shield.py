@@ -23,11 +23,16 @@ assert sys.platform == "linux"  # noqa: S101  # for type checkers, as this is on
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWNET = 0x20000, 0x10000000, 0x40000000
 MS_REC, MS_PRIVATE = 16384, 1 << 18
 MNT_DETACH = 2
+"""Source: umount2(2)."""
 PR_SET_PDEATHSIG = 1
-UPPER_BYTES = "256m"
-"""The number of bytes that the process may write, in the notation of mount(8)."""
-SCRATCH = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
-"""Directories for the upper layers that most systems have. One outside the overlaid directories is covered briefly."""
+"""Source: prctl(2)."""
+MAX_UPPER_SIZE = "256m"
+"""Maximum number of bytes that the process may write, in the notation of mount(8)."""
+SCRATCH_DIRECTORIES = ("/mnt", "/media", "/srv", "/opt", "/run", "/home")
+"""Directories that most systems have.
+
+One that does not overlap the overlaid directories is covered for a moment, to mount the memory for upper layers.
+"""
 
 
 @functools.lru_cache(maxsize=1)
@@ -41,6 +46,7 @@ def control(option: int, value: int) -> None:
 
 
 def _check(status: int, step: str) -> None:
+    """Raise the error of a system call if its status is not 0."""
     if status:
         number = ctypes.get_errno()
         raise OSError(number, f"{step}: {os.strerror(number)}")
@@ -60,7 +66,7 @@ def enter_namespace() -> None:
     _check(_libc().mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount")
 
 
-def part_network() -> None:
+def isolate_network() -> None:
     """Enter a network namespace without any interface. The process must be in its own user namespace.
 
     Raises:
@@ -86,11 +92,11 @@ def lay(directories: Sequence[str]) -> None:
     Raises:
         OSError: the system does not allow it.
     """
-    scratch = next((one for one in SCRATCH if os.path.isdir(one) and not _touches(one, directories)), "")
+    scratch = next((one for one in SCRATCH_DIRECTORIES if os.path.isdir(one) and not _overlaps(one, directories)), "")
     if not scratch:
-        raise OSError(f"none of {', '.join(SCRATCH)} is free for the upper layer")
+        raise OSError(f"none of {', '.join(SCRATCH_DIRECTORIES)} is free for the upper layer")
     target = os.fsencode(scratch)
-    _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={UPPER_BYTES}".encode()), "mount tmpfs")
+    _check(_libc().mount(b"tmpfs", target, b"tmpfs", 0, f"size={MAX_UPPER_SIZE}".encode()), "mount tmpfs")
     try:
         for number, directory in enumerate(directories):
             upper, work = f"{scratch}/u{number}", f"{scratch}/w{number}"
@@ -106,7 +112,7 @@ def lay(directories: Sequence[str]) -> None:
         _libc().umount2(target, MNT_DETACH)
 
 
-def _touches(scratch: str, directories: Sequence[str]) -> bool:
+def _overlaps(scratch: str, directories: Sequence[str]) -> bool:
     return any(is_below(one, scratch) or is_below(scratch, one) for one in directories)
 
 

@@ -24,15 +24,15 @@ from ..basics.dialect import (
 )
 from ..basics.error_report import (
     add_position,
-    at_lines,
-    begin_parts,
-    in_phase,
+    common_error_fields,
+    format_trace,
     is_library,
+    set_phase,
     words_of,
 )
-from ..basics.frame_spaces import FRAME, frames_of, of_failed_test
+from ..basics.frame_spaces import FRAME, failed_test_frames, frames_of
 from ..basics.plain_values import BRACKETS, PlainPrinter
-from ..basics.printing import limits, requested_limits
+from ..basics.printing import limits, requested_print_limits
 from .loaded_namespaces import LispLoaded
 from .undo_records import LispUndoRecords
 from .value_parts import LispValues, print_string
@@ -51,25 +51,25 @@ LENGTH = 10_000
 DATA_LENGTH, DATA_LEVEL = 50, 5
 """Maximum length and depth of an error's printed data."""
 DATA_CHARACTERS = 4000
-"""Maximum number of characters of an error's printed data."""
+"""Maximum number of characters that are printed of an error's data."""
 SOURCE_LINES = 2000
 """Maximum number of lines returned from the start of a definition."""
 
 
 INSTALLED = {"site-packages", "dist-packages"}
 SETTLED_NS = 10 * 10**9
-"""The longest time that a compilation may take, in nanoseconds.
+"""The assumed maximum duration of a compilation, in nanoseconds.
 
-Code compiled later than this after its source was written cannot be from an older version of the source.
+Code that was compiled this long after its source was written cannot be from an older version of the source.
 """
 ARITY = re.compile(r"__arity(\d+|_rest)$")
 """Matches the end of the name of a function's arity. Source: Basilisp's `compiler/generator.py`."""
-ARITIES = "multi_arity_args"
+ARITIES_PARAMETER = "multi_arity_args"
 """The parameter of the function that selects an arity."""
 
 
 class Lisp(Dialect):
-    """Evaluates Basilisp."""
+    """The dialect of a worker for Basilisp."""
 
     expands = True
     reports_loaded = True
@@ -125,6 +125,7 @@ class Lisp(Dialect):
         return self.home
 
     def _var(self, name: str) -> Any:
+        """Return the var of Basilisp's core with this name."""
         return self._runtime.Var.find_safe(self._symbol.symbol(name, ns="basilisp.core"))
 
     def capture_streams(self) -> None:
@@ -136,8 +137,8 @@ class Lisp(Dialect):
     def find(self, name: object) -> Any:
         return self._runtime.Namespace.get(self._symbol.symbol(name)) if name else None
 
-    def _furnish(self, namespace: Any) -> None:
-        """Refer core in a namespace created by `in-ns`, to which Basilisp gives only `ns`."""
+    def _refer_core(self, namespace: Any) -> None:
+        """Refer Basilisp's core in a namespace created by `in-ns`, because Basilisp refers only `ns` in it."""
         if namespace.find(self._in_ns) is None:
             if len(namespace.refers) <= 1:
                 namespace.refer_all(self._core)
@@ -152,14 +153,14 @@ class Lisp(Dialect):
             if namespace is None:
                 name = message["ns"]
                 raise NamespaceMissingError(f"there is no namespace {name!r}: require it first")
-            self._furnish(namespace)
+            self._refer_core(namespace)
         frame = None
         if message["op"] == FRAME:
             number = message.get("frame")
-            frames = [] if session.error is None else frames_of(self._innermost(session.error))
+            frames = [] if session.error is None else frames_of(self._innermost_error(session.error))
             spaces = session.spaces
             if message.get("test"):
-                frames, spaces = of_failed_test(session.id)
+                frames, spaces = failed_test_frames(session.id)
             frame = spaces.at(number if isinstance(number, int) else -1, frames)
             namespace = self._namespace_of(frame.around) or namespace
         bound = dict(zip(("*1", "*2", "*3"), session.last))
@@ -203,7 +204,7 @@ class Lisp(Dialect):
             value = self._compiler.compile_and_exec_form(code, context, self._vars["*ns*"].value)
             value = value if frame is None else value(*values)
             now = self._vars["*ns*"].value
-            self._furnish(now)
+            self._refer_core(now)
             if not is_load:
                 self.stored_values.send_value(job, value, *self._displayed(job, value, now))
                 session.last[:] = [value, *session.last[:2]]
@@ -216,13 +217,14 @@ class Lisp(Dialect):
             self.stored_values.send_value(job, value, *self._displayed(job, value, session.namespace))
 
     def _displayed(self, job: Job, value: object, namespace: Any) -> tuple[str, str, str]:
+        """Return a printed value, the name of its namespace, and the description of what was cut."""
         text, cut = self.print(value, job)
         return text, self.name_of(namespace), cut
 
     def print(self, value: Any, job: Job, start: int = 0, path: tuple[object, ...] = ()) -> tuple[str, str]:
         """Print a value. The limits apply only to it, so output of the code itself is never cut."""
         chosen = []
-        requested = requested_limits(job)
+        requested = requested_print_limits(job)
         for name, limit, default in zip(self._limits, requested, limits(job)):
             now = job.session.limits.get(name, self._vars[name].value)
             chosen.append(now if limit is None and now != self._limits[name] else default)
@@ -235,14 +237,14 @@ class Lisp(Dialect):
                 is_cut = "..." in text or (depth is not None and "#" in text)
                 return text, self._values.cut(value, length, depth, start, path) if is_cut else ""
         except Exception as error:
-            in_phase(error, "print")
+            set_phase(error, "print")
             raise
 
     def part_at(self, value: Any, path: list[object]) -> Any:
         return self._values.part_at(value, path)
 
     def _expand(self, job: Job) -> None:
-        """Expand a form once, or until it is not a macro call, or with all inner forms."""
+        """Expand a form once, or until it is not a macro call, or with all inner forms, as the request specifies."""
         expander = job.message.get("expander")
         form = next(iter(self._reader.read_str(job.message["code"], self._runtime.resolve_alias)), None)
         if expander == "macroexpand-all":
@@ -279,6 +281,7 @@ class Lisp(Dialect):
 
     @staticmethod
     def _imported(symbol: object, namespace: Any) -> Any:
+        """Return the Python module that a namespace has imported under a name, or None."""
         return namespace.imports.val_at(namespace.import_aliases.val_at(symbol) or symbol)
 
     def lookup(self, name: str, namespace: Any) -> dict[str, Any] | None:
@@ -312,12 +315,12 @@ class Lisp(Dialect):
             home = self.find(limit) or namespace.aliases.val_at(self._symbol.symbol(limit))
             if home is None:
                 return None
-            found = ((name, var) for name, var in self._interned(home) if not var.is_private)
+            found = ((name, var) for name, var in self._vars_by_name(home) if not var.is_private)
         listed = list(itertools.islice(found, LISTED))
         return {"rows": [self._row(name, one) for name, one in listed], "omitted": sum(1 for _ in found)}
 
     @staticmethod
-    def _interned(home: Any) -> list[tuple[str, Any]]:
+    def _vars_by_name(home: Any) -> list[tuple[str, Any]]:
         return sorted((str(name.name), var) for name, var in home.interns.items())
 
     def _matching(self, pattern: str, namespace: Any) -> Iterator[tuple[str, Any]]:
@@ -329,7 +332,7 @@ class Lisp(Dialect):
         ):
             if is_match(name):
                 yield name, home
-            for local_values, var in self._interned(home):
+            for local_values, var in self._vars_by_name(home):
                 full = name + "/" + local_values
                 if (home is namespace or not var.is_private) and is_match(full if is_qualified else local_values):
                     yield full, var
@@ -357,8 +360,8 @@ class Lisp(Dialect):
         return None
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        innermost = self._innermost(error)
-        parts, frames = begin_parts(innermost, self._words)
+        innermost = self._innermost_error(error)
+        parts, frames = common_error_fields(innermost, self._words)
         if isinstance(innermost, self._reader.SyntaxError):
             parts.update(type=type(innermost).__name__, phase="read", message=innermost.message)
             self._locate(parts, job.file, innermost.line, innermost.col)
@@ -374,15 +377,15 @@ class Lisp(Dialect):
         local_values = [frame for frame in frames if not is_library(frame.filename)]
         kind, message, file = parts["type"], parts["message"], parts.get("file")
         where = f" ({file}:{parts.get('line')})" if file else ""
-        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *at_lines(local_values)]
+        lines = [f"{kind}{where}: {message}{_data_of(parts)}", *format_trace(local_values)]
         lines += [
             f"{one['relation']}: {one['type']}: {one['message']}{_data_of(one)}" for one in parts.get("chain", ())
         ]
         return parts, "\n".join(lines) + "\n"
 
     def called(self, code: types.CodeType, module: str, name: str) -> tuple[str, str]:
-        """Return the namespace and name of a function, with an empty name for evaluated forms and inner functions."""
-        if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES,):
+        """Return the namespace and name of a function. The name is empty for evaluated forms and inner functions."""
+        if name.startswith("__") or "<locals>" in name or code.co_varnames[:1] == (ARITIES_PARAMETER,):
             return module, ""
         demunge = importlib.import_module("basilisp.lang.util").demunge
         return demunge(module), demunge(ARITY.sub("", name))
@@ -409,7 +412,10 @@ class Lisp(Dialect):
         return PlainPrinter(dict.fromkeys(local_values, self._runtime.lrepr), {**BRACKETS, **brackets}, (" ", " "))
 
     def _words(self, error: BaseException) -> dict[str, Any]:
-        """Return the type, message and data of an error."""
+        """Return the type, message and data of an error.
+
+        For an `ExceptionInfo`, the data is printed within limits.
+        """
         words = words_of(error)
         innermost: Any = error
         if type(error).__name__ == "ExceptionInfo":
@@ -419,8 +425,8 @@ class Lisp(Dialect):
             words.update(type="ExceptionInfo", message=str(innermost.message), data=data)
         return words
 
-    def _innermost(self, error: BaseException) -> Any:
-        """Return the innermost compiler error. Those around it describe only the expansion of macros."""
+    def _innermost_error(self, error: BaseException) -> Any:
+        """Return the innermost compiler error, because the outer ones only describe the expansion of macros."""
         wrapper = self._compiler.CompilerException
         while isinstance(error, wrapper) and isinstance(error.__cause__, wrapper):
             error = error.__cause__
@@ -428,15 +434,17 @@ class Lisp(Dialect):
 
     @staticmethod
     def _locate(parts: dict[str, Any], file: object, line: object, column: object) -> None:
+        """Add the known parts of a position to the fields of an error."""
         position = {"file": file, "line": line, "column": column + 1 if isinstance(column, int) else None}
         parts.update({key: value for key, value in position.items() if value is not None})
 
 
 def _data_of(parts: dict[str, Any]) -> str:
+    """Return the data of an error for its text, or "" if it has none."""
     return " " + parts["data"] if "data" in parts else ""
 
 
-def _compiled(file: str) -> str:
+def _cache_path_of(file: str) -> str:
     """Return the path of the file in which Basilisp caches the compiled code of a file."""
     return os.path.splitext(importlib.util.cache_from_source(file))[0] + ".lpyc"
 
@@ -452,7 +460,7 @@ def _ignore_cached_code(importer: Any) -> None:
     def path_stats(loader: Any, path: str) -> dict[str, Any]:
         stats: dict[str, Any] = original(loader, path)
         with contextlib.suppress(OSError, NotImplementedError):
-            source, compiled = os.stat(path), os.stat(_compiled(path))
+            source, compiled = os.stat(path), os.stat(_cache_path_of(path))
             newest = max(source.st_mtime_ns, source.st_ctime_ns)
             is_installed = not INSTALLED.isdisjoint(path.split(os.sep))
             if not is_installed and compiled.st_mtime_ns <= newest + SETTLED_NS:
@@ -476,7 +484,7 @@ def _warm_up() -> None:
         # The environment belongs to another user, so this user gets a separate cache.
         caches = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
         sys.pycache_prefix = os.path.join(caches, "codriver", "pycache")
-    if not os.path.exists(_compiled(core)):
+    if not os.path.exists(_cache_path_of(core)):
         words = "codriver-worker: Basilisp compiles its core at its first start, for about 20 seconds\n"
         sys.stderr.write(words)
         sys.stderr.flush()

@@ -30,7 +30,7 @@ WALKED, DEEP = 10_000, 6
 
 
 class LispLoaded:
-    """The loaded code of one worker, which is queried repeatedly. Created with the language's own modules."""
+    """The loaded code of one worker, which is queried repeatedly."""
 
     def __init__(self, keywords: types.ModuleType, maps: types.ModuleType, names: types.ModuleType) -> None:
         keys = (keywords.keyword(name) for name in ("file", "line", "interface"))
@@ -45,8 +45,8 @@ class LispLoaded:
     def answer(self, namespaces: Iterable[Any], root: str, known: str) -> dict[str, Any]:
         """Return the `names` of all namespaces, the changed ones in `spaces`, and objects of previous loads.
 
-        `known` has a line for each namespace from an earlier reply, with its mark and whether it is of a file below
-        `root`. Objects of previous loads are in `old` and `instances`.
+        `known` has a line for each namespace from an earlier reply, with its mark and whether it belongs to a file
+        below `root`. Objects of previous loads are in `old` and `instances`.
         """
         marks = {name: (mark, within == "1") for name, mark, within in map(str.split, known.splitlines())}
         before, self._seen = self._seen, {}
@@ -69,11 +69,12 @@ class LispLoaded:
             spaces.append({"ns": name, "mark": mark, "files": found, "vars": rows if found else []})
             if found:
                 project_vars.append((name, namespace, variables))
-        old, instances = self._lives_on(project_vars)
+        old, instances = self._previous_objects(project_vars)
         report = {"names": " ".join(names), "spaces": spaces, "old": old, "instances": instances}
         return {"began": str(self._started_ms), **report}
 
     def _mark(self, name: str, variables: list[tuple[str, Any]], before: dict[tuple[str, str], Any]) -> str:
+        """Return a mark of a namespace, which changes whenever one of its vars does."""
         newest = 0
         for var_name, var in variables:
             value, meta = var.root, var.meta
@@ -88,15 +89,16 @@ class LispLoaded:
         return f"{newest}.{len(variables)}"
 
     def _row(self, name: str, var_name: str, var: Any) -> list[object]:
+        """Return the name, file and line of a var, with the numbers that identify its value and definition."""
         meta = var.meta
         file, line = (meta.val_at(self._file), meta.val_at(self._line)) if meta is not None else (None, None)
         known = file if isinstance(file, str) and not file.startswith("<") else ""
         return [var_name, known, line if isinstance(line, int) else 0, *map(str, self._seen[name, var_name][2:])]
 
-    def _lives_on(
+    def _previous_objects(
         self, project_vars: list[tuple[str, Any, list[tuple[str, Any]]]]
     ) -> tuple[list[list[str]], list[list[str]]]:
-        """Return rows for vars with an object of a previous load, and for classes of which instances still exist."""
+        """Return rows for vars with an object of a previous load, and for previous classes that have instances."""
         heirs: dict[tuple[object, object], tuple[object, str, str]] = {}
         faces: dict[str, list[tuple[object, str]]] = {}
         for name, namespace, variables in project_vars:
@@ -146,7 +148,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
     code = _code_of(value)
     if code is not None:
         yield code
-        parts = _enclosed(value)
+        parts = _closure_values(value)
     elif kind in (list, tuple, set, frozenset) or home in COLLECTIONS:
         parts = value.items() if qualname_of(kind) == "PersistentMap" else value
     elif kind is dict:
@@ -157,7 +159,7 @@ def _codes_in(value: Any, language: str, left: list[int], depth: int) -> Iterato
         yield from _codes_in(part, language, left, depth - 1)
 
 
-def _enclosed(function: types.FunctionType) -> Iterator[Any]:
+def _closure_values(function: types.FunctionType) -> Iterator[Any]:
     for cell in function.__closure__ or ():
         with contextlib.suppress(ValueError):  # the cell is empty
             yield cell.cell_contents
@@ -172,7 +174,7 @@ def _code_of(value: Any) -> types.CodeType | None:
 
 
 def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tuple[object, str]]]) -> list[list[str]]:
-    """Describe which previous load a class belongs to, or the protocol that it implements."""
+    """Describe a class if it, or a protocol that it implements, is from a previous load."""
     heir = heirs.get((home_of(kind), qualname_of(kind)))
     if heir is not None and heir[0] is not kind:
         return [["old", heir[1] + "/" + heir[2]]]
@@ -185,6 +187,7 @@ def _previous_types(kind: Any, heirs: dict[Any, Any], faces: dict[str, list[tupl
 
 
 def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
+    """Count the instances of classes from previous loads."""
     previous = {}
     for kind in all_classes():
         heir = heirs.get((home_of(kind), qualname_of(kind)))
@@ -208,7 +211,7 @@ class _Files:
         self._known: dict[str, bool] = {}
 
     def has(self, file: str) -> bool:
-        """Return whether the directory contains a file that is not installed there."""
+        """Return whether a file is in the directory and does not belong to an installed package."""
         if file not in self._known:
             real = os.path.realpath(file)
             is_installed = "site-packages" in real or "dist-packages" in real

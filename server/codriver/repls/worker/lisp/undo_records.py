@@ -20,12 +20,15 @@ if TYPE_CHECKING:
 
 
 FIELDS = ("_refers", "_aliases", "_imports", "_import_aliases", "_import_refers")
-VAR = ("_root", "_meta", "_is_bound")
+"""The fields of a namespace that are restored."""
+VAR_FIELDS = ("_root", "_meta", "_is_bound")
+"""The fields of a var that are restored."""
 METHODS = ("_methods", "_prefers")
+"""The fields of a multimethod that are restored."""
 
 
 class LispUndoRecords(UndoRecords):
-    """The undo records of Basilisp. Changes of Basilisp's own namespaces are not undone, except methods."""
+    """The undo records of Basilisp. Changes of Basilisp's own namespaces are not undone, except those of methods."""
 
     def __init__(self, namespaces: Any, multi: Any) -> None:
         super().__init__([os.getcwd()])
@@ -81,10 +84,10 @@ class LispSnapshot:
             for space in namespaces.ns_cache().values()
             if not str(space.name).startswith(package)
         ]
-        self._vars = [(var, _fields_of(var, VAR)) for _, interns, *_ in self._spaces for var in interns.values()]
+        self._vars = [(var, _fields_of(var, VAR_FIELDS)) for _, interns, *_ in self._spaces for var in interns.values()]
         roots = [var.root for space in namespaces.ns_cache().values() for var in space.interns.values()]
         self._methods = [(one, _fields_of(one, METHODS)) for one in roots if type(one) is multi]
-        self._tables = [(one, table, dict(table)) for one in roots if (table := _table_of(one)) is not None]
+        self._tables = [(one, table, dict(table)) for one in roots if (table := _dispatch_table_of(one)) is not None]
 
     def note_changes(self, undo: UndoRecord) -> None:
         """Record the definitions that have changed since the snapshot."""
@@ -117,7 +120,7 @@ def _fields_of(owner: object, names: tuple[str, ...]) -> dict[str, object]:
 
 
 def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, object], after: Any = None) -> None:
-    """Record the changed fields of an object. `after` is called after they were restored."""
+    """Record the changed fields of an object. `after` is called after the fields were restored."""
     now = _fields_of(owner, tuple(was))
     if all(now[name] is was[name] for name in was):
         return
@@ -133,6 +136,7 @@ def _note_fields(variables: UndoRecord, items: str, owner: Any, was: dict[str, o
 
 
 def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> None:
+    """Record that a symbol of a namespace has another var. `old` is the previous one, or None."""
     new = space.interns.val_at(symbol)
 
     def undo() -> None:
@@ -143,8 +147,8 @@ def _note_intern(variables: UndoRecord, space: Any, symbol: Any, old: Any) -> No
     variables.note(str(space.name) + "/" + str(symbol.name), lambda: space.interns.val_at(symbol) is new, undo)
 
 
-def _table_of(function: Any) -> Any:
-    """Return the table of a function that dispatches on types, as those of protocols do, or None for any other."""
+def _dispatch_table_of(function: Any) -> Any:
+    """Return the table of a function that dispatches on types, such as those of protocols, or None for others."""
     register = getattr(function, "__dict__", {}).get("register")
     code = getattr(register, "__code__", None)
     cells = dict(zip(getattr(code, "co_freevars", ()), getattr(register, "__closure__", None) or ()))

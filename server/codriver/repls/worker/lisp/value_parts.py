@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from ..basics.previews import GLIMPSED, LEVELS, TEXT_CHARACTERS, class_name
+from ..basics.previews import LEVELS, MAX_GLIMPSE_ELEMENTS, TEXT_CHARACTERS, class_name
 from ..basics.printing import Cuts, NoSuchPartError
 
 TYPE_CHECKING = False
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 ATOMS = (str, bytes, int, float, complex, type(None))
+"""Python classes whose values are printed in full."""
 COUNTED = (list, tuple, dict, set, frozenset)
+"""Python classes of collections whose length is known."""
 PLAIN = ("keyword", "symbol")
 """Modules of Basilisp whose values are printed as one word."""
 AROUND = {"vector": ("[", "]"), "map": ("{", "}"), "set": ("#{", "}")}
@@ -67,6 +69,7 @@ class LispValues:
     def _walk(
         self, value: Any, path: tuple[object, ...], bounds: tuple[int, int | None, int], start: int, cuts: Cuts
     ) -> None:
+        """Record in `cuts` what was left out of a value and its parts."""
         length, depth, level = bounds
         pairs = pairs_of(value)
         if pairs is None:
@@ -88,18 +91,18 @@ class LispValues:
         before, home, name = type(value).__module__.partition(self._home)
         return "" if before or not home else name
 
-    def _is_core(self, value: Any) -> bool:
+    def _is_counted_collection(self, value: Any) -> bool:
         """Return whether a value is one of Basilisp's collections with a known length."""
         return isinstance(value, self._counted) and bool(self._module_of(value))
 
     def is_function(self, value: Any) -> bool:
         """Return whether a value is a function. Collections and keywords are callable, but do not count."""
-        return callable(value) and not self._is_core(value) and self._module_of(value) not in PLAIN
+        return callable(value) and not self._is_counted_collection(value) and self._module_of(value) not in PLAIN
 
     def glimpse(self, value: Any) -> dict[str, str]:
         """Describe a value by its class, its size, and its text in one line, without running user code."""
         found = {"class": class_name(type(value))}
-        if self._is_core(value):
+        if self._is_counted_collection(value):
             found["count"] = str(len(value))
         text = self._in_line(value, LEVELS)
         return found if text == f"<{found['class']}>" else {**found, "value": text}
@@ -110,15 +113,15 @@ class LispValues:
             return f"<{kind.__name__} of {len(value)}>"
         if kind in (*ATOMS, bool) or self._module_of(value) in PLAIN:
             return self._show(value)
-        if not levels or not self._is_core(value):
+        if not levels or not self._is_counted_collection(value):
             return f"<{class_name(kind)}>"
         before, after = AROUND.get(self._module_of(value), ("(", ")"))
         if hasattr(value, "items"):
-            pairs = itertools.islice(value.items(), GLIMPSED)
+            pairs = itertools.islice(value.items(), MAX_GLIMPSE_ELEMENTS)
             parts = [f"{self._in_line(key, levels - 1)} {self._in_line(one, levels - 1)}" for key, one in pairs]
         else:
-            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, GLIMPSED)]
-        if len(value) > GLIMPSED:
+            parts = [self._in_line(one, levels - 1) for one in itertools.islice(value, MAX_GLIMPSE_ELEMENTS)]
+        if len(value) > MAX_GLIMPSE_ELEMENTS:
             parts.append("...")
         return before + " ".join(parts) + after
 
@@ -147,6 +150,7 @@ class LispValues:
         return value
 
     def _matching(self, value: Any, step: object) -> Iterator[Any]:
+        """Yield the parts at a step."""
         pairs = pairs_of(value)
         if pairs is None:
             return

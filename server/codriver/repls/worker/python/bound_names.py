@@ -20,7 +20,7 @@ from ..basics.held_definitions import (
     qualname_of,
     qualname_of_class,
     space_of,
-    unwrapped,
+    unwrap_functions,
 )
 from .statements import FUNCTIONS, targets
 
@@ -34,10 +34,11 @@ EVALUATED = re.compile(r"<(eval|stdin|console|ipython|repl|python-input)\b|.*[\\
 """Matches the pseudo file names of evaluated code. Source: the worker; `code`; IPython; ipykernel; xeus."""
 DEFINITION, OTHER_BINDING = "definition", "other"
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")
+"""The fields of a syntax node that contain statements."""
 
 
 class Remembered:
-    """A value remembered without keeping it alive: a plain value itself, and any other as a weak reference or id."""
+    """A value that is not kept alive: a plain value itself, and for any other a weak reference or its id."""
 
     __slots__ = ("_is_weak", "_reference")
 
@@ -50,7 +51,7 @@ class Remembered:
             except TypeError:
                 self._reference = _Identity(value)
 
-    def is_still(self, value: object) -> bool:
+    def is_same_as(self, value: object) -> bool:
         """Return whether `value` is the remembered object, or an equal plain value."""
         reference = self._reference
         if self._is_weak:
@@ -72,6 +73,8 @@ class Remembered:
 
 
 class _Identity:
+    """The id of an object that cannot be referenced weakly."""
+
     __slots__ = ("number",)
 
     def __init__(self, value: object) -> None:
@@ -79,7 +82,7 @@ class _Identity:
 
 
 class Names:
-    """A snapshot of the names in a module and in its classes, which are dotted."""
+    """A snapshot of the names in a module and, as dotted names, in its classes."""
 
     def __init__(self, space: dict[str, Any]) -> None:
         self._raw: dict[str, Any] | None = dict(space)
@@ -105,7 +108,7 @@ class Names:
         self._remembered: dict[str, Remembered] = {}
 
     def settle(self) -> dict[str, Remembered]:
-        """Return the remembered values, and stop keeping the original objects alive."""
+        """Return the remembered values, and drop the references to the original objects."""
         if self._raw is not None:
             raw, self._raw = self._raw, None
             # An evaluated value was not created by a load, even if the evaluation ran within one.
@@ -146,7 +149,7 @@ class Names:
 
 
 def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Remembered | None]]:
-    """Return the names that differ from those left by a load, each with its present and its remembered value.
+    """Return the names that have changed since a load left them, each with its present and its remembered value.
 
     The present value is ABSENT if the name was removed, and the remembered value is None if the name is new.
     """
@@ -155,14 +158,14 @@ def differing(space: dict[str, Any], left: Names) -> dict[str, tuple[object, Rem
     waiting = list(live.items())
     for name, value in waiting:  # this list grows by nested classes
         known = remembered.get(name)
-        if "." not in name and (known is None or not known.is_still(value)):
+        if "." not in name and (known is None or not known.is_same_as(value)):
             found[name] = value, known
-        if _belongs_to(space, name, value) and known is not None and known.is_still(value):
+        if _belongs_to(space, name, value) and known is not None and known.is_same_as(value):
             for attribute, remaining in list(space_of(value).items()):
                 if not _is_dunder(attribute) or _is_method(remaining):
                     live[name + "." + attribute] = remaining
                     before = remembered.get(name + "." + attribute)
-                    if before is None or not before.is_still(remaining):
+                    if before is None or not before.is_same_as(remaining):
                         found[name + "." + attribute] = remaining, before
                     waiting.append((name + "." + attribute, remaining))
     for name, known in remembered.items():
@@ -185,6 +188,7 @@ class BoundNames:
                 self._read_stores(node)
 
     def _read(self, body: Iterable[Any], scope: str) -> None:
+        """Record the names that statements bind. `scope` is the dotted prefix of their class."""
         for node in body:
             is_definition = isinstance(node, (*FUNCTIONS, ast.ClassDef))
             for name in targets(node) if not isinstance(node, ast.excepthandler) else ():
@@ -203,6 +207,7 @@ class BoundNames:
                     self._read(getattr(node, field, None) or (), scope)
 
     def _read_stores(self, function: ast.AST) -> None:
+        """Record the names that a function rebinds when it runs."""
         for node in ast.walk(function):
             if isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load):
                 self.rebound.add(node.attr)
@@ -221,20 +226,20 @@ def stores(name: str) -> re.Pattern[str]:
     )
 
 
-def code_file(value: object) -> str:
+def code_file_of(value: object) -> str:
     """Return the file name of a function, a wrapper or the first function in a class, or "" if unknown."""
     if type(value) is types.FunctionType:
         return value.__code__.co_filename
     found = [function_in(one) for one in list(space_of(value).values())] if is_class(value) else [function_in(value)]
     for one in found:
-        for function in unwrapped(one):
+        for function in unwrap_functions(one):
             return function.__code__.co_filename
     return ""
 
 
 def is_evaluated(value: object) -> bool:
     """Return whether a function or class was created by evaluated code."""
-    return EVALUATED.match(code_file(value)) is not None
+    return EVALUATED.match(code_file_of(value)) is not None
 
 
 def is_plain(value: object) -> bool:
@@ -251,6 +256,7 @@ def _targets_in(node: Any) -> list[ast.AST]:
 
 
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
+    """Return whether a value is a class that was defined in the module of `space` under this name."""
     return is_class(value) and (home_of(value), qualname_of(value)) == (space.get("__name__"), name)
 
 

@@ -34,6 +34,7 @@ TOOL_IDS = (4, 3, 5, 2)
 The ids of debuggers and coverage tools are never used.
 """
 NAME = "codriver"
+"""The name under which the recorder uses `sys.monitoring`."""
 FRAME_AT = sys._getframe  # noqa: SLF001  # no public API gives the frame of a call
 NO_FREE_ID = "all ids of sys.monitoring are taken, by a debugger or by profilers: end one of them"
 
@@ -83,12 +84,13 @@ class CallMonitor:
         self._tool = -1
 
     def _callbacks(self, events: Any) -> dict[int, Any]:
+        """Return the callback of each event."""
         return {
             events.PY_START: self._start_callback(),
             events.PY_RETURN: self._returned(),
-            events.PY_YIELD: self._yielded(),
-            events.PY_RESUME: self._resumed(),
-            events.PY_THROW: self._resumed(),
+            events.PY_YIELD: self._yield_callback(),
+            events.PY_RESUME: self._resume_callback(),
+            events.PY_THROW: self._resume_callback(),
             events.PY_UNWIND: self._unwound(),
         }
 
@@ -133,6 +135,7 @@ class CallMonitor:
         return on_start
 
     def _returned(self) -> Any:
+        """Return the callback for a call that returns."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short,
@@ -157,7 +160,8 @@ class CallMonitor:
 
         return returned
 
-    def _yielded(self) -> Any:
+    def _yield_callback(self) -> Any:
+        """Return the callback for a call that yields or awaits."""
         functions, short, leave, live = (
             self._recording.functions,
             self._recording.printer.short,
@@ -178,7 +182,8 @@ class CallMonitor:
 
         return yielded
 
-    def _resumed(self) -> Any:
+    def _resume_callback(self) -> Any:
+        """Return the callback for a call that continues after it yielded."""
         stacks, live, frame_at, thread_id = self._stacks, self._live, FRAME_AT, _thread.get_ident
 
         def resumed(_code: types.CodeType, _offset: int, _error: object = None) -> Any:
@@ -189,6 +194,7 @@ class CallMonitor:
         return resumed
 
     def _unwound(self) -> Any:
+        """Return the callback for a call that ends with an error."""
         recording, leave, live = self._recording, self._leave, self._live
         functions, error_of, frame_at, now = (
             recording.functions,
@@ -218,14 +224,17 @@ class CallMonitor:
             stack[:] = [one for one in stack if one is not record]
 
 
-SUSPENDED = 0x20 | 0x80 | 0x200
+SUSPENDABLE_FLAGS = 0x20 | 0x80 | 0x200
 """Flags of the code objects of generators, coroutines and asynchronous generators. Source: `inspect`."""
 OTHERS = "another profile function was set meanwhile, by a profiler: the calls since then are not recorded"
 OTHER_THREADS = "threads that were already running are not recorded, which needs Python 3.12 or later"
-RAISED = "an error"
+UNKNOWN_ERROR = "an error"
+"""Stands for the error of a call, because a profile function does not receive the error."""
 OLD = sys.version_info < (3, 11)
+"""Whether this version of Python cannot record calls of generators and coroutines."""
 NO_GENERATORS = "calls of generators and coroutines are not recorded, which needs Python 3.11 or later"
-YIELDING = "YIELD"
+YIELD_PREFIX = "YIELD"
+"""The prefix of the names of instructions that suspend a call."""
 
 
 class CallProfiler:
@@ -255,7 +264,7 @@ class CallProfiler:
             return "a profile function is set, by a profiler or by coverage: end that first"
         this_thread = threading.get_ident()
         self._are_unseen = any(one.ident != this_thread and one.name != THREAD_NAME for one in threading.enumerate())
-        self._profile = self._callback()
+        self._profile = self._profile_function()
         threading.setprofile(self._profile)
         sys.setprofile(self._profile)
         return ""
@@ -276,7 +285,8 @@ class CallProfiler:
         if OLD:
             self._recording.notes.append(NO_GENERATORS)
 
-    def _callback(self) -> Any:
+    def _profile_function(self) -> Any:
+        """Return the profile function."""
         functions, function_of = self._recording.functions, self._recording.function_of
         on_start, on_end = self._start_callback, self._finish
 
@@ -284,7 +294,7 @@ class CallProfiler:
             if event == "call":
                 code = frame.f_code
                 function = functions.get(id(code)) or function_of(code, frame)
-                if function.is_requested and not (OLD and code.co_flags & SUSPENDED):
+                if function.is_requested and not (OLD and code.co_flags & SUSPENDABLE_FLAGS):
                     on_start(function, frame)
             elif event == "return":
                 known = functions.get(id(frame.f_code))
@@ -299,7 +309,7 @@ class CallProfiler:
         if stack is None:
             stack = self._stacks[thread] = []
         known = live.get(id(frame))
-        if known is not None and known[FUNCTION] is function and function.code.co_flags & SUSPENDED:
+        if known is not None and known[FUNCTION] is function and function.code.co_flags & SUSPENDABLE_FLAGS:
             stack.append(known)
             return
         calls = self._recording.calls
@@ -324,6 +334,7 @@ class CallProfiler:
         stack.append(record)
 
     def _finish(self, function: Function, frame: types.FrameType, value: object) -> None:
+        """Record that a call has ended or yielded."""
         record = self._live.get(id(frame))
         if record is None:
             return
@@ -332,8 +343,8 @@ class CallProfiler:
             stack.pop()
         elif stack:
             stack[:] = [one for one in stack if one is not record]
-        name = self._instruction(function, frame)
-        if name.startswith(YIELDING) and function.code.co_flags & SUSPENDED:
+        name = self._current_instruction(function, frame)
+        if name.startswith(YIELD_PREFIX) and function.code.co_flags & SUSPENDABLE_FLAGS:
             record[YIELDS] += 1
             record[RESULT] = self._recording.printer.short(value)
             return
@@ -341,9 +352,9 @@ class CallProfiler:
         record[END_NS] = time.perf_counter_ns()
         is_error = value is None and not name.startswith("RETURN")
         record[RESULT] = None if is_error else self._recording.result(function, frame, value)
-        record[ERROR] = RAISED if is_error else None
+        record[ERROR] = UNKNOWN_ERROR if is_error else None
 
-    def _instruction(self, function: Function, frame: types.FrameType) -> str:
+    def _current_instruction(self, function: Function, frame: types.FrameType) -> str:
         """Return the name of the instruction that a frame executes."""
         code = self._bytes.get(id(function))
         if code is None:

@@ -6,7 +6,7 @@ import ast
 import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
-from .class_renewal import creates_freely, is_plain_class
+from .class_renewal import can_be_created_again, is_plain_class
 from .enum_members import is_enum
 from .equal_values import is_alike
 from .python_names import space_of_module
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
     from .import_effects import Effects
     from .module_text import Text
 
-OF_INTERPRETER = ("builtins", "abc", "typing", "enum", "collections.abc", "threading", "logging", "unittest.case")
+STANDARD_BASE_MODULES = (
+    "builtins",
+    "abc",
+    "typing",
+    "enum",
+    "collections.abc",
+    "threading",
+    "logging",
+    "unittest.case",
+)
 """Modules of base classes that do not read the bodies of subclasses, or whose subclasses are updated in other ways."""
 
 
@@ -33,7 +42,7 @@ class ClassFollowUp:
         self.remade: set[tuple[str, int]] = set()
 
     def follow(self, text: Text, top: int, node: ast.ClassDef) -> None:  # one branch per kind of change
-        """Update a class of a module if it depends on a change."""
+        """Update a class if it depends on a change. `top` is the position of its statement `node` in the module."""
         kind = text.space.get(node.name)
         if not is_class(kind):
             effects = self._followers.effects(node, text)
@@ -44,7 +53,7 @@ class ClassFollowUp:
             return
         head = [*node.bases, *[one.value for one in node.keywords]]
         made = self._followers.analysis.within(head, text.space, None)
-        if self._changes.is_affected(made) and not self._are_rebased(node, kind, text):
+        if self._changes.is_affected(made) and not self._try_rebase(node, kind, text):
             self._make_class(text, node, kind, made)
             return
         if self._is_made_by_library(kind):
@@ -67,8 +76,8 @@ class ClassFollowUp:
                     )
         self._follow_body(text, node, kind)
 
-    def _are_rebased(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
-        """Return whether the new bases replace those of the same name, and assign them to the class."""
+    def _try_rebase(self, node: ast.ClassDef, kind: Any, text: Text) -> bool:
+        """Replace the bases of a class if the new ones have the same names, and return whether that was possible."""
         if node.keywords or not is_plain_class(kind):
             return False
         bases = tuple(self._live(one, text) for one in node.bases)
@@ -87,6 +96,7 @@ class ClassFollowUp:
         return True
 
     def _live(self, node: Any, text: Text) -> Any:
+        """Return the object that a name or dotted name refers to in a module, or None."""
         if isinstance(node, ast.Name):
             return text.space.get(node.id)
         if isinstance(node, ast.Attribute):
@@ -98,7 +108,7 @@ class ClassFollowUp:
     def _follow_hooks(self, text: Text, node: ast.ClassDef, kind: Any) -> bool:
         """Call the hooks that created a class again, if they have changed.
 
-        Returns False if nothing else is left to do.
+        Return False if nothing else is left to do.
         """
         effects = self._followers.analysis.hooks(node, text.space)
         bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
@@ -121,7 +131,7 @@ class ClassFollowUp:
             return True
         if fills_only_itself and hooks <= {"__call__()"}:
             return True
-        if fills_only_itself and creates_freely(kind):
+        if fills_only_itself and can_be_created_again(kind):
             self._make_class(text, node, kind, effects)
         else:
             self._followers.report_in(text, node, f"it was made with {self._changes.cause(effects)}, which changed")
@@ -130,11 +140,14 @@ class ClassFollowUp:
     def _is_made_by_library(self, kind: Any) -> bool:
         """Return whether a library reads the bases of a class when it creates the class."""
         kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
-        return any(home_of(one) not in OF_INTERPRETER and not self._registrations.is_of_project(one) for one in kinds)
+        return any(
+            home_of(one) not in STANDARD_BASE_MODULES and not self._registrations.is_of_project(one) for one in kinds
+        )
 
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
+        """Run the statement of a class again, or report why that is not possible."""
         whole = self._followers.effects(node, text)
-        if whole.effect is not None or whole.fills - {id(kind)} or not creates_freely(kind):
+        if whole.effect is not None or whole.fills - {id(kind)} or not can_be_created_again(kind):
             self._followers.report_in(
                 text,
                 node,
@@ -156,6 +169,7 @@ class ClassFollowUp:
             self._undo.note_key(f"{text.name}.{node.name}", text.space, node.name, kind)
 
     def _follow_body(self, text: Text, node: ast.ClassDef, kind: Any) -> None:  # noqa: C901, PLR0912  # one branch per kind
+        """Update the statements in the body of a class that depend on a change."""
         minimal = self._followers.minimal_of(text)
         members: set[str] = set()
         for one in minimal.within(node):
@@ -202,6 +216,7 @@ class ClassFollowUp:
             self._followers.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
 
     def _assign(self, text: Text, one: Any, owner: Any) -> None:
+        """Assign an attribute of a class again. Keep the previous object if it is equal or can get the new contents."""
         before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
         try:
             self._followers.minimal_of(text).attribute(one)()

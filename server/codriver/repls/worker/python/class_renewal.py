@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
 
-REGISTERING = ("sqlalchemy", "sqlmodel", "peewee", "mongoengine", "pony", "tortoise", "flask_sqlalchemy")
+REGISTERING_LIBRARIES = ("sqlalchemy", "sqlmodel", "peewee", "mongoengine", "pony", "tortoise", "flask_sqlalchemy")
 """Libraries that register each class when it is created, and refuse a second one with the same name."""
 
 
@@ -25,7 +25,7 @@ Source: `MediaDefiningClass` of Django 5.2 only adds `media`.
 
 
 def is_plain_class(kind: Any) -> bool:
-    """Return whether a class was created by `type` or `ABCMeta` alone, without other code that read its attributes."""
+    """Return whether only `type` or `ABCMeta` created a class, and no other code has read its attributes."""
     if (type(kind).__module__, type(kind).__qualname__) not in PLAIN_METACLASSES:
         return False
     space = space_of(kind)
@@ -34,10 +34,10 @@ def is_plain_class(kind: Any) -> bool:
     return not any("__init_subclass__" in space_of(base) for base in kind.__mro__[1:-1])
 
 
-def creates_freely(kind: Any) -> bool:
+def can_be_created_again(kind: Any) -> bool:
     """Return whether a class can be created again without a library refusing a second one with its name."""
     homes = {str(type.__dict__["__module__"].__get__(one)).partition(".")[0] for one in (*order_of(kind), type(kind))}
-    return homes.isdisjoint(REGISTERING)
+    return homes.isdisjoint(REGISTERING_LIBRARIES)
 
 
 def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
@@ -58,6 +58,7 @@ def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
 
 
 def _setter(kind: Any, names: Any) -> Callable[[], object]:
+    """Return a function that sets the names of the abstract methods of a class."""
     return lambda: setattr(kind, "__abstractmethods__", names)
 
 
@@ -68,6 +69,7 @@ def _with_subclasses(kind: Any) -> Iterator[Any]:
 
 
 def _abstract_names(kind: Any) -> Iterator[str]:
+    """Yield the names of the abstract methods of a class."""
     for base in kind.__bases__:
         for name in space_of(base).get("__abstractmethods__", ()) if is_class(base) else ():
             value = next((space_of(one)[name] for one in order_of(kind) if name in space_of(one)), None)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class DependentModules:
     """The modules that depend on the edited one.
 
-    `words` are the names that may have changed, and `reached` the names of the modules that mention one.
-    `has_getter` tells whether the edited module creates names when they are looked up.
+    `words` are the names that may have changed, and `reached` the names of the modules that mention one. `has_getter`
+    returns whether the edited module creates names when they are looked up.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class DependentModules:
         if self._importers is None:
             words = set(seeds)
             self._text.mentioning(words)
-            found, follows = self._mentioning(words)
+            found, follows = self._importers_mentioning(words)
             self.words = words
             self.reached = list(found)
             self._importers = [
@@ -56,8 +56,8 @@ class DependentModules:
             ]
         return self._importers
 
-    def _mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
-        """Return the outlines of the importers that mention one of the words, and the names of those to follow up."""
+    def _importers_mentioning(self, words: set[str]) -> tuple[dict[str, Outline], set[str]]:
+        """Return the outlines of importers that mention one of the words, and the names of those to update."""
         waiting, outlines = self._other_loads(), {}
         found: dict[str, Outline] = {}
         follows: set[str] = set()
@@ -78,7 +78,7 @@ class DependentModules:
                         found[name], is_growing = outline, True
                         reached.update(_with_parents(name))
             for name, outline in found.items():
-                if name in follows or outline.may_follow(words) or self._has_getter():
+                if name in follows or outline.may_be_affected(words) or self._has_getter():
                     follows.add(name)
                     text = self._text_of(name)
                     if text is not None:

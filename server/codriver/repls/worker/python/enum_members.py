@@ -21,7 +21,15 @@ if TYPE_CHECKING:
     Note = Callable[[str, Callable[[], object], Callable[[], object]], None]
 
 MAPS = ("_member_map_", "_value2member_map_")
-OF_CLASS = ("_flag_mask_", "_singles_mask_", "_all_bits_", "_inverted_", "_unhashable_values_", "_hashable_values_")
+"""The attributes of an enumeration with its members by name and by value."""
+COMPUTED_ATTRIBUTES = (
+    "_flag_mask_",
+    "_singles_mask_",
+    "_all_bits_",
+    "_inverted_",
+    "_unhashable_values_",
+    "_hashable_values_",
+)
 """Attributes of an enumeration that are computed from its members. Source: CPython 3.8 to 3.13, `enum.EnumType`."""
 
 
@@ -31,10 +39,10 @@ def is_enum(kind: object) -> bool:
     return library is not None and issubclass(type(kind), library.EnumMeta) and bool(space_of(kind)["_member_map_"])
 
 
-def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
-    """Update the members of an existing enumeration to those of a new one, keeping those with unchanged definitions.
+def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list[str]:
+    """Update the members of an existing enumeration to those of a new one. Members with unchanged definitions stay.
 
-    `changed` are the names with changed definitions. Returns the names of members that were replaced and are still in
+    `changed` are the names with changed definitions. Return the names of members that were replaced and are still in
     use.
 
     Raises:
@@ -52,24 +60,24 @@ def move_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> list
             if is_same and _is_same_member(previous, member):
                 made_by[id(member)] = previous
             elif previous is not None and id(previous) in ids and _needs_state(previous):
-                made_by[id(member)] = _with_state_of(previous, member, note)
+                made_by[id(member)] = _copy_member_state(previous, member, note)
             else:
-                made_by[id(member)] = _adopted(member, old)
+                made_by[id(member)] = _adopt_member(member, old)
             ids.discard(id(previous))
         members[name] = made_by[id(member)]
     _note(old, before, note)
-    _give_names(old, new, before, members)
-    _fill(space["_member_map_"], members)
+    _update_member_attributes(old, new, before, members)
+    _replace_items(space["_member_map_"], members)
     values = {key: made_by.get(id(member), member) for key, member in space_of(new)["_value2member_map_"].items()}
-    _fill(space["_value2member_map_"], values)
+    _replace_items(space["_value2member_map_"], values)
     space["_member_names_"][:] = space_of(new)["_member_names_"]
-    for name in OF_CLASS:
+    for name in COMPUTED_ATTRIBUTES:
         if name in space_of(new):
             type.__setattr__(old, name, space_of(new)[name])
     for position, name in enumerate(space["_member_names_"]):
         if "_sort_order_" in members[name].__dict__:
             members[name].__dict__["_sort_order_"] = position
-    return [name for name, member in before.items() if members.get(name) is not member and _is_user_state(member)]
+    return [name for name, member in before.items() if members.get(name) is not member and _is_referenced(member)]
 
 
 def _is_same_member(one: Any, other: Any) -> bool:
@@ -89,8 +97,8 @@ def _needs_state(member: Any) -> bool:
     return space_of(type(member)).get("_member_type_", object) is object
 
 
-def _with_state_of(member: Any, other: Any, note: Note) -> Any:
-    """Copy the value and attributes of another member to an existing one, and return that."""
+def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
+    """Copy the value and attributes of `other` to the existing `member`, and return `member`."""
     state, home = member.__dict__, member.__dict__.get("__objclass__", ABSENT)
     before = dict(state)
     note("", lambda: True, lambda: (state.clear(), state.update(before)))
@@ -101,11 +109,11 @@ def _with_state_of(member: Any, other: Any, note: Note) -> Any:
     return member
 
 
-def _is_user_state(member: Any) -> bool:
-    """Return whether anything besides its class refers to a member."""
+def _is_referenced(member: Any) -> bool:
+    """Return whether anything except its class refers to a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
     for one in gc.get_referrers(member):
-        if isinstance(one, dict) and (one.get(name) is member or _is_value_map(one, value, member)):
+        if isinstance(one, dict) and (one.get(name) is member or _maps_to_member(one, value, member)):
             continue
         if isinstance(one, (types.FrameType, types.CellType)) or type(one) is type(iter({}.items())):
             continue
@@ -115,23 +123,24 @@ def _is_user_state(member: Any) -> bool:
     return False
 
 
-def _is_value_map(found: dict[Any, Any], value: Any, member: Any) -> bool:
+def _maps_to_member(found: dict[Any, Any], value: Any, member: Any) -> bool:
+    """Return whether a mapping has `member` under its value."""
     try:
         return found.get(value) is member
     except TypeError:  # it is not hashable
         return False
 
 
-def _adopted(member: Any, kind: Any) -> Any:
-    """Turn a member of another class into one of this class, and return it."""
+def _adopt_member(member: Any, kind: Any) -> Any:
+    """Turn a member of another class into a member of `kind`, and return it."""
     object.__setattr__(member, "__class__", kind)
     if "__objclass__" in member.__dict__:
         member.__dict__["__objclass__"] = kind
     return member
 
 
-def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
-    """Create and delete attributes of a class for its members. Before Python 3.11 there are none."""
+def _update_member_attributes(old: Any, new: Any, before: dict[str, Any], members: dict[str, Any]) -> None:
+    """Create and delete the attributes of a class for its members. Before Python 3.11, there are no such attributes."""
     for name, member in before.items():
         if name in space_of(old) and members.get(name) is not member:
             type.__delattr__(old, name)
@@ -142,7 +151,7 @@ def _give_names(old: Any, new: Any, before: dict[str, Any], members: dict[str, A
             type.__setattr__(old, name, member if is_member else value)
 
 
-def _fill(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
+def _replace_items(mapping: dict[Any, Any], values: dict[Any, Any]) -> None:
     mapping.clear()
     mapping.update(values)
 
@@ -151,7 +160,7 @@ def _note(old: Any, before: dict[str, Any], note: Note) -> None:
     """Record how to restore the state of the class."""
     space = space_of(old)
     values, names = dict(space["_value2member_map_"]), list(space["_member_names_"])
-    state = {name: space[name] for name in (*before, *OF_CLASS) if name in space}
+    state = {name: space[name] for name in (*before, *COMPUTED_ATTRIBUTES) if name in space}
 
     def undo() -> None:
         for name in set(space["_member_map_"]).difference(before):
@@ -159,8 +168,8 @@ def _note(old: Any, before: dict[str, Any], note: Note) -> None:
                 type.__delattr__(old, name)
         for name, value in state.items():
             type.__setattr__(old, name, value)
-        _fill(space["_member_map_"], before)
-        _fill(space["_value2member_map_"], values)
+        _replace_items(space["_member_map_"], before)
+        _replace_items(space["_value2member_map_"], values)
         space["_member_names_"][:] = names
 
     note("", lambda: True, undo)

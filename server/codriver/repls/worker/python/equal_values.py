@@ -15,12 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MAX_DEEP = 50
-"""The number of levels of nested values to compare. Deeper values count as different."""
+MAX_VALUE_NESTING = 50
+"""Maximum number of levels of nested values that are compared. Deeper values count as different."""
 MAX_COMPARED = 20_000
-"""The number of elements of a collection above which it counts as different."""
-MAX_ENCLOSING = 8
-"""Functions within the closures of functions that are compared: such a function may enclose itself."""
+"""Number of elements from which a collection counts as different, because comparing it would take too long."""
+MAX_CLOSURE_DEPTH = 8
+"""Maximum number of nested closures that are compared, because a function may enclose itself."""
 
 CACHES = {
     "django.urls.resolvers": (
@@ -34,15 +34,15 @@ CACHES = {
     )
 }
 """Attributes in which the objects of a library cache what they have computed. Source: Django 5.2."""
-DECLARATIONS = ("typing", "pydantic.type_adapter")
-"""Modules whose objects are not changed after they are made, except that libraries cache in them."""
+DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
+"""Modules whose objects do not change after their creation, except that libraries cache results in them."""
 
 PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
-def is_made_alike(one: Any, other: Any) -> bool:
-    """Return whether two values are equal, ignoring what instances and declarations of types have cached."""
-    if type(one) is type(other) and type(one).__module__ in DECLARATIONS:
+def is_equal_without_caches(one: Any, other: Any) -> bool:
+    """Return whether two values are equal, ignoring what instances and type declarations have cached."""
+    if type(one) is type(other) and type(one).__module__ in DECLARATION_MODULES:
         return True
     return is_alike(one, other, has_cached=True)
 
@@ -55,7 +55,7 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
     if one is other:
         return True
     kind = type(one)
-    if kind is not type(other) or depth > MAX_DEEP:
+    if kind is not type(other) or depth > MAX_VALUE_NESTING:
         return False
     if is_plain(one):
         return repr(one) == repr(other)
@@ -91,7 +91,7 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
         (function, *given), (other_function, *others) = _flat(one), _flat(other)
         return function is other_function and is_alike(given, others, depth + 1, has_cached=has_cached)
     if kind is types.GeneratorType:
-        return _are_unstarted_alike(one, other, depth)
+        return _are_equal_unstarted(one, other, depth)
     if is_class(one) or kind is types.ModuleType:
         return False
     if issubclass(kind, tuple):
@@ -110,7 +110,7 @@ def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) 
 
 
 def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    """Return the function and the arguments of a partial object, which may be made from another one."""
+    """Return the function and all arguments of a partial object, including those of partial objects inside it."""
     given, named = value.args, dict(value.keywords)
     while type(value.func) is functools.partial:
         value = value.func
@@ -118,7 +118,7 @@ def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return value.func, given, named
 
 
-def _are_unstarted_alike(one: Any, other: Any, depth: int) -> bool:
+def _are_equal_unstarted(one: Any, other: Any, depth: int) -> bool:
     """Return whether two generators with the same code have not started, and have equal arguments."""
     if not all(inspect.getgeneratorstate(each) == inspect.GEN_CREATED for each in (one, other)):
         return False
@@ -131,13 +131,13 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
         pairs = [(one.cell_contents, other.cell_contents) for one, other in zip(ones, others)]
     except ValueError:  # of a cell without a value
         return False
-    if len(ones) != len(others) or (ones and depth > MAX_ENCLOSING):
+    if len(ones) != len(others) or (ones and depth > MAX_CLOSURE_DEPTH):
         return False
     return all(is_alike(one, other, depth + 1) for one, other in pairs)
 
 
 def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
-    """Return the attributes of an instance from its dictionary and slots, or None if it has none there."""
+    """Return the attributes of an instance from its dictionary and slots, or None if it has no attributes."""
     found = getattr(value, "__dict__", None)
     state = dict(found) if type(found) is dict else {}
     for kind in order_of(type(value)):

@@ -21,20 +21,20 @@ from .bound_names import BoundNames
 from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
-from .equal_values import is_alike, is_made_alike
+from .equal_values import is_alike, is_equal_without_caches
 from .import_effects import Analysis, position_of_code
-from .live_functions import annotations_of, keeping
+from .live_functions import annotations_of, count_instances_with
 from .module_text import Text
 from .name_changes import NameChanges
 from .python_names import attribute_dict, space_of_module
-from .rebuilds import Rebuilds, deleted_names, is_setattr, leads_to
+from .rebuilds import Rebuilds, deleted_names, is_setattr, refers_to_function
 from .registrations import CONTAINERS, Registrations
 from .statements import (
     CLASS,
     FUNCTION,
     FUNCTIONS,
     GUARDS,
-    UNPARSABLE,
+    PARSE_ERRORS,
     SourceText,
     dump,
     names_bound_by,
@@ -54,20 +54,20 @@ if TYPE_CHECKING:
     Spaces = Dict[str, Dict[str, Any]]
 
 MAX_REACHED = 20
-"""The number of functions of a decorator that are searched for what reads signatures."""
-OF_SIGNATURES = frozenset({
+"""Maximum number of functions that are searched for names of `SIGNATURE_NAMES`, starting at a decorator."""
+SIGNATURE_NAMES = frozenset({
     "signature", "Signature", "getfullargspec", "get_annotations", "get_type_hints", "__defaults__", "__kwdefaults__",
     "__annotations__", "__code__", "inspect",
 })  # fmt: skip
 """Names in a decorator that reads the signature of its function. Source: the documentation of `inspect`."""
-READING_NO_DEFAULTS = frozenset({"celery", "click", "flask"})
-"""Libraries whose decorators call the function without having read the values of its defaults."""
+LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
+"""Libraries whose decorators do not read the values of defaults."""
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
-"""The type of what `lru_cache` makes."""
+"""The type of the functions that `lru_cache` returns."""
 
 
 class Followers:
-    """The statements to follow up after one load, in its module and in those that import it.
+    """The statements to update after one load, in its module and in the modules that import it.
 
     `stays` has the module, name and reason for each part that could not be updated.
     """
@@ -86,7 +86,7 @@ class Followers:
         self.changes = NameChanges(self.module, minimal.names, drift)
         self.rebuilds = Rebuilds(self, undo)
         self.registrations = Registrations(self.text, self.analysis, self.changes, drift, self.rebuilds.objects)
-        self._dependents = DependentModules(self.text, drift.sources.loads, self.text_of, self._getter)
+        self._dependents = DependentModules(self.text, drift.sources.loads, self.text_of, self._has_module_getattr)
         self._seeds: set[str] = set()
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
@@ -98,6 +98,7 @@ class Followers:
     # Sources
 
     def _source_of(self, function: Any) -> Any:
+        """Return the syntax node of a workspace function or the source of a workspace file, or None if unknown."""
         if type(function) is str:
             return self._text_of_file(function)
         code = function.__code__
@@ -105,6 +106,7 @@ class Followers:
         return None if text is None else text.function(code)
 
     def _text_of_file(self, file: str) -> Text | None:
+        """Return the loaded source of a file, or None if it is not from the workspace."""
         if file == self.text.file:
             return self._old if self._is_old else self.text
         name = self._loads.get(file)
@@ -122,7 +124,7 @@ class Followers:
                 load.read()
                 data = load.data
                 if data is not None:
-                    with contextlib.suppress(*UNPARSABLE):
+                    with contextlib.suppress(*PARSE_ERRORS):
                         self._sources[name] = Text(name, module, load.file, SourceText(data, load.file))
         return self._sources[name]
 
@@ -137,7 +139,7 @@ class Followers:
     # Before anything changes
 
     def prepare(self) -> None:  # noqa: C901, PLR0912  # one branch for each kind of change
-        """Evaluate statements that may depend on the load, to learn which values were modified since."""
+        """Evaluate statements that may depend on the load, to find out which values were modified since."""
         comparison = self._minimal.comparison
         for change in comparison.changes:
             for one in (change.old, change.new):
@@ -163,7 +165,7 @@ class Followers:
         self._seeds = {one for one in self._seeds if one.isidentifier()}
         if not self._seeds:
             return
-        self._seeds |= self._filled_by(self._old, self._seeds)
+        self._seeds |= self._names_filled_by_decorators(self._old, self._seeds)
         pairs = {new.top: old.top for old, new in comparison.same if not new.owner}
         for top in self.text.mentioning(set(self._seeds)):
             node = self.text.body[top]
@@ -177,7 +179,8 @@ class Followers:
                 value = self._try(old.value) if names and is_pure else ABSENT
                 present = self.text.space.get(names[0], ABSENT) if names else ABSENT
                 if len(names) == 1 and (
-                    value is ABSENT or not (is_made_alike(value, present) or _are_namesakes(value, present))
+                    value is ABSENT
+                    or not (is_equal_without_caches(value, present) or _are_classes_of_same_name(value, present))
                 ):
                     self._is_touched.add(top)
             elif isinstance(node, ast.If):
@@ -187,7 +190,7 @@ class Followers:
                     self._truths[top] = bool(value)
 
     def _related_classes(self, one: Any) -> set[str]:
-        """Return the names of the bases and metaclasses of a changed class, by which other code may reach it."""
+        """Return the names of the bases and metaclasses of a changed class, through which other code may use it."""
         names = [base.id for base in one.node.bases if isinstance(base, ast.Name)] if one.kind == CLASS else []
         kinds = [self.text.space.get(name) for name in names] + [
             self._minimal.class_of(one.owner) if one.owner else None
@@ -196,8 +199,8 @@ class Followers:
         related += [type(each) for each in related]
         return {each.__name__ for each in related if self.registrations.is_of_project(each)}
 
-    def _filled_by(self, text: Text, words: set[str]) -> set[str]:
-        """Return the names whose objects are filled by decorators that may depend on a change of some words."""
+    def _names_filled_by_decorators(self, text: Text, words: set[str]) -> set[str]:
+        """Return the names whose objects are filled by decorators that may depend on a change of some names."""
         seen: set[int] = set()
         found: set[str] = set()
         is_growing = True
@@ -213,10 +216,12 @@ class Followers:
         return found
 
     def _filled_names(self, node: Any, text: Text) -> set[str]:
+        """Return the names of the objects that a statement fills."""
         fills = self.analysis.statement(node, text.space).fills
         return {name for name, value in text.space.items() if id(value) in fills}
 
     def _try(self, node: Any) -> Any:
+        """Return the value of an expression, or ABSENT if it fails."""
         try:
             return eval(self._minimal.compiled(ast.Expression(node), "eval"), self.text.space)
         except (Exception, SystemExit):  # an error in user code is handled when the statement is followed up
@@ -235,7 +240,7 @@ class Followers:
                 self.changes.updated.add((self.name, new.name + ".__doc__"))
             if not old.kind == new.kind == FUNCTION:
                 continue
-            if "signature" in change.parts or self._minimal.runs_otherwise(old, new):
+            if "signature" in change.parts or self._minimal.changes_behaviour(old, new):
                 self.changes.codes.add((self.name, new.name + "()"))
             if "signature" in change.parts:
                 self.changes.codes.add((self.name, new.name + "(...)"))
@@ -251,7 +256,7 @@ class Followers:
                     self.changes.codes.add((self.name, position_of_code(one)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
-        """Return the statements that may depend on changes of some names."""
+        """Return the positions of the statements that may depend on changes of some names."""
         return text.mentioning(seeds) if seeds else []
 
     @property
@@ -260,7 +265,7 @@ class Followers:
         return set(self._seeds)
 
     def effects(self, node: Any, text: Text) -> Effects:
-        """Return the effects of a statement in the present state."""
+        """Return the effects of a statement, given the present values of its module's names."""
         return self.analysis.statement(node, text.space)
 
     # What has changed
@@ -268,7 +273,7 @@ class Followers:
     # One statement
 
     def follow(self, text: Text, top: int) -> None:
-        """Update what a statement of a module has computed, if it depends on a change."""
+        """Update what a statement of a module has computed, if it depends on a change. `top` is its position."""
         if (text.name, top) in self.rebuilds.done:
             return
         node = text.body[top]
@@ -297,7 +302,7 @@ class Followers:
         if not self.changes.is_affected(effects):
             return
         names = [name for name in targets(node) if name.isidentifier()]
-        if isinstance(node, ast.If) and self._decides_as_before(text, top, node):
+        if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
         if self._is_only_setter(text, node):
             self._run_or_report(text, node, effects)
@@ -345,7 +350,7 @@ class Followers:
         else:
             self._run_or_report(text, node, effects)
 
-    def _decides_as_before(self, text: Text, top: int, node: Any) -> bool:
+    def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
         """Return whether the condition of an `if` gives the same result, and its branch is not affected."""
         if text.name != self.name or top not in self._truths:
             return False
@@ -362,7 +367,7 @@ class Followers:
         )
 
     def _is_only_setter(self, text: Text, node: Any) -> bool:
-        """Return whether a statement calls a setter such as `setLevel`, which no other statement calls as well."""
+        """Return whether a statement calls a setter such as `setLevel`, and no other statement calls the same one."""
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
@@ -376,7 +381,7 @@ class Followers:
         return given.effect is None and not given.fills and not others
 
     def _is_store(self, node: Any, text: Text) -> bool:
-        """Return whether an assignment sets attributes or items that are still the same."""
+        """Return whether an assignment sets attributes or items that still exist as the same objects."""
         assigned = node.targets if isinstance(node, ast.Assign) else [node.target]
         return all(
             isinstance(one, (ast.Attribute, ast.Subscript)) and not self.changes.is_affected(self.effects(one, text))
@@ -397,7 +402,7 @@ class Followers:
             )
 
     def _evaluate(self, text: Text, node: Any) -> None:
-        """Run a statement that only binds names, and keep previous objects that are equal."""
+        """Run a statement that only binds names. Previous objects that are equal to the new ones stay."""
         names = names_bound_by(node)
         before = {name: text.space.get(name, ABSENT) for name in names}
         if isinstance(node, GUARDS):
@@ -444,7 +449,7 @@ class Followers:
             self._settle(text, bound_name, value)
 
     def _settle(self, text: Text, name: str, old: Any) -> None:
-        """Keep the previous object of a name if it is equal to the new one, or can get its contents."""
+        """Restore the previous object of a name if it is equal to the new one, or can get its contents."""
         space = text.space
         new = space.get(name, ABSENT)
         if new is not old and old is not ABSENT and new is not ABSENT:
@@ -506,7 +511,7 @@ class Followers:
         effects = self.analysis.annotations(node, text.space)
         if not self.changes.is_affected(effects):
             return False
-        stub = self.minimal_of(text).without_body(node)
+        stub = self.minimal_of(text).copy_without_body(node)
         space: dict[str, Any] = {}
         try:
             exec(self.minimal_of(text).compiled(ast.Module([stub], []), "exec"), text.space, space)
@@ -518,6 +523,7 @@ class Followers:
         return True
 
     def _annotate(self, function: Any, made: tuple[str, Any]) -> None:
+        """Set the annotations of a function, and record how to restore the previous ones."""
         before = annotations_of(function)
         setattr(function, *made)
         self._undo.note("", lambda: True, lambda: setattr(function, *before))
@@ -540,7 +546,7 @@ class Followers:
                 self.report_in(text, node, f"a default fails now: {type(error).__name__}")
                 continue
             for function in self.functions(text.file, node):
-                if self._give_default(function, node, position, value):
+                if self._set_default(function, node, position, value):
                     has_changed = True
                     self.changes.codes.add((text.name, function.__qualname__ + "()"))
         return has_changed
@@ -556,17 +562,21 @@ class Followers:
             value.cache_clear()
 
     def report_cached(self, text: Text, one: Any, owner: Any) -> None:
-        """Report the instances that keep a cached value which would be another one now."""
+        """Report the instances with a cached value that would be different now."""
         value = space_of(owner).get(one.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
         if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
             return
-        count = keeping(owner, one.node.name)
+        count = count_instances_with(owner, one.node.name)
         name = self.minimal_of(text).name_of(one)
         if count and (text.name, name + "()") not in self.changes.codes:
             self.report_in(text, one.node, f"{count} instances keep the value that they have cached", name)
 
-    def _give_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
+    def _set_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
+        """Set the default value of a parameter, and return whether it has changed.
+
+        `node` is the definition of the function, and `position` the expression of the default in it.
+        """
         before = function.__defaults__, function.__kwdefaults__
 
         def undo() -> None:
@@ -612,13 +622,14 @@ class Followers:
             self.report_in(text, node, f"its decorators ran with {self.changes.cause(effects)}, which changed")
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
+        """Return whether the decorators of a definition fill no other object."""
         bound_name = {id(text.space.get(node.name))} | {id(one) for one in self.functions(text.file, node)}
         return effects.fills <= bound_name
 
     def decorate(self, text: Text, node: Any) -> bool:
         """Apply the decorators of a statement to the existing function or class again.
 
-        Returns False if it is not known.
+        Return False if the function or class is unknown.
         """
         before = text.space.get(node.name, ABSENT)
         if isinstance(node, ast.ClassDef):
@@ -631,7 +642,7 @@ class Followers:
                 self.run(text, node)
                 return True
             if len(functions) > 1:
-                functions = [one for one in functions if leads_to(before, one)]
+                functions = [one for one in functions if refers_to_function(before, one)]
             if len(functions) != 1:
                 return False
             value = functions[0]
@@ -685,7 +696,7 @@ class Followers:
         return self._dependents.importers(self._seeds)
 
     def forget_lazy_names(self) -> None:
-        """Remove the names that the `__getattr__` of the module has put there, if it would make others now."""
+        """Remove the names that the `__getattr__` of the module has added to it, if it would create others now."""
         getter = self.text.space.get("__getattr__", self.changes.before[self.name].get("__getattr__"))
         if type(getter) is not types.FunctionType or self._source_of(getter) is None:
             return
@@ -699,7 +710,7 @@ class Followers:
                 del self.text.space[name]
                 self._undo.note_key(f"{self.name}.{name}", self.text.space, name, value)
 
-    def _getter(self) -> bool:
+    def _has_module_getattr(self) -> bool:
         """Return whether the edited module creates names when they are looked up."""
         return "__getattr__" in self.changes.before[self.name] or "__getattr__" in self.text.space
 
@@ -712,12 +723,12 @@ class Followers:
             self.changes.remember_module(name)
         return found
 
-    def tops_of(self, text: Text) -> list[int]:
-        """Return the statements of another module that may depend on the load."""
+    def dependent_statements(self, text: Text) -> list[int]:
+        """Return the positions of the statements of another module that may depend on the load."""
         forced = {top for owner, top in self.rebuilds.forced if owner == text.name}
         stars = {top for top, node in enumerate(text.body) if _is_star(node)}
         self._seeds |= self._renamed(text)
-        for top, node in enumerate(text.body) if self._getter() else ():
+        for top, node in enumerate(text.body) if self._has_module_getattr() else ():
             before = (
                 self.changes.before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
             )
@@ -729,7 +740,7 @@ class Followers:
             self._seeds |= set(made)
             stars |= {top} if made else set()
         words = {*self._seeds, *self._dependents.words}
-        return sorted({*text.mentioning({*words, *self._filled_by(text, words)}), *forced, *stars})
+        return sorted({*text.mentioning({*words, *self._names_filled_by_decorators(text, words)}), *forced, *stars})
 
     def _renamed(self, text: Text) -> set[str]:
         """Return the aliases under which a module imports names that may have changed."""
@@ -746,7 +757,7 @@ class Followers:
         module, before = sys.modules.get(source), self.changes.before.get(source)
         if module is None or before is None:
             return
-        old, new = _public(before), _public(space_of_module(module))
+        old, new = _star_imported_names(before), _star_imported_names(space_of_module(module))
         for name, value in new.items():
             if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
                 current = text.space.get(name, ABSENT)
@@ -758,7 +769,7 @@ class Followers:
                 self._undo.note_key(f"{text.name}.{name}", text.space, name, value)
 
     def follow_late(self, others: list[Text]) -> None:
-        """Follow up statements that ran before something they refer to, as with forward references."""
+        """Update statements that ran before something they depend on, as with forward references."""
         circle = {one.name for one in others if one.name in self.text.imports}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
@@ -790,22 +801,27 @@ class Followers:
     # Reports
 
     def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
-        """Report a part of a module that was not updated."""
+        """Report a part of a module that was not updated. `why` is the reason."""
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
         self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
 
     def reads_signature(self, decorator: Any, *, only_defaults: bool) -> bool:
-        """Return whether a decorator may have read the signature of its function, or only the values of defaults."""
+        """Return whether a decorator may have read the signature of its function.
+
+        With `only_defaults`, decorators that only read other parts of a signature do not count.
+        """
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
         live: Any = self._try(called) if isinstance(called, ast.Name) else ABSENT
         if type(live) is not types.FunctionType or self._source_of(live) is None:
-            return not (only_defaults and self.analysis.library_of(called, self.text.space) in READING_NO_DEFAULTS)
+            return not (
+                only_defaults and self.analysis.library_of(called, self.text.space) in LIBRARIES_IGNORING_DEFAULTS
+            )
         reached = [live]
         for one in reached:
             source = self._source_of(one)
             words = {each.id for each in ast.walk(source) if isinstance(each, ast.Name)}
             words |= {each.attr for each in ast.walk(source) if isinstance(each, ast.Attribute)}
-            if not words.isdisjoint(OF_SIGNATURES):
+            if not words.isdisjoint(SIGNATURE_NAMES):
                 return True
             named = [one.__globals__.get(word) for word in words]
             known = [each for each in named if type(each) is types.FunctionType and self._source_of(each) is not None]
@@ -848,7 +864,7 @@ def _source_of_import(node: Any, text: Text) -> str:
     return ".".join([*owner, *([node.module] if node.module else [])])
 
 
-def _public(space: dict[str, Any]) -> dict[str, Any]:
+def _star_imported_names(space: dict[str, Any]) -> dict[str, Any]:
     """Return the names of a module that `import *` imports."""
     names = space.get("__all__")
     if isinstance(names, (list, tuple)):
@@ -856,7 +872,7 @@ def _public(space: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in space.items() if name[:1] != "_"}
 
 
-def _are_namesakes(one: Any, other: Any) -> bool:
+def _are_classes_of_same_name(one: Any, other: Any) -> bool:
     """Return whether both objects are classes with the same name."""
     return is_class(one) and is_class(other) and qualname_of(one) == qualname_of(other)
 
@@ -867,6 +883,7 @@ def _is_setter(node: Any) -> bool:
 
 
 def _refill(old: Any, new: Any) -> None:
+    """Replace the contents of a list, dict or set by those of another."""
     if type(old) is list:
         old[:] = new
     else:

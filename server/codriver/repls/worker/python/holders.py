@@ -8,7 +8,7 @@ import sys
 import types
 
 from ..basics.held_definitions import home_of, is_class, qualname_of, space_of
-from .python_names import dictionary_of, space_of_module
+from .python_names import instance_dict_of, space_of_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 MAX_STEPS = 4
-"""The maximum length of the chain of objects from a name to the object."""
-MAX_LEVEL = 200
-"""The number of objects at each step whose referrers are searched."""
-MAX_RECORDED = 8
-"""The length of the chain of collections from an object to a record of the worker."""
+"""Maximum length of the chain of references from a name to the object."""
+MAX_OBJECTS_PER_STEP = 200
+"""Maximum number of objects at each step whose referrers are searched."""
+MAX_REFERRER_DEPTH = 8
+"""Maximum length of the chain of collections from an object to a record of the worker."""
 MAX_HOLDERS = 3
-"""The number of paths to report."""
+"""Maximum number of paths that are reported."""
 CODRIVER_DIRECTORY = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """The directory of the worker, whose own references are ignored."""
 COLLECTIONS = (list, tuple, set, frozenset)
@@ -42,7 +42,7 @@ def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
         if not level or len(found) >= most:
             break
         above: dict[int, tuple[Any, str]] = {}
-        targets = [one for one, _ in list(level.values())[:MAX_LEVEL]]
+        targets = [one for one, _ in list(level.values())[:MAX_OBJECTS_PER_STEP]]
         for holder in gc.get_referrers(*targets):
             if holder is targets or holder is level or id(holder) in seen or _is_codrivers(holder):
                 continue
@@ -65,9 +65,9 @@ def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
 
 
 def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bool:
-    """Return whether anything refers to an object besides frames, and the worker's own records of earlier objects."""
+    """Return whether anything refers to an object, except frames and the worker's records of earlier objects."""
     seen = set() if seen is None else seen
-    if depth >= MAX_RECORDED:
+    if depth >= MAX_REFERRER_DEPTH:
         return True
     seen.add(id(value))
     referrers = gc.get_referrers(value)
@@ -85,7 +85,7 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
 
 
 def _is_replaced(kind: Any) -> bool:
-    """Return whether a class without subclasses is no longer the one that its module names."""
+    """Return whether a class without subclasses is no longer bound to its name in its module."""
     module = sys.modules.get(str(home_of(kind)))
     named = space_of_module(module).get(qualname_of(kind)) if module is not None else None
     return is_class(named) and named is not kind and not type.__subclasses__(kind)
@@ -104,7 +104,10 @@ def _is_module(value: object) -> bool:
 
 
 def _is_codrivers(holder: object) -> bool:
-    """Return whether a referrer is a frame, or an object of the worker, which only refer to the object temporarily."""
+    """Return whether a referrer is a frame or an object of the worker.
+
+    These refer to other objects only temporarily.
+    """
     if type(holder) is types.FrameType:
         return True
     if type(holder) is types.FunctionType:
@@ -125,7 +128,7 @@ def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int
     elif kind in COLLECTIONS or issubclass(kind, (*COLLECTIONS, dict)):
         yield from ((id(one), "[...]") for one in gc.get_referents(holder) if id(one) in level)
     else:
-        space = dictionary_of(holder)
+        space = instance_dict_of(holder)
         named: set[int] = set()
         for name, value in list(space.items()) if space is not None else ():
             if id(value) in level:

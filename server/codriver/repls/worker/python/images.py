@@ -22,12 +22,13 @@ if TYPE_CHECKING:
     Send = Callable[[str], None]
 
 KINDS = ("image/png", "image/jpeg")
+"""The supported image types, in order of preference."""
 METHODS = {"image/png": "_repr_png_", "image/jpeg": "_repr_jpeg_"}
 PYPLOT = "matplotlib.pyplot"
-WITHOUT_WINDOWS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
+WINDOWLESS_BACKENDS = {"agg", "cairo", "pdf", "pgf", "ps", "svg", "template"}
 """Matplotlib's backends that have no windows."""
 MAX_WAITING_BYTES = 1 << 25
-"""The total size of images that wait for the end of an evaluation. If it is exceeded, they are sent earlier."""
+"""Maximum total size of images that wait for the end of an evaluation. Beyond it, they are sent earlier."""
 
 
 def image_of(value: object) -> Image | None:
@@ -54,7 +55,7 @@ def image_of(value: object) -> Image | None:
 
 
 def _image(kind: str, given: object) -> Image | None:
-    """Return the image from the result of a method, which may include metadata. A string is base64."""
+    """Return an image from the result of a method, which may include metadata. A string is decoded as base64."""
     data = given[0] if isinstance(given, tuple) else given
     if isinstance(data, str):
         data = base64.b64decode(data)
@@ -82,7 +83,7 @@ def drawn(figure: Any) -> bytes:
 
 
 class DisplayedFigure:
-    """A figure that `show` displayed or that was a value, with its image from that time."""
+    """A figure that was passed to `show` or was a value, with its image from that time."""
 
     def __init__(self, figure: Any) -> None:
         self.reference = weakref.ref(figure)
@@ -114,10 +115,10 @@ class Figures:
         sys.meta_path.insert(0, self)
 
     @contextlib.contextmanager
-    def sent_by(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
-        """Return a context in which figures are sent, each in at most `quota` bytes. Otherwise they are not sent.
+    def sending_figures(self, send: Send, quota: object, *, is_partial: bool = False) -> Iterator[None]:
+        """Return a context in which figures are sent, each in at most `quota` bytes. Outside of it, they are not sent.
 
-        If the code `is_partial`, the figures wait for the rest of the evaluation, unless the code fails.
+        If `is_partial`, more code of the evaluation follows, and the figures wait for its end unless this code fails.
         """
         self._send, self._quota = send, quota
         try:
@@ -144,7 +145,7 @@ class Figures:
 
             def exec_module(module: Any) -> None:
                 load(module)
-                module.show = self._showing(module, module.show)
+                module.show = self._replacement_for_show(module, module.show)
 
             loader.exec_module = exec_module
         return spec
@@ -163,6 +164,7 @@ class Figures:
         return True
 
     def _add(self, figures: list[Any]) -> None:
+        """Store the images of figures that are not stored yet."""
         known = {id(figure) for one in self._displayed if (figure := one.reference()) is not None}
         # A figure that cannot be drawn fails the evaluation, as it does with windows.
         self._displayed += [DisplayedFigure(one) for one in figures if id(one) not in known]
@@ -170,12 +172,13 @@ class Figures:
             self._send_displayed(None)
 
     def _send_displayed(self, value: object) -> None:
+        """Send the stored figures, except `value`."""
         displayed, self._displayed = self._displayed, []
         for one in displayed:
             if self._send is not None and (value is None or one.reference() is not value):
                 self._send(one.text(self._quota))
 
-    def _showing(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
+    def _replacement_for_show(self, pyplot: Any, show: Callable[..., object]) -> Callable[..., object]:
         """Return a replacement for pyplot's `show` that sends images and does not wait for windows to be closed."""
 
         @functools.wraps(show)
@@ -184,7 +187,7 @@ class Figures:
                 return show(*arguments, **options)
             figures = _changed()
             self._add(figures)
-            if pyplot.get_backend().lower() not in WITHOUT_WINDOWS:
+            if pyplot.get_backend().lower() not in WINDOWLESS_BACKENDS:
                 return show(block=False)
             for figure in figures:
                 pyplot.close(figure)

@@ -16,22 +16,22 @@ import types
 from ..basics.held_definitions import home_of, is_class, order_of, qualname_of, space_of
 from .class_renewal import is_plain_class
 from .pure_calls import (
-    IMPURE,
+    CLASS_READERS,
+    CONFIGURATION_READERS,
+    IMPURE_NAMES,
     LIBRARY_DECORATORS,
     MUTATORS,
-    READERS_OF_CLASSES,
     READING,
+    SIGNATURE_FUNCTIONS,
     SIGNATURE_READERS,
-    SIGNATURE_READING,
-    SNAPSHOTS,
     is_collection,
-    is_filling,
+    is_filling_method,
     is_immutable_kind,
-    is_mapping_of_interpreter,
     is_pure_callable,
-    is_wrapping_library,
+    is_standard_mapping,
+    is_wrapping_decorator,
 )
-from .python_names import attribute_dict, dictionary_of, space_of_module
+from .python_names import attribute_dict, instance_dict_of, space_of_module
 from .statements import FUNCTIONS
 
 TYPE_CHECKING = False
@@ -46,30 +46,33 @@ if TYPE_CHECKING:
     Roots = FrozenSet[int]
 
 UNKNOWN = object()
+"""Stands for an object that is not known."""
 SETTERS = (setattr, delattr, object.__setattr__, object.__delattr__, type.__setattr__, type.__delattr__)
+"""Functions that set or delete attributes of their first argument."""
 NONE: Roots = frozenset()
+"""The roots of values that are not part of an existing object."""
 OTHER_MODULES: Roots = frozenset((0,))
 """The root of values that may be part of an unknown object."""
 MAX_DEPTH = 12
-"""The number of nested calls to follow."""
+"""Maximum number of nested calls that are followed."""
 MAX_NODES = 20_000
-"""The number of syntax nodes to visit for a statement. One with more is assumed to have effects."""
+"""Maximum number of syntax nodes that are visited for a statement. One with more is assumed to have effects."""
 MAX_PARTS = 300
-"""The number of parts of an object that are searched for functions."""
+"""Maximum number of parts of an object that are searched for functions."""
 MAX_ITEMS, MAX_KINDS, MAX_NAMED = 200, 4, 12
 """Items of a live collection that are looked at, and the kinds, classes and functions among them that are followed."""
 PLAIN_KINDS = frozenset(
     {int, float, complex, bool, str, bytes, list, tuple, dict, set, frozenset, type(None), type, types.ModuleType}
 )
 """Types whose special methods are the interpreter's."""
-COMPARING = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
+COMPARISON_METHODS = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
 NAMED_KINDS = (types.FunctionType, types.MethodType, functools.partial, tuple)
-"""Types whose objects are followed one by one where a collection has them."""
-UNARY: dict[type, tuple[str, ...]] = {
+"""Types whose objects are followed one by one if they are elements of a collection."""
+UNARY_METHODS: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
 }  # fmt: skip
-CALLED_BY: dict[str, tuple[str, ...]] = {
+METHODS_CALLED_BY: dict[str, tuple[str, ...]] = {
     "str": ("__str__", "__repr__"), "repr": ("__repr__",), "format": ("__format__", "__str__", "__repr__"),
     "ascii": ("__repr__",), "len": ("__len__",), "bool": ("__bool__", "__len__"), "hash": ("__hash__",),
     "int": ("__int__", "__index__"), "float": ("__float__",), "abs": ("__abs__",), "round": ("__round__",),
@@ -77,14 +80,14 @@ CALLED_BY: dict[str, tuple[str, ...]] = {
     "reversed": ("__reversed__", "__iter__", "__getitem__"), "fspath": ("__fspath__",),
 }  # fmt: skip
 """The special methods that a built-in function calls on its arguments. Source: the Python data model."""
-CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
+METHODS_CALLED_ON_ITEMS: dict[str, tuple[str, ...]] = {
     "sorted": ("__lt__", "__gt__"), "max": ("__gt__", "__lt__"), "min": ("__lt__", "__gt__"),
     "sum": ("__add__", "__radd__"), "set": ("__hash__", "__eq__"), "frozenset": ("__hash__", "__eq__"),
     "dict": ("__hash__", "__eq__"), "Counter": ("__hash__", "__eq__"), "any": ("__bool__", "__len__"),
     "all": ("__bool__", "__len__"), "sort": ("__lt__", "__gt__"),
 }  # fmt: skip
 """The special methods that a built-in function calls on the items of its arguments."""
-ITERATING = frozenset({
+ITERATING_FUNCTIONS = frozenset({
     "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
     "sorted", "sum", "tuple", "zip",
 })  # fmt: skip
@@ -93,16 +96,18 @@ OPERATORS = {
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
     ast.RShift: "rshift", ast.BitXor: "xor",
 }  # fmt: skip
-CONFIGURING = ("model_config", "__mapper_args__", "__pydantic_config__")
+"""The name of the special method for an operator, without underscores."""
+CONFIGURATION_ATTRIBUTES = ("model_config", "__mapper_args__", "__pydantic_config__")
 """Attributes in a class body that configure the library that creates the class."""
 HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
 class Value:
-    """What is known of a value: the objects it may be a part of, the live object, its class, or its function's node.
+    """What is known about a value.
 
-    `items`: what an iteration over it yields, if that is known. `options`: the objects of which it is one. `after`: the
-    class after which `super()` looks up attributes.
+    This is its roots, which are the objects that it may be part of, the live object, its class, or the node of its
+    function. `items` are the values that iterating over it yields, if known. `options` are the objects of which it is
+    one. `after` is the class after which `super()` looks up attributes.
     """
 
     __slots__ = ("after", "bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots")
@@ -178,7 +183,7 @@ class Analysis:
         return found
 
     def within(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
-        """Return the effects of statements or expressions in the body of a class."""
+        """Return the effects of statements or expressions in the body of the class `kind`."""
         found = Effects()
         walk = _Walk(self, space, _class_names(kind), found, ())
         walk.is_class = kind is not None
@@ -263,6 +268,7 @@ def _class_names(kind: Any) -> dict[str, Value]:
 
 
 def _roots(value: object) -> Roots:
+    """Return the roots of an object: its id, or none if it is immutable."""
     if type(value) in (int, float, complex, bool, str, bytes, type(None), types.ModuleType, tuple, frozenset):
         return NONE
     return frozenset((id(value),))
@@ -289,9 +295,10 @@ class _Walk:
     # Statements
 
     def statement(self, node: Any) -> None:  # noqa: C901, PLR0912, PLR0915  # one branch per case
+        """Visit a statement."""
         self.found.nodes += 1
         if self.found.nodes > MAX_NODES:
-            self._acts(node)
+            self._record_effect(node)
             return
         if isinstance(node, FUNCTIONS):
             self._defaults(node)
@@ -306,13 +313,13 @@ class _Walk:
             self._augment(node)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             iterated = self.value(node.iter)
-            self._special([iterated], "__iter__", "__next__")
+            self._record_special_methods([iterated], "__iter__", "__next__")
             for each in self._items_of(iterated):
                 self._bind_in_block(node.target, each)
                 self._all(node.body)
             self._all(node.orelse)
         elif isinstance(node, (ast.If, ast.While, ast.Assert)):
-            self._truth(node.test)
+            self._visit_condition(node.test)
             self._all(one for one in ast.iter_child_nodes(node) if one is not node.test)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
@@ -323,7 +330,7 @@ class _Walk:
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 value = self.value(item.context_expr)
-                self._special([value], "__enter__", "__exit__")
+                self._record_special_methods([value], "__enter__", "__exit__")
                 if item.optional_vars is not None:
                     self._bind_in_block(item.optional_vars, self._entered(value, node))
             self._all(node.body)
@@ -352,6 +359,7 @@ class _Walk:
             self._all(ast.iter_child_nodes(node))
 
     def _all(self, nodes: Iterable[Any]) -> None:
+        """Visit several statements."""
         for node in nodes:
             self.statement(node)
 
@@ -389,15 +397,16 @@ class _Walk:
         given = [Value(live=node.name), Value(kind=tuple, items=tuple(bases[:count])), Value(kind=dict)]
         for meta in dict.fromkeys(metas):
             for name in ("__prepare__", "__new__", "__init__"):
-                found = _function_of(_method(meta, name))
+                found = _function_of(_unbound_attribute(meta, name))
                 if type(found) is types.FunctionType and self.analysis.source(found) is not None:
                     self._run(found, [value if name == "__init__" else Value(_roots(meta), meta), *given], node, words)
         for base in lived:
-            hook = _function_of(_method(base, "__init_subclass__"))
+            hook = _function_of(_unbound_attribute(base, "__init_subclass__"))
             if type(hook) is types.FunctionType and self.analysis.source(hook) is not None:
                 self._run(hook, [value], node, words)
 
     def decorated(self, node: Any, value: Value) -> Value:
+        """Visit the calls of decorators, and return the decorated value."""
         made = [(self.value(one), one) for one in node.decorator_list]
         for decorator, argument in reversed(made):
             value = self._apply(decorator, argument, [value], argument, is_decorator=True)
@@ -421,6 +430,7 @@ class _Walk:
                 self._read_whole(found.live)
 
     def _defaults(self, node: Any) -> None:
+        """Visit the default values of parameters."""
         for one in (*node.args.defaults, *node.args.kw_defaults):
             if one is not None:
                 self.value(one)
@@ -432,12 +442,12 @@ class _Walk:
             return
         value = self.value(node.value)
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURING for one in targets):
+        if self.is_class and any(isinstance(one, ast.Name) and one.id in CONFIGURATION_ATTRIBUTES for one in targets):
             for one in ast.walk(node.value):
                 live = self.space.get(one.id) if isinstance(one, ast.Name) else None
                 if self._is_of_project(live):  # the library calls it when it creates the class
                     self._run(live, [Value()], node)
-        named = _method(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
+        named = _unbound_attribute(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
         if self._is_of_project(named):
             owner = Value(_roots(self.kind), self.kind) if self.kind is not None else Value()
             self._run(named, [value, owner, Value(kind=str)], node)
@@ -451,7 +461,7 @@ class _Walk:
             if is_collection(before.kind) or before.live is UNKNOWN:
                 self.found.fills |= before.roots
             if self.names is not None and node.target.id in self.globals:
-                self._acts(node)
+                self._record_effect(node)
         elif isinstance(node.target, ast.Attribute):
             before = self.value(node.target)
             if is_collection(before.kind):
@@ -462,6 +472,7 @@ class _Walk:
             self._store(node.target)
 
     def _targets(self, target: ast.AST, value: Value) -> None:
+        """Visit the targets of an assignment, and bind names to their values."""
         if isinstance(target, ast.Name):
             self._bind(target.id, value)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -482,7 +493,7 @@ class _Walk:
             self._store(target)
 
     def _guess_subclasses(self, kind: Any) -> None:
-        """Record that the object of a class may be of any of its subclasses."""
+        """Record that an object of a class may belong to any of its subclasses."""
         waiting = type.__subclasses__(kind) if is_class(kind) and self._is_workspace_class(kind) else []
         for one in waiting:
             self.found.guesses.update((str(home_of(one)), f"{qualname_of(one)}.{word}") for word in ("=", "%"))
@@ -497,12 +508,13 @@ class _Walk:
     def _entered(self, manager: Value, node: ast.AST) -> Value:
         """Return what the `__enter__` method of a context manager returns."""
         for name in ("__enter__", "__aenter__"):
-            found = _method(manager.kind, name) if manager.kind is not None else UNKNOWN
+            found = _unbound_attribute(manager.kind, name) if manager.kind is not None else UNKNOWN
             if self._is_of_project(found):
                 return self._run(found, [manager], node)
         return manager
 
     def _bind(self, name: str, value: Value) -> None:
+        """Bind a name of the scope or of a block to a value."""
         if self.names is None:
             if self.is_block_target:
                 self.of_block[name] = value
@@ -512,12 +524,13 @@ class _Walk:
         self.names[name] = value
 
     def _store(self, target: Any) -> None:
+        """Record that a target, which is not a name, is assigned."""
         owner = self.value(target.value)
         if isinstance(target, ast.Subscript):
             self.value(target.slice)
         self.found.fills |= owner.roots
         if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
-            self._acts(target)
+            self._record_effect(target)
 
     def _import(self, node: Any) -> None:
         for one in node.names:
@@ -525,7 +538,7 @@ class _Walk:
             if self.names is not None:
                 module = sys.modules.get(str(source))
                 if module is None:
-                    self._acts(node)
+                    self._record_effect(node)
                 elif isinstance(node, ast.ImportFrom):
                     live = space_of_module(module).get(one.name, UNKNOWN)
                     self.found.reads.add((str(source), one.name))
@@ -540,7 +553,7 @@ class _Walk:
         """Visit an expression, and return what is known about its value."""
         self.found.nodes += 1
         if self.found.nodes > MAX_NODES:
-            self._acts(node)
+            self._record_effect(node)
             return Value()
         if isinstance(node, ast.Constant):
             return Value(live=node.value)
@@ -565,7 +578,7 @@ class _Walk:
         if isinstance(node, ast.Await):
             return self.value(node.value)
         if isinstance(node, ast.IfExp):
-            self._truth(node.test)
+            self._visit_condition(node.test)
             one, other = self.value(node.body), self.value(node.orelse)
             return Value(one.roots | other.roots, kind=one.kind if one.kind is other.kind else None)
         if isinstance(node, ast.NamedExpr):
@@ -579,25 +592,27 @@ class _Walk:
                 self.value(part)
             return Value(kind=str)
         if isinstance(node, ast.FormattedValue):
-            self._special([self.value(node.value)], "__format__", "__str__", "__repr__")
+            self._record_special_methods([self.value(node.value)], "__format__", "__str__", "__repr__")
             if node.format_spec is not None:
                 self.value(node.format_spec)
             return Value(kind=str)
         if isinstance(node, ast.Compare):
-            self._special([self.value(one) for one in (node.left, *node.comparators)], *COMPARING)
+            self._record_special_methods(
+                [self.value(one) for one in (node.left, *node.comparators)], *COMPARISON_METHODS
+            )
             return Value()
         roots: Roots = NONE
         for part in ast.iter_child_nodes(node):
             if isinstance(part, ast.expr):
                 value = self.value(part)
                 roots |= value.roots
-                self._special([value], *(UNARY.get(type(getattr(node, "op", None)), ())))
+                self._record_special_methods([value], *(UNARY_METHODS.get(type(getattr(node, "op", None)), ())))
         return Value(roots if isinstance(node, (ast.BoolOp, ast.Starred, ast.Await)) else NONE)
 
     def _subscript(self, node: ast.Subscript) -> Value:
-        """Visit the access to an item, which is known if the collection and the key are."""
+        """Visit a subscript. Its value is known if the collection and the key are."""
         owner, key = self.value(node.value), self.value(node.slice)
-        self._special([owner], "__getitem__")
+        self._record_special_methods([owner], "__getitem__")
         live = owner.live
         if type(live) not in (dict, list, tuple) or not live:
             return Value(owner.roots)
@@ -631,38 +646,38 @@ class _Walk:
             self.yielded.append(value)
         return Value()
 
-    def _truth(self, node: ast.expr) -> None:
+    def _visit_condition(self, node: ast.expr) -> None:
         """Visit a condition."""
-        self._special([self.value(node)], "__bool__", "__len__")
+        self._record_special_methods([self.value(node)], "__bool__", "__len__")
 
     def _display(self, node: Any) -> Value:
-        """Visit a list, tuple, set or dictionary that the text writes down."""
+        """Visit a list, tuple, set or dictionary display."""
         kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
         if isinstance(node, ast.Dict):
             keys = [self.value(one) for one in node.keys if one is not None]
             for one in node.values:
                 self.value(one)
-            self._special(keys, "__hash__", "__eq__")
+            self._record_special_methods(keys, "__hash__", "__eq__")
             return Value(kind=dict, items=tuple(keys) if all(node.keys) else None)
         items: list[Value] = []
         for one in node.elts:
             value = self.value(one.value if isinstance(one, ast.Starred) else one)
             items += self._items_of(value) if isinstance(one, ast.Starred) else [value]
         if isinstance(node, ast.Set):
-            self._special(items, "__hash__", "__eq__")
+            self._record_special_methods(items, "__hash__", "__eq__")
         return Value(kind=kinds[type(node)], items=tuple(items))
 
-    def _special(self, values: Iterable[Value], *names: str) -> None:
+    def _record_special_methods(self, values: Iterable[Value], *names: str) -> None:
         """Record the special methods that an operation calls on values. An unknown value may be of any class.
 
-        Only what they read matters, because operations are assumed to have no external effects.
+        Only what the methods read matters, because operations are assumed to have no external effects.
         """
         for one in values:
             if one.kind is None and one.inner is None and one.live is UNKNOWN:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
             for name in names if one.kind is not None and one.kind not in PLAIN_KINDS else ():
-                found = _method(one.kind, name)
+                found = _unbound_attribute(one.kind, name)
                 if self._is_of_project(found):
                     inside = Effects()
                     inside.nodes = self.found.nodes
@@ -672,6 +687,7 @@ class _Walk:
                     self.found.nodes = inside.nodes
 
     def _name(self, name: str) -> Value:
+        """Return the value of a name, and record that it is read."""
         if self.names is not None and name in self.names and name not in self.globals:
             known: Value = self.names[name]
             if known.read is not None:
@@ -700,6 +716,7 @@ class _Walk:
         return Value(owner.roots, bound=Value(owner.roots, kind=object))
 
     def _attribute(self, owner: Value, node: ast.Attribute) -> Value:
+        """Return the value of an attribute, and record that it is read."""
         name, live = node.attr, owner.live
         if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
             home = str(space_of_module(live).get("__name__"))
@@ -719,7 +736,7 @@ class _Walk:
             return Value(
                 _roots(attributes) | owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner
             )
-        found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
+        found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
         if type(found) is property and type(found.fget) is types.FunctionType and self._is_of_project(found.fget):
             self._read_attribute(owner.kind, name)
             return self._run(found.fget, [owner], node)
@@ -739,12 +756,12 @@ class _Walk:
         return Value(owner.roots, bound=owner)
 
     def _attribute_of_class(self, live: Any, owner: Value, name: str) -> Value:
-        found: Any = _method(live, name)
+        found: Any = _unbound_attribute(live, name)
         self._read_attribute(live, name)
         if found is UNKNOWN and name == "__subclasses__":
             self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
-        of_meta = _method(type(live), name) if found is UNKNOWN else UNKNOWN
+        of_meta = _unbound_attribute(type(live), name) if found is UNKNOWN else UNKNOWN
         if of_meta is not UNKNOWN and name not in space_of(type):
             self._read_whole(live)
             self._read_attribute(type(live), name)
@@ -772,7 +789,7 @@ class _Walk:
         return Value(kind=kinds.get(type(node)))
 
     def _generators(self, node: Any, left: list[ast.comprehension]) -> None:
-        """Visit the generators of a comprehension, and its element for each type that they yield."""
+        """Visit the `for` clauses of a comprehension, and its element for each type that they yield."""
         if not left:
             for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
                 self.value(part)
@@ -823,12 +840,14 @@ class _Walk:
         one, other = self.value(node.left), self.value(node.right)
         word = OPERATORS.get(type(node.op), "")
         for owner, given, name in ((one, other, f"__{word}__"), (other, one, f"__r{word}__")):
-            found = _method(owner.kind, name) if owner.kind is not None else UNKNOWN
+            found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
             if type(found) is types.FunctionType and self._is_of_project(found):
                 return self._run(found, [owner, given], node)
-        self._special([one, other], f"__{word}__", f"__r{word}__")
+        self._record_special_methods([one, other], f"__{word}__", f"__r{word}__")
         if isinstance(node.op, ast.Mod):
-            self._special([*self._items_of(other)] if other.items is not None else [other], "__str__", "__repr__")
+            self._record_special_methods(
+                [*self._items_of(other)] if other.items is not None else [other], "__str__", "__repr__"
+            )
         kind = one.kind if one.kind is not None and is_immutable_kind(one.kind) else other.kind
         return Value(kind=kind if one.kind is other.kind or one.kind is None else one.kind)
 
@@ -850,6 +869,7 @@ class _Walk:
         *,
         is_decorator: bool = False,
     ) -> Value:
+        """Visit a call, and return its value. `given` and `named` are the arguments."""
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
@@ -873,13 +893,13 @@ class _Walk:
                 return self._run(live, [*bound, *given], node, named)
         if live is not UNKNOWN and is_class(live):
             return self._construct(live, every, given, named, node)
-        self._note_given(function, call, every)
+        self._note_arguments(function, call, every)
         if any(live is one for one in SETTERS):
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
             if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
                 if space_of_module(owner.live) is not self.space:
-                    self._acts(node)
+                    self._record_effect(node)
                 self.found.fills.add(id(self.space))
             return Value()
         wrapped = attribute_dict(live).get("__wrapped__") if live is not UNKNOWN else None
@@ -901,20 +921,20 @@ class _Walk:
         if isinstance(call, ast.Attribute) and function.bound is not None and live is not UNKNOWN:
             return self._method_call(call.attr, function.bound, every, node)
         if live is not UNKNOWN and is_pure_callable(live):
-            return self._pure(live, every, node, is_decorator=is_decorator)
-        caller = _method(function.kind, "__call__") if function.kind is not None else UNKNOWN
+            return self._pure_call(live, every, node, is_decorator=is_decorator)
+        caller = _unbound_attribute(function.kind, "__call__") if function.kind is not None else UNKNOWN
         if type(caller) is types.FunctionType and self._is_of_project(caller):
             return self._run(caller, [Value(function.roots | _roots(live), live, function.kind), *given], node, named)
         if is_decorator and live is UNKNOWN and not function.roots and function.bound is None:
             return Value(given[0].roots)  # the decorator was returned by a pure call of a library
         is_made = isinstance(call, ast.Call) and len(given) == 1  # the call of a decorator that another call has made
-        if live is not UNKNOWN and (is_decorator or is_made) and is_wrapping_library(live):
+        if live is not UNKNOWN and (is_decorator or is_made) and is_wrapping_decorator(live):
             return Value(given[0].roots if given else NONE)
         if live is not UNKNOWN and len(given) == 1 and str(home_of(type(live))).startswith("_pytest.mark"):
             return Value(given[0].roots, given[0].live)
         if (
             live is not UNKNOWN
-            and is_wrapping_library(live)
+            and is_wrapping_decorator(live)
             and type(live) is types.FunctionType
             and not _has_roots(every)
         ):
@@ -935,7 +955,7 @@ class _Walk:
             if reached and is_part:
                 function.options = reached
                 return self._apply_each(function, call, given, node, named)
-        self._acts(node)
+        self._record_effect(node)
         return Value(function.roots)
 
     def _callables_in(self, roots: Roots) -> tuple[Any, ...]:
@@ -962,7 +982,7 @@ class _Walk:
                 level += dict.values(one)
             elif issubclass(kind, (list, tuple, set)):
                 level += next(base for base in (list, tuple, set) if issubclass(kind, base)).__iter__(one)
-            elif dictionary_of(one) is not None:
+            elif instance_dict_of(one) is not None:
                 level += attribute_dict(one).values()
             elif callable(one):
                 is_known = False
@@ -988,10 +1008,10 @@ class _Walk:
             if self._is_of_project(one):
                 roots |= self._run(one, given, node, named).roots
             else:
-                self._acts(node)
+                self._record_effect(node)
         return Value(roots)
 
-    def _note_given(self, function: Value, call: ast.AST, every: list[Value]) -> None:
+    def _note_arguments(self, function: Value, call: ast.AST, every: list[Value]) -> None:
         """Record what a library reads from the functions and classes passed to it."""
         owner = function.bound
         called = function.live if function.live is not UNKNOWN else None if owner is None else owner.kind
@@ -999,17 +1019,21 @@ class _Walk:
         method = call.attr if isinstance(call, ast.Attribute) else ""
         for one in every if library in SIGNATURE_READERS else ():
             self._read_signature(one.live)
-        for one in every if method in SNAPSHOTS else ():
+        for one in every if method in CONFIGURATION_READERS else ():
             if is_class(one.live):
                 self._read_whole(one.live)
         if owner is not None and is_class(owner.live) and self._is_workspace_class(owner.live):
-            found = _function_of(_method(owner.live, method))
+            found = _function_of(_unbound_attribute(owner.live, method))
             if type(found) is types.FunctionType and not self._is_of_project(found):
                 self._read_whole(owner.live, "+")
 
-    def _pure(  # noqa: C901, PLR0912  # one branch per case
+    def _pure_call(  # noqa: C901, PLR0912  # one branch per case
         self, live: Any, every: list[Value], node: ast.AST, *, is_decorator: bool = False
     ) -> Value:
+        """Visit a call of a function without effects of its own, and return its value.
+
+        The function may call functions among its arguments.
+        """
         name = getattr(live, "__name__", "")
         only_stores = is_decorator or _only_stores(live)
         is_module = live is builtins.globals or self.names is None
@@ -1019,20 +1043,20 @@ class _Walk:
             module = sys.modules.get(every[0].live)
             return Value() if module is None else Value(live=module)
         for one in every:
-            if is_class(one.live) and name in READERS_OF_CLASSES:
+            if is_class(one.live) and name in CLASS_READERS:
                 self._read_whole(one.live)
             kind = one.live if is_class(one.live) else one.kind
             if is_class(kind) and kind not in PLAIN_KINDS and not only_stores and live not in vars(builtins).values():
                 for each in order_of(kind)[:-1]:
                     self.found.guesses.add((str(home_of(each)), f"{qualname_of(each)}.%"))
-            if name in SIGNATURE_READING:
+            if name in SIGNATURE_FUNCTIONS:
                 self._read_signature(one.live)
         for one in every:
             if one.inner is not None and not only_stores:
-                for item in self._given_to(name, one, every):
+                for item in self._arguments_passed_to(name, one, every):
                     self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
             elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not only_stores:
-                for item in self._given_to(name, one, every):
+                for item in self._arguments_passed_to(name, one, every):
                     self._run(one.live, [item, Value(), Value()], node)
         self._note_special_methods(name, every)
         if live is builtins.super and self.names and "self" in self.names:
@@ -1057,11 +1081,11 @@ class _Walk:
             self.found.fills |= every[0].roots
         if name in ("getattr", "vars") and every:
             return Value(every[0].roots)
-        items = self._items_made(name, every) if live is builtins.__dict__.get(name) else None
+        items = self._items_returned_by(name, every) if live is builtins.__dict__.get(name) else None
         return Value(kind=live if is_class(live) else None, items=items)
 
-    def _given_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
-        """Return what a built-in function passes to the function among its arguments: the elements of the others."""
+    def _arguments_passed_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
+        """Return what a built-in function passes to the function among its arguments: elements of the others."""
         if name not in ("sorted", "min", "max", "map", "filter"):
             return [Value()]
         others = [one for one in every if one is not function]
@@ -1069,20 +1093,22 @@ class _Walk:
 
     def _note_special_methods(self, name: str, every: list[Value]) -> None:
         """Record the special methods that a built-in function calls on its arguments and their elements."""
-        self._special(every, *CALLED_BY.get(name, ()))
-        if name in ITERATING:
+        self._record_special_methods(every, *METHODS_CALLED_BY.get(name, ()))
+        if name in ITERATING_FUNCTIONS:
             iterated = every if name not in ("map", "filter") else every[1:]
-            self._special(iterated, "__iter__", "__next__")
-            if name in CALLED_ON_ITEMS:
-                self._special([item for one in iterated for item in self._items_of(one)], *CALLED_ON_ITEMS[name])
-                self._special(iterated if len(iterated) > 1 else (), *CALLED_ON_ITEMS[name])
+            self._record_special_methods(iterated, "__iter__", "__next__")
+            if name in METHODS_CALLED_ON_ITEMS:
+                self._record_special_methods(
+                    [item for one in iterated for item in self._items_of(one)], *METHODS_CALLED_ON_ITEMS[name]
+                )
+                self._record_special_methods(iterated if len(iterated) > 1 else (), *METHODS_CALLED_ON_ITEMS[name])
         if name in ("isinstance", "issubclass") and len(every) == 2 and is_class(every[1].live):
             space = space_of(every[1].live)
             if space.get("_is_protocol"):
                 self.found.guesses.update(("*", f".{one}") for one in space if one[:2] != "__")
 
-    def _items_made(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
-        """Return what iterating over the result of a built-in function yields, if that is known."""
+    def _items_returned_by(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
+        """Return what iterating over the result of a built-in function yields, if known."""
         if name in ("list", "tuple", "set", "frozenset", "sorted", "reversed", "iter") and len(every) == 1:
             return tuple(self._items_of(every[0]))
         if name == "filter" and len(every) == 2:
@@ -1101,19 +1127,20 @@ class _Walk:
     def _construct(
         self, kind: Any, every: list[Value], given: list[Value], named: dict[str | None, Value], node: ast.AST
     ) -> Value:
+        """Visit the creation of an object of a class, and return its value."""
         made = Value(kind=kind)
-        self._note_given(Value(live=kind), node, every)
+        self._note_arguments(Value(live=kind), node, every)
         if is_pure_callable(kind):
-            return self._pure(kind, every, node)
+            return self._pure_call(kind, every, node)
         is_known = True
-        if not self._is_of_project(_method(kind, "__init__")) and not is_plain_class(kind):
+        if not self._is_of_project(_unbound_attribute(kind, "__init__")) and not is_plain_class(kind):
             for one in order_of(kind):
                 self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
-        for factory in _factories_of(kind):
+        for factory in _default_factories_of(kind):
             if self._is_of_project(factory):
                 self._run(factory, [], node)
         for name in ("__new__", "__init__", "__post_init__"):
-            found = _method(kind, name)
+            found = _unbound_attribute(kind, name)
             found = found.__func__ if type(found) is staticmethod else found
             if type(found) is not types.FunctionType:
                 continue
@@ -1124,8 +1151,8 @@ class _Walk:
             elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
                 is_known = False
         if (type(kind) is not type and not is_known) or not is_known or not self._is_workspace_class(kind):
-            self._acts(node)
-        call = _method(type(kind), "__call__")
+            self._record_effect(node)
+        call = _unbound_attribute(type(kind), "__call__")
         if type(call) is types.FunctionType and self._is_of_project(call):
             self._run(call, [Value(live=kind), *given], node, named)
         return made
@@ -1142,24 +1169,26 @@ class _Walk:
     def _method_call(  # noqa: C901, PLR0912  # one branch for each kind of object
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
+        """Visit a call of a method that is not from the workspace, and return its value."""
         for one in every:
             if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_of_project(one.live):
                 self._run(one.live, [Value(), Value()], node)
             if one.inner is not None and name in ("sort", "map"):
                 self._run_node(one.inner[0], one.inner[1], [Value(), Value()], {}, node)
         if is_class(owner.live):
-            if is_pure_callable(owner.live) and name not in IMPURE:
+            if is_pure_callable(owner.live) and name not in IMPURE_NAMES:
                 return Value(kind=owner.live)
-            if is_filling(name):
+            if is_filling_method(name):
                 self.found.fills |= owner.roots
             elif name not in READING:
-                self._acts(node)
+                self._record_effect(node)
             return Value(owner.roots)
         if owner.kind is not None and str(home_of(owner.kind)).partition(".")[0] == "_pytest":
             return Value()  # pytest marks
         if name in ("sort", "format"):
-            self._special(
-                self._items_of(owner) if name == "sort" else every, *CALLED_BY.get(name, CALLED_ON_ITEMS["sort"])
+            self._record_special_methods(
+                self._items_of(owner) if name == "sort" else every,
+                *METHODS_CALLED_BY.get(name, METHODS_CALLED_ON_ITEMS["sort"]),
             )
         if owner.kind is not None and is_immutable_kind(owner.kind):
             if name in (
@@ -1174,24 +1203,24 @@ class _Walk:
                 "now",
                 "today",
             ):
-                self._acts(node)
+                self._record_effect(node)
             return Value()
         if name in ("keys", "values", "items") and type(owner.live) is dict and not every:
             return Value(owner.roots, items=self._parts_of(owner, name))
-        if name in READING and (not is_filling(name) or is_mapping_of_interpreter(owner.kind)):
+        if name in READING and (not is_filling_method(name) or is_standard_mapping(owner.kind)):
             if _library_of(owner.kind) == "pydantic":
                 self._guess_code_of_models(owner.kind)
             return Value(owner.roots)
         if owner.kind is not None and is_collection(owner.kind):
-            if name in MUTATORS or name in SNAPSHOTS:
+            if name in MUTATORS or name in CONFIGURATION_READERS:
                 self.found.fills |= owner.roots
             return Value(owner.roots)
-        if is_filling(name):
+        if is_filling_method(name):
             self.found.fills |= owner.roots
             return Value(owner.roots)
-        self._note_called_back(owner)
+        self._note_callbacks(owner)
         self.found.fills |= owner.roots
-        self._acts(node)
+        self._record_effect(node)
         return Value(owner.roots)
 
     def _guess_code_of_models(self, kind: Any, seen: frozenset[int] = frozenset()) -> None:
@@ -1200,7 +1229,7 @@ class _Walk:
             return
         for one in order_of(kind):
             self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
-        fields = _method(kind, "__pydantic_fields__")
+        fields = _unbound_attribute(kind, "__pydantic_fields__")
         for field in fields.values() if type(fields) is dict else ():
             waiting = [_slot(field, "annotation")]
             while waiting:
@@ -1209,7 +1238,7 @@ class _Walk:
                 if is_class(one) and _library_of(one) == "pydantic":
                     self._guess_code_of_models(one, seen | {id(kind)})
 
-    def _note_called_back(self, owner: Value) -> None:
+    def _note_callbacks(self, owner: Value) -> None:
         """Record the methods of a workspace class that a method inherited from a library may call."""
         for kind in order_of(owner.kind)[:-1] if is_class(owner.kind) else ():
             for name, value in list(space_of(kind).items()):
@@ -1247,7 +1276,7 @@ class _Walk:
         self.found.reads.add((str(function.__module__), f"{function.__qualname__}()"))
         source = self.analysis.source(function)
         if source is None:
-            self._acts(node)
+            self._record_effect(node)
             return Value()
         closure = {
             name: _cell_value(cell) for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ())
@@ -1264,13 +1293,17 @@ class _Walk:
         node: ast.AST,
         defaults: dict[str, Any] | None = None,
     ) -> Value:
+        """Visit the body of the function with the syntax node `inner`, and return the value of the call.
+
+        `outer` is the visitor of the scope that contains the function.
+        """
         if id(inner) in self.stack:
             made = Value()
             made.is_recursive = True
             return made
         self.found.reads.add((outer.home, position_of_code(inner)))
         if len(self.stack) >= MAX_DEPTH:
-            self._acts(node)
+            self._record_effect(node)
             return Value()
         names = dict(outer.names or {})
         arguments = inner.args
@@ -1305,7 +1338,8 @@ class _Walk:
         made.options = last.options
         return made
 
-    def _acts(self, node: ast.AST) -> None:
+    def _record_effect(self, node: ast.AST) -> None:
+        """Record a call that may have external effects, unless one was recorded before."""
         if self.found.effect is None:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
 
@@ -1341,6 +1375,7 @@ def _defaults_of(function: types.FunctionType) -> dict[str, Any]:
 
 
 def _cell_value(cell: types.CellType) -> Value:
+    """Return the value of a variable in a closure."""
     try:
         live = cell.cell_contents
     except ValueError:
@@ -1348,20 +1383,20 @@ def _cell_value(cell: types.CellType) -> Value:
     return Value(_roots(live), live)
 
 
-def _factories_of(kind: Any) -> list[Any]:
+def _default_factories_of(kind: Any) -> list[Any]:
     """Return the functions that make the default values of a dataclass, an attrs class or a pydantic model."""
     found = []
-    fields = _method(kind, "__dataclass_fields__")
+    fields = _unbound_attribute(kind, "__dataclass_fields__")
     if type(fields) is dict:
         found += [
             attribute_dict(one).get("default_factory") or _slot(one, "default_factory") for one in fields.values()
         ]
-    attributes = _method(kind, "__attrs_attrs__")
+    attributes = _unbound_attribute(kind, "__attrs_attrs__")
     if isinstance(attributes, tuple):
         for one in attributes:
             default = _slot(one, "default")
             found += [_slot(default, "factory"), _slot(one, "converter")]
-    fields = _method(kind, "__pydantic_fields__")
+    fields = _unbound_attribute(kind, "__pydantic_fields__")
     if type(fields) is dict:
         found += [_slot(one, "default_factory") for one in fields.values()]
     return found
@@ -1369,7 +1404,7 @@ def _factories_of(kind: Any) -> list[Any]:
 
 def _slot(value: Any, name: str) -> Any:
     """Return an attribute in a slot of an object, or None."""
-    slot = _method(type(value), name)
+    slot = _unbound_attribute(type(value), name)
     if type(slot) is not types.MemberDescriptorType:
         return None
     try:
@@ -1393,10 +1428,11 @@ def _only_stores(live: Any) -> bool:
 
 
 def _function_of(value: Any) -> Any:
+    """Return the function in a static method or class method, or the value itself."""
     return value.__func__ if type(value) in (staticmethod, classmethod) else value
 
 
-def _method(kind: Any, name: str) -> Any:
+def _unbound_attribute(kind: Any, name: str) -> Any:
     """Return an attribute of a class or its bases without binding it, or UNKNOWN."""
     if not is_class(kind):
         return UNKNOWN

@@ -18,7 +18,7 @@ import traceback
 from ..basics.connections import start_thread
 from ..basics.error_report import (
     FRAMES,
-    begin_parts,
+    common_error_fields,
     is_library,
     is_worker,
     locals_of,
@@ -44,10 +44,11 @@ if TYPE_CHECKING:
 HOME = "__main__"
 """The module in which a kernel evaluates code."""
 AROUND = tuple(f"{os.sep}{name}{os.sep}" for name in ("ipykernel", "IPython", "tornado", "zmq", "xeus_python_shell"))
-"""Packages whose frames surround those of the user's code."""
+"""Parts of the paths of packages whose frames surround those of user code."""
 MAX_RENEWED = 100
-"""The number of rows about updated objects to report after a load."""
-_IN_FRAME = re.compile(r"^(.*? \()(.+)(:\d+\))$")
+"""Maximum number of rows about updated objects that are reported after a load."""
+_FRAME_LINE = re.compile(r"^(.*? \()(.+)(:\d+\))$")
+"""Matches the line of a frame, with the file name as the second group."""
 
 
 class Answer:
@@ -64,7 +65,7 @@ class Answer:
 
 
 class Loaded:
-    """The result of loading a file that has no value of its own, which shows the module."""
+    """The result of loading a file that has no value. It is displayed as the module."""
 
     def __init__(self, name: str, path: str) -> None:
         self._text = f"<module {name!r} from {path!r}>"
@@ -88,7 +89,7 @@ class KernelAnswers:
             "lookup": self._lookup,
             "names": self._names,
             "source": self._source,
-            "syntax": self._syntax,
+            "syntax": self._syntax_error_in,
             "drift": self._drift_rows,
             "edited": self._edited,
             "restore": self._restore,
@@ -105,7 +106,10 @@ class KernelAnswers:
         self._check_after_cells()
 
     def _check_after_cells(self) -> None:
-        """Record loads by cells and threads. In IPython, this happens before the kernel reports the end of a cell."""
+        """Start recording loads by cells and threads.
+
+        In IPython, loads are recorded before the kernel reports the end of a cell.
+        """
 
         def check_cell(*_result: object) -> None:
             self._sources.note()
@@ -235,7 +239,7 @@ class KernelAnswers:
         position = None if module is None else _position(name, module)
         return None if position is None else {"text": position[0], "file": cell_name(position[1]), "line": position[2]}
 
-    def _syntax(self, code: str) -> object:
+    def _syntax_error_in(self, code: str) -> object:
         """Return the syntax error in code as IPython would read it, or None."""
         shell = _shell()
         try:
@@ -251,7 +255,7 @@ class KernelAnswers:
         return {"rows": [*renewed, *self._drift.rows(root, only)]}
 
     def _edited(self, code: str) -> list[str]:
-        """Describe the modules used by a cell whose files were edited since they were loaded."""
+        """Describe the modules that a cell uses and whose files were edited since they were loaded."""
         try:
             tree = ast.parse(_shell().transform_cell(code))
         except (SyntaxError, ValueError, RecursionError, AttributeError):
@@ -259,9 +263,10 @@ class KernelAnswers:
         names = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
         names |= {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
         names |= {one.name.partition(".")[0] for one in ast.walk(tree) if isinstance(one, ast.alias)}
-        return self._drift.edited_of(names, sys.modules["__main__"].__dict__)
+        return self._drift.edited_modules_used(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
+        """Undo the changes of a batch of loads, or with `keep` discard the record of them."""
         return {"left": self._undo_records.end(hold, puts_back=not keep)}
 
     def _stacks(self) -> str:
@@ -280,11 +285,11 @@ class KernelAnswers:
         error = self._last_error()
         if error is None:
             return None
-        parts, _ = begin_parts(error)
+        parts, _ = common_error_fields(error)
         if isinstance(error, SyntaxError):
             position = cell_name(error.filename or "")
             parts.update(message=error.msg or "", file=position, line=error.lineno or 1)
-        calls = _calls_of_load(error)
+        calls = _frames_around_load(error)
         for one in (parts, *parts.get("chain", ())):
             frames = [text for text in one.get("trace", ()) if not _surrounds_user_code(text)]
             one["trace"] = [_renamed(text) for text in frames if text not in calls]
@@ -306,7 +311,7 @@ class KernelAnswers:
 
 
 def cell_name(file: str) -> str:
-    """Return the name to show for a file. For a cell it is its number, such as `In[1]`."""
+    """Return the display name of a file. For a cell, it is the number, such as `In[1]`."""
     compiler = getattr(_shell(), "compile", None)
     with contextlib.suppress(Exception):
         words = compiler.format_code_name(file)  # type: ignore[union-attr]  # other versions of IPython raise an error
@@ -317,7 +322,7 @@ def cell_name(file: str) -> str:
 
 def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
     """Return the frames of an error in the same form as `_error`."""
-    calls = set() if error is None else _calls_of_load(error)
+    calls = set() if error is None else _frames_around_load(error)
 
     def is_left_out(file: str, line: int, name: str) -> bool:
         text = f"{name} ({file}:{line})"
@@ -327,16 +332,18 @@ def _reported_frames(error: BaseException | None) -> list[types.FrameType]:
 
 
 def _renamed(text: str) -> str:
-    match = _IN_FRAME.match(text)
+    """Replace the file name in the line of a frame by its display name."""
+    match = _FRAME_LINE.match(text)
     return match[1] + cell_name(match[2]) + match[3] if match else text
 
 
 def _surrounds_user_code(text: str) -> bool:
+    """Return whether a path or the line of a frame belongs to a package that surrounds user code."""
     return any(name in text for name in AROUND)
 
 
-def _calls_of_load(error: BaseException) -> set[str]:
-    """Return the frames around our own `load`, which belong to the cell that calls it."""
+def _frames_around_load(error: BaseException) -> set[str]:
+    """Return the frames around Codriver's `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = [position for position, one in enumerate(frames) if is_worker(one.filename)]
     return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
@@ -353,6 +360,7 @@ def _shell() -> Any:
 
 
 def _home() -> types.ModuleType:
+    """Return the module of the namespace in which cells run."""
     return getattr(_shell(), "user_module", None) or sys.modules[HOME]
 
 
@@ -361,7 +369,7 @@ def _module(name: str) -> types.ModuleType | None:
 
 
 def _hidden() -> set[str]:
-    """Return the names that IPython added to the user's namespace."""
+    """Return the names that IPython added to the user's namespace and that still have the same values."""
     hidden, space = getattr(_shell(), "user_ns_hidden", {}), _home().__dict__
     return {name for name, value in list(hidden.items()) if space.get(name) is value}
 
@@ -385,6 +393,7 @@ def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSu
 
 
 def _is_kernel(file: str) -> bool:
+    """Return whether a file belongs to the kernel or to the worker."""
     return _surrounds_user_code(file) or is_worker(file)
 
 

@@ -14,7 +14,7 @@ import weakref
 
 from ..basics.held_definitions import home_of, is_class, space_of
 from .python_names import attribute_dict
-from .renewal import are_all, function_code, is_same_code, referring
+from .renewal import are_all_objects, function_code, is_same_code, referrers_of
 from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
@@ -36,10 +36,11 @@ if TYPE_CHECKING:
 
 
 MAX_WRAPPERS = 32
-"""The number of functions to search inside one cache."""
+"""Maximum number of functions that are searched inside one cache."""
 EMPTY_CELL = types.CellType()
 """A cell of an unbound name. Comparing other cells with it does not compare their values."""
 CACHED = type(functools.lru_cache()(int))
+"""The type of the functions that `lru_cache` returns."""
 NEW_LOCALS, NESTED = 0x2, 0x10
 """Flags of the code objects of functions and nested functions. Source: `inspect.CO_NEWLOCALS`, `CO_NESTED`."""
 RUNNING = {
@@ -47,6 +48,7 @@ RUNNING = {
     types.CoroutineType: ("cr_code", "coroutine"),
     types.AsyncGeneratorType: ("ag_code", "generator"),
 }
+"""The attribute with the code of a generator or coroutine, and the word for it, by type."""
 
 
 class FileCodes:
@@ -68,8 +70,9 @@ class FileCodes:
 
 
 MAX_REACHED = 20_000
-"""The number of objects to visit from the names of a module."""
+"""Maximum number of objects that are visited, starting at the names of a module."""
 PLAIN = (str, bytes, int, float, complex, bool, type(None), types.ModuleType, types.CodeType, types.BuiltinFunctionType)
+"""Types whose objects are not searched."""
 
 
 def reached(space: dict[str, Any]) -> Iterator[object]:
@@ -96,7 +99,7 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
         level = inner
 
 
-def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
+def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: Iterable[Pair]) -> Codes:
     """Return each code object of the old source with its successor in the new one, by the id of the old one.
 
     `same` are pairs of statements that are in both sources, and `changed` pairs of functions that differ.
@@ -110,22 +113,26 @@ def successors(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: It
     for one, other in changed:
         old_codes, new_codes = old.of(one.node), new.of(other.node)
         if old_codes is not None and new_codes is not None:
-            _pair(old_codes, new_codes, found)
+            _match_nested(old_codes, new_codes, found)
     return found
 
 
-def _pair(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
-    """Pair two code objects and, recursively, nested ones with the same name. Unnamed ones need equal numbers."""
+def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> None:
+    """Match two code objects and, recursively, nested ones with the same name.
+
+    Nested code objects without a name, such as lambdas, are only matched if both have the same number of them.
+    """
     found[id(old)] = old, new
     before, now = _by_name(old), _by_name(new)
     for name, codes in before.items():
         heirs = now.get(name, [])
         if len(heirs) == len(codes) or not name.startswith("<"):
             for code, heir in zip(codes, heirs):
-                _pair(code, heir, found)
+                _match_nested(code, heir, found)
 
 
 def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
+    """Return the code objects nested directly in another, by name."""
     found: dict[str, list[types.CodeType]] = {}
     for one in code.co_consts:
         if type(one) is types.CodeType:
@@ -134,6 +141,7 @@ def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """Yield all code objects nested in another."""
     for one in code.co_consts:
         if type(one) is types.CodeType:
             yield one
@@ -143,7 +151,7 @@ def _within(code: types.CodeType) -> Iterator[types.CodeType]:
 class LiveCode:
     """The existing functions of a file and other users of its code, at the time of creation.
 
-    `space` has the names of the module. It is searched as well if the garbage collector does not list all objects.
+    `space` has the names of the module. They are searched as well if the garbage collector does not list all objects.
     """
 
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
@@ -157,7 +165,7 @@ class LiveCode:
         self._known: set[int] = set()
         # In the fork for a trial run, the collector does not list objects from before the fork.
         objects = gc.get_objects()
-        self._is_whole = are_all(objects)
+        self._is_whole = are_all_objects(objects)
         self._add(objects)
         if not self._is_whole:
             self._add(reached(space))
@@ -170,13 +178,14 @@ class LiveCode:
                 self._append(one, self._caches)
             elif kind is types.FunctionType or kind in RUNNING:
                 attribute, word = RUNNING.get(kind, ("__code__", ""))
-                loaded = _as_loaded(getattr(one, attribute), self._file, self._positions)
+                loaded = _loaded_code_of(getattr(one, attribute), self._file, self._positions)
                 if loaded is not None and word:
                     self._running.setdefault(id(loaded), []).append((word, weakref.ref(one)))
                 elif loaded is not None:
                     self._append(one, self._functions.setdefault(id(loaded), []))
 
     def _append(self, one: object, among: list[Any]) -> None:
+        """Add an object to a list, unless it was added before."""
         if id(one) not in self._known:
             self._known.add(id(one))
             among.append(one)
@@ -192,8 +201,8 @@ class LiveCode:
     def renew(self, codes: Codes, note: Note) -> list[types.FunctionType]:
         """Update each existing function with its new code, and return the functions for which that is not possible."""
         left = []
-        if not self._is_whole and any(self._may_miss(code, heir) for code, heir in codes.values()):
-            self._add(referring(self._space, CACHED))
+        if not self._is_whole and any(self._may_have_missed(code, heir) for code, heir in codes.values()):
+            self._add(referrers_of(self._space, CACHED))
             self._is_whole = True
         for code, heir in codes.values():
             for function in self.functions(code):
@@ -203,8 +212,11 @@ class LiveCode:
                     left.append(function)
         return left
 
-    def _may_miss(self, code: types.CodeType, heir: types.CodeType) -> bool:
-        """Return whether there may be functions with a changed code object that the module's names do not lead to."""
+    def _may_have_missed(self, code: types.CodeType, heir: types.CodeType) -> bool:
+        """Return whether there may be functions with a changed code object that were not found.
+
+        These are functions that the names of the module do not lead to.
+        """
         is_function = code.co_flags & NEW_LOCALS and (code.co_name[:1] != "<" or code.co_name == "<lambda>")
         if not is_function or is_same_code(code, heir):
             return False
@@ -233,7 +245,7 @@ def _wrapped_in(cache: Any) -> list[Any]:
     return found
 
 
-def keeping(kind: type, name: str) -> int:
+def count_instances_with(kind: type, name: str) -> int:
     """Return the number of instances of a class that have an attribute, such as a cached property."""
     return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in attribute_dict(one))
 
@@ -265,7 +277,7 @@ def _doc_of(code: types.CodeType) -> str | None:
     return types.FunctionType(code, {}, closure=cells).__doc__
 
 
-def _as_loaded(
+def _loaded_code_of(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
     """Return the code object of the loaded source that is equal to one of a live object, or None."""

@@ -23,14 +23,14 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.dialect import bytes_of
-from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrapped
+from ..basics.dialect import read_regular_file
+from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrap_functions
 from ..basics.systems import process_start_ns, status_ns
 from .bound_names import BoundNames, Names
 from .python_names import space_of_module
 from .recorded_calls import mark_of
 from .renewal import is_same_code
-from .statements import UNPARSABLE, SourceText, text_of
+from .statements import PARSE_ERRORS, SourceText, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
     Stats = Dict[str, Any]
 
 
-CLOCKS_NS = 3 * 10**9
-"""The assumed maximum difference between the clocks of files and of this process, in ns."""
+MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
+"""The assumed maximum difference between the clocks of files and of this process, in nanoseconds."""
 MAX_AT_ONCE = 20
-"""The number of files to read before an answer is sent. If there are more, they are read afterwards."""
+"""Maximum number of files that are read before an answer is sent. More files are read afterwards."""
 PACKED = 1
-"""The level of compression, which takes 7 ms for a megabyte and reduces it to 30%."""
-QUIET_S = 0.3
-"""The seconds without a load before sources are read on a thread, so that a running import is not delayed."""
+"""The compression level. Level 1 compresses a megabyte to 30% in 7 ms."""
+QUIET_PERIOD_S = 0.3
+"""Seconds without a load after which a thread reads sources, so that a running import is not delayed."""
 MAX_TEXT = 2**20
-"""The number of bytes above which the statements of a file are not parsed, because it was probably generated."""
+"""Maximum number of bytes of a file whose statements are parsed. A larger file was probably generated."""
 EMPTY: Mapping[str, Any] = types.MappingProxyType({})
 REWRITERS = ("AssertionRewritingHook",)
 """Loaders that change the code of a file. Source: pytest, `_pytest.assertion.rewrite`."""
@@ -65,7 +65,7 @@ REWRITERS = ("AssertionRewritingHook",)
 class Load:
     """A load of a module: the file at that time, and the names after the load.
 
-    `stamp` is None if unknown. `gone` are names that later loads removed from the module.
+    `stamp` is None if unknown. `gone` are names that the source no longer binds, although an earlier one did.
     """
 
     __slots__ = (
@@ -96,7 +96,7 @@ class Load:
         self._bound: BoundNames | None = None
 
     def read(self) -> None:
-        """Read the source, which is that of the load if the file still has its stamp."""
+        """Read the source of the file, which is that of the load if the file still has the stamp."""
         if self.is_read:
             return
         self.is_read = True
@@ -116,7 +116,7 @@ class Load:
             names = {one for one in old.kinds if "." not in one} if old is not None else set()
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
-    def with_names_of_now(self) -> Load:
+    def with_present_names(self) -> Load:
         """Return a load of the same source with the present names of the module."""
         module = self.module()
         if module is None:
@@ -148,17 +148,17 @@ class Load:
         if data is not None and len(data) <= MAX_TEXT:
             try:
                 self._bound = BoundNames(SourceText(data, self.file).tree)
-            except UNPARSABLE:  # it was loaded by something other than Python
+            except PARSE_ERRORS:  # it was loaded by something other than Python
                 return None
         return self._bound
 
 
-MAX_PREVIOUS = 20
-"""The number of replaced sources to keep."""
+MAX_PREVIOUS_SOURCES = 20
+"""Maximum number of replaced sources that are stored."""
 MAX_COMPARED = 3
-"""The number of sources of one file to compare. Compiling takes a microsecond per byte."""
+"""Maximum number of sources of one file that are compared. Compiling takes a microsecond per byte."""
 MAX_PREVIOUS_BYTES = 2**20
-"""The number of bytes of replaced sources to keep, when compressed. The newest are kept."""
+"""Maximum compressed size of all replaced sources that are stored. The newest are kept."""
 
 
 class LoadedSources:
@@ -179,13 +179,13 @@ class LoadedSources:
         self._checked_ns = process_start_ns()
 
     def begin(self) -> None:
-        """Start to take stamps. Modules loaded before are included if their file is older than the process."""
+        """Start recording loads. Modules loaded before are included if their file is older than the process."""
         self.stamps.install()
         self.note()
         self.settle()
 
     def end(self) -> None:
-        """Stop taking stamps, and end `serve`."""
+        """Stop recording loads, and end `serve`."""
         self.stamps.remove()
         self._is_over = True
         self._loaded_event.set()
@@ -197,12 +197,13 @@ class LoadedSources:
             if self._is_over:
                 return
             self._loaded_event.clear()
-            time.sleep(QUIET_S)
+            time.sleep(QUIET_PERIOD_S)
             if not self._loaded_event.is_set():
                 self.note()
                 self.settle()
 
     def _notify(self) -> None:
+        """Wake `serve` after a load."""
         if not self._loaded_event.is_set():
             self._loaded_event.set()
 
@@ -214,7 +215,7 @@ class LoadedSources:
         self.check()
 
     def check(self) -> None:
-        """Remember all new loads, even if the number of modules is the same."""
+        """Record all new loads, even if the number of modules has not changed."""
         with self._lock:
             started, seen = time.time_ns(), (self.stamps.count, len(sys.modules))
             project_modules = list(self._modules())
@@ -230,7 +231,7 @@ class LoadedSources:
                 if same is None or (file in stamps and id(module) not in made):
                     made.add(id(module))
                     same = by_module[id(module)] = Load(
-                        module, file, stamps.get(file) or self._by_age(module, file), known
+                        module, file, stamps.get(file) or self._stamp_by_age(module, file), known
                     )
                 if same is not known:
                     self._remember(name, same)
@@ -252,7 +253,10 @@ class LoadedSources:
         text: str,
         standing: Mapping[str, Remembered | None] = EMPTY,
     ) -> Load:
-        """Remember that a source was loaded in a module. `standing` are names that were left alone."""
+        """Record that a source was loaded in a module.
+
+        `standing` has the names that the load left alone, with the values to compare them with.
+        """
         with self._lock:
             self.check()
             known = self.loads.get(name)
@@ -268,12 +272,12 @@ class LoadedSources:
 
     def _store_previous(self, file: str, packed: bytes) -> None:
         self._replaced.append((time.time_ns() // 10**6, file, packed))
-        del self._replaced[:-MAX_PREVIOUS]
+        del self._replaced[:-MAX_PREVIOUS_SOURCES]
         while sum(len(one[2]) for one in self._replaced) > MAX_PREVIOUS_BYTES:
             del self._replaced[0]
 
     def previous_since(self, when_ms: int) -> dict[str, bytes]:
-        """Return the source loaded at that time for each file that was loaded with another source since."""
+        """Return, by file, the source that was loaded at a time in milliseconds, if another one was loaded since."""
         found: dict[str, bytes] = {}
         for replaced_ms, file, packed in self._replaced:
             if replaced_ms >= when_ms:
@@ -291,7 +295,10 @@ class LoadedSources:
         return next((when for when, packed in reversed(replaced) if mark not in _marks(file, packed).get(name, ())), 0)
 
     def rebind(self, name: str, project_modules: str) -> Callable[[], None] | None:
-        """Remember that a load changed a name in another module, and return a function to undo that."""
+        """Record that a load changed the name `project_modules` in another module.
+
+        Return a function to undo the record.
+        """
         load = self.loads.get(name)
         module = None if load is None else load.module()
         if load is None or module is None:
@@ -307,7 +314,7 @@ class LoadedSources:
         """
         load = self.loads.get(name)
         if load is not None:
-            again = load.with_names_of_now()
+            again = load.with_present_names()
             for project_modules, remembered in standing.items():
                 again.left.put_back(project_modules, remembered)
             self.loads[name] = again
@@ -336,24 +343,28 @@ class LoadedSources:
                 and value is not now.get(project_modules)
                 and not issubclass(type(value), types.ModuleType)
             )
-            if is_other and "." not in project_modules and _is_from(value, name):
+            if is_other and "." not in project_modules and _may_be_defined_in(value, name):
                 self.previous.append((name, project_modules, weakref.ref(value)))
         self.previous = [one for one in self.previous if one[2]() is not None]
 
-    def _by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
-        """Return the stamp of a file whose load was not observed, if the file is older than the last check, or None.
+    def _stamp_by_age(self, module: types.ModuleType, file: str) -> Stamp | None:
+        """Return the stamp of a file if it is older than the last check, or None. Its load was not observed.
 
-        If it is only slightly older, the clocks may differ, so the module's functions must also match the file.
+        If the file is only slightly older, the clocks may differ, so the functions of the module must also match the
+        file.
         """
         try:
             status = os.stat(file)
         except OSError:
             return None
         written = max(status.st_mtime_ns, status.st_ctime_ns)
-        is_old = written < self._checked_ns - CLOCKS_NS or (written <= self._checked_ns and _has_code_of(module, file))
+        is_old = written < self._checked_ns - MAX_CLOCK_DIFFERENCE_NS or (
+            written <= self._checked_ns and _has_code_of(module, file)
+        )
         return stamp_of(status) if is_old else None
 
     def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
+        """Yield the name, module and file of each loaded module of the project."""
         for name, module in list(sys.modules.items()):
             if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.reports_main):
                 continue
@@ -362,13 +373,13 @@ class LoadedSources:
                 yield name, module, file
 
 
-@functools.lru_cache(maxsize=2 * MAX_PREVIOUS)
+@functools.lru_cache(maxsize=2 * MAX_PREVIOUS_SOURCES)
 def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
     """Return the marks of the functions in a source, by name."""
     found: dict[str, set[int]] = {}
     try:
         codes = [compile(zlib.decompress(packed), file, "exec", dont_inherit=True)]
-    except UNPARSABLE:
+    except PARSE_ERRORS:
         return found
     for code in codes:
         codes += [one for one in code.co_consts if type(one) is types.CodeType]
@@ -381,12 +392,12 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
     found = read_file(file) if file.endswith(".py") else None
     values = list(space_of_module(module).values())
     values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
-    live = [one.__code__ for value in values for one in unwrapped(value) if one.__code__.co_filename == file]
+    live = [one.__code__ for value in values for one in unwrap_functions(value) if one.__code__.co_filename == file]
     if found is None or not live:
         return found is not None
     try:
         codes = [compile(found[1], file, "exec", dont_inherit=True)]
-    except UNPARSABLE:
+    except PARSE_ERRORS:
         return False
     for code in codes:
         codes += [one for one in code.co_consts if type(one) is types.CodeType]
@@ -398,13 +409,13 @@ def _is_being_loaded(module: types.ModuleType) -> bool:
     return type(spec) is ModuleSpec and getattr(spec, "_initializing", False) is True
 
 
-def _is_from(value: object, module: str) -> bool:
+def _may_be_defined_in(value: object, module: str) -> bool:
     """Return whether an object from a previous load may have been defined in the module, instead of imported."""
     return home_of(value) == module if is_class(value) or type(value) is types.FunctionType else True
 
 
 def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> bytes:
-    """Return the content of a loaded file. If it is equal to `text`, the load gets the stamp of the file."""
+    """Return the content of a loaded file. If it is equal to `text`, store the stamp of the file in the load."""
     if found is not None:
         try:
             if text_of(found[1]) == text.replace("\r\n", "\n").replace("\r", "\n"):
@@ -419,7 +430,7 @@ def store_text(load: Load, text: str, found: tuple[Stamp, bytes] | None) -> byte
 def read_file(file: str) -> tuple[Stamp, bytes] | None:
     """Return the stamp and content of a regular file, or None if it cannot be read or is too large."""
     try:
-        found = bytes_of(file)
+        found = read_regular_file(file)
     except (OSError, ValueError):
         return None
     return None if found is None else (stamp_of(found[0]), found[1])
@@ -435,7 +446,7 @@ SETTLED_NS = 10 * 10**9
 Bytecode that was written this long after the source cannot be from a previous version.
 """
 FRAMES = 4
-"""The number of frames to search for the loader's `exec_module`, including those of subclasses."""
+"""Maximum number of frames that are searched for `exec_module`, including those of subclasses of the loader."""
 
 
 class ImportStamps:
@@ -451,7 +462,7 @@ class ImportStamps:
         self._installed: Any = None
 
     def install(self) -> None:
-        """Start to take stamps."""
+        """Start recording stamps."""
         previous = self._previous = LOADER.path_stats
         is_pythons = previous.__code__.co_filename.startswith("<frozen ")
 
@@ -473,7 +484,7 @@ class ImportStamps:
         self._installed = LOADER.path_stats = path_stats
 
     def remove(self) -> None:
-        """Stop taking stamps, unless other code has patched the loader in the meantime."""
+        """Stop recording stamps, unless other code has patched the loader in the meantime."""
         if LOADER.path_stats is self._installed:
             LOADER.path_stats = self._previous
 
@@ -497,7 +508,10 @@ def stamp_of(status: os.stat_result) -> Stamp:
 
 
 def _is_load(frame: types.FrameType | None) -> bool:
-    """Return whether the status is requested for a load. Other callers ask for code as well, without running it."""
+    """Return whether the status of a file is requested for a load.
+
+    Other callers only get the code and do not run it.
+    """
     for _ in range(FRAMES):
         if frame is None:
             return False

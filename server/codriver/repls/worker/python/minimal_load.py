@@ -15,12 +15,12 @@ import types
 
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .bound_names import BoundNames
-from .class_renewal import creates_freely, is_plain_class
-from .enum_members import is_enum, move_members
+from .class_renewal import can_be_created_again, is_plain_class
+from .enum_members import is_enum, update_members
 from .follow_failures import Reporting
 from .holders import holders_of, is_in_use
-from .live_functions import FileCodes, LiveCode, annotations_of, keeping, successors
-from .pure_calls import REGISTERING_CALLS
+from .live_functions import FileCodes, LiveCode, annotations_of, count_instances_with, match_codes
+from .pure_calls import REGISTERING_DECORATORS
 from .python_names import attribute_dict
 from .renewal import is_same_function_code
 from .statements import (
@@ -38,7 +38,7 @@ from .statements import (
     SourceText,
     compare,
     dump,
-    makes_new,
+    makes_new_object,
     span_of,
     targets,
 )
@@ -53,9 +53,11 @@ if TYPE_CHECKING:
     from .statements import Change, Statement
 
 FUTURE = 0
+"""The compiler flags of all `__future__` features."""
 for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
 MAX_WRAPPERS = 20
+"""Maximum number of nested wrappers whose docstring is updated."""
 MAX_NAMED = 3
 """The number of edited names that a report about a whole edit contains."""
 TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "deleter", "abstractmethod", "override",
@@ -63,18 +65,18 @@ TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "d
                "singledispatch",
                "singledispatchmethod", "asynccontextmanager")  # fmt: skip
 """Decorators that do not read the signature of the function."""
-MAKING_MEMBERS = ("_generate_next_value_", "__init__", "__new__")
+MEMBER_CREATION_METHODS = ("_generate_next_value_", "__init__", "__new__")
 """Methods of an enumeration that affect how members are created."""
 COLUMNS = ("mapped_column", "Column")
-"""The functions of SQLAlchemy that make columns, whose order is that of the statements."""
-CONSUMED = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
+"""Functions of SQLAlchemy that create columns, whose order is that of their creation."""
+CLASS_CREATION_NAMES = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names in a class body that only have an effect when the class is created."""
 
 
 class Step:
-    """Something to run at the position of a statement. `act` returns its value, or ABSENT if it has none.
+    """An action at the position of a statement. `act` returns its value, or ABSENT if it has none.
 
-    If `is_conditional`, it only runs if something that the statement depends on has changed.
+    If `is_conditional`, the step only has an effect if something that the statement depends on has changed.
     """
 
     def __init__(self, node: Any, act: Callable[[], object], *, is_conditional: bool = False) -> None:
@@ -86,7 +88,7 @@ class Step:
 class MinimalLoad:
     """The replacement of one source by another in a loaded module.
 
-    `again` are dotted names of definitions that were rebound at run time and get the definition from the file again.
+    `again` are dotted names that were rebound at run time and get the definition from the file again.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class MinimalLoad:
 
     @property
     def _all(self) -> list[Statement]:
+        """The statements of the new source."""
         if self._statements is None:
             self._statements = self._new.statements()
         return self._statements
@@ -142,10 +145,10 @@ class MinimalLoad:
             one.clear()
 
     def report_running(self, before: dict[str, Any]) -> None:
-        """Report the generators and coroutines that still run the previous code, now that the load is done.
+        """Report the generators and coroutines that still run the previous code, after the load.
 
-        If only a name of the module referred to one, it is gone once that name has another value. `before` has the
-        previous values.
+        `before` has the previous values of the names of the module. Those that only such a name referred to no longer
+        exist.
         """
         for name, word, reference in self._running:
             running = reference()
@@ -191,13 +194,13 @@ class MinimalLoad:
         """Compile a statement or expression of the source."""
         return self._compile(node, mode)
 
-    def runs_otherwise(self, old: Statement, new: Statement) -> bool:
+    def changes_behaviour(self, old: Statement, new: Statement) -> bool:
         """Return whether calling a function now has a different effect, ignoring nested functions."""
         before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
         return before is None or now is None or not is_same_function_code(before, now)
 
     def within(self, node: ast.AST) -> list[Statement]:
-        """Return the statements inside a class of the source."""
+        """Return the statements inside a top-level class of the source."""
         return [one for one in self._all if self._new.tree.body[one.top] is node and one.node is not node]
 
     def class_of(self, owner: str) -> Any:
@@ -223,16 +226,16 @@ class MinimalLoad:
         return self._can_set_attributes(kind, one)
 
     def definition(self, one: Statement) -> Callable[[], object]:
-        """Return a function that defines a method with its decorators."""
-        return self._of_definition(one)
+        """Return a function that defines a top-level function or a method, with its decorators."""
+        return self._definer_of(one)
 
     def attribute(self, one: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
-        return self._of_attribute(one.owner, one)
+        return self._assigner_of(one.owner, one)
 
     def members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         """Return a function that updates members of an enumeration."""
-        return self._of_members(owner, names, node)
+        return self._member_updater(owner, names, node)
 
     def drain_stays(self) -> list[tuple[str, str]]:
         """Return and clear the list of parts that were not updated."""
@@ -247,13 +250,13 @@ class MinimalLoad:
 
     @property
     def names(self) -> set[str]:
-        """The dotted names of the statements that differ."""
+        """The dotted names of the statements that differ between the sources."""
         changed = [one.some for one in self.comparison.changes]
         return {one.owner + name for one in changed for name in targets(one.node)}
 
     @property
     def is_idle(self) -> bool:
-        """Whether there is nothing to do."""
+        """Whether the load has nothing to do."""
         return not (self.comparison.changes or self.comparison.moved or self._again)
 
     # Without running user code
@@ -270,7 +273,7 @@ class MinimalLoad:
         left: dict[int, types.FunctionType] = {}
         with self._reporting_all():
             live = LiveCode(self._file, self._codes[0], self._space)
-            codes = successors(*self._codes, self.comparison.same, functions)
+            codes = match_codes(*self._codes, self.comparison.same, functions)
             left = {id(one): one for one in live.renew(codes, self._undo.note)}
             self._live = live  # without it, the edited functions are defined again
         if followers is not None:
@@ -281,7 +284,7 @@ class MinimalLoad:
                 self._plan(change, left)
         with self._reporting_all():
             for name in self._again:
-                self._plan_again(name)
+                self._plan_restored_name(name)
             self._follow_decorators()
             self._plan_dispatchers()
         with self._reporting_all():
@@ -312,7 +315,7 @@ class MinimalLoad:
         """Plan to fill objects again that edited statements create, or no longer fill."""
         changes: dict[str, list[Change]] = {}
         for change in self.comparison.changes:
-            for name in self._chained_names(change, followers):
+            for name in self._affected_names(change, followers):
                 changes.setdefault(name, []).append(change)
         for change in self.comparison.changes:
             if change.new is not None and self._runs(change.new):
@@ -321,7 +324,7 @@ class MinimalLoad:
                 ]
                 followers.changes.note_filled(set().union(*fills))
         for name, bindings in changes.items():
-            self._plan_chain(bindings, name, followers.text, followers)
+            self._plan_refill(bindings, name, followers.text, followers)
         for change in self.comparison.changes:
             self._plan_removed(change, followers)
             self._watch(change, followers)
@@ -362,11 +365,11 @@ class MinimalLoad:
                 why = f"line {span_of(one.node)[0]}: its order has changed, and {obstacle}"
                 self.stays.append((name, why))
             else:
-                self._replan([], name, chain, followers)
+                self._plan_whole_chain([], name, chain, followers)
 
     @staticmethod
     def _watch(change: Change, followers: Any) -> None:
-        """Watch for edited classes and functions that are registered a second time."""
+        """Prepare to detect that an edited class, function or statement registers something a second time."""
         old, new = change.old, change.new
         if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS, VALUE, OTHER):
             return
@@ -380,7 +383,9 @@ class MinimalLoad:
             return
         if old.kind in (VALUE, OTHER):
             followers.registrations.watch(old.name, old.node, new.node)
-        elif DECORATORS in change.parts and any(_name_of(one) in REGISTERING_CALLS for one in old.node.decorator_list):
+        elif DECORATORS in change.parts and any(
+            _name_of(one) in REGISTERING_DECORATORS for one in old.node.decorator_list
+        ):
             followers.report(new.name, new.node, "what its decorators did before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts:
             followers.registrations.watch(old.name, old.node, new.node)
@@ -401,12 +406,12 @@ class MinimalLoad:
             self.stays.append((old.name, "what its creation registered is not undone"))
             return
         effects = followers.effects_of_decorators(old.node, followers.text)
-        fills = effects.fills & followers.registrations.filled_objects() - followers.rebuilds.objects
+        fills = effects.fills & followers.registrations.registry_ids() - followers.rebuilds.objects
         is_undone = not effects.fills.isdisjoint(followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
             self.stays.append((old.name, "what its decorators did is not undone"))
 
-    def _chained_names(self, change: Change, followers: Any) -> list[str]:
+    def _affected_names(self, change: Change, followers: Any) -> list[str]:
         """Return the names of the module whose objects an edited statement creates or fills."""
         old, new = change.old, change.new
         if change.some.owner or change.some.kind in (IMPORT, DOCSTRING):
@@ -434,7 +439,7 @@ class MinimalLoad:
                 found[name] = None
         return [name for name in found if name in self._space]
 
-    def _plan_chain(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
+    def _plan_refill(self, changes: list[Change], name: str, text: Any, followers: Any) -> None:
         """Decide whether to create an object again, with all the statements that fill it."""
         chain = followers.rebuilds.chain(text, name)
         if not chain or chain[0][0] is not text:
@@ -460,13 +465,13 @@ class MinimalLoad:
                 why = f"line {span_of(body[base])[0]}: its change was not applied, since {obstacle}"
                 self.stays.append((name, why))
             elif len(chain) > 1:
-                self._replan(changes, name, chain, followers)
+                self._plan_whole_chain(changes, name, chain, followers)
         elif all(change.old is None for change in changes) and bindings[len(bindings) - len(planned) :] == sorted(
             planned
         ):
             return  # only statements at the end were added
         elif not obstacle:
-            self._replan(changes, name, chain, followers)
+            self._plan_whole_chain(changes, name, chain, followers)
         else:
             for change in changes:
                 one = change.some
@@ -486,7 +491,7 @@ class MinimalLoad:
             return True
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
 
-    def _replan(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
+    def _plan_whole_chain(self, changes: list[Change], name: str, chain: list[tuple[Any, int]], followers: Any) -> None:
         """Plan to run all statements that create and fill an object, instead of only the edited ones."""
         text = followers.text
         followers.rebuilds.objects.add(id(self._space.get(name)))
@@ -501,6 +506,7 @@ class MinimalLoad:
         self.stays[:] = [row for row in self.stays if not (row[0] in changed and row[1] == NOT_UNDONE)]
 
     def _plan(self, change: Change, left: dict[int, types.FunctionType]) -> None:
+        """Plan what to do about a difference between the sources."""
         one, old, new = change.some, change.old, change.new
         is_function = old is not None and new is not None and old.kind == new.kind == FUNCTION
         has_code = is_function and old is not None and self._has_code(old, left)
@@ -513,7 +519,7 @@ class MinimalLoad:
         elif one.owner:
             self._plan_in_class(change, new, has_code=has_code)
         elif one.kind == FUNCTION:
-            if not (has_code and self._is_done(change)):
+            if not (has_code and self._needs_only_update(change)):
                 self._defined[id(new.node)] = new
         elif one.kind == DOCSTRING:
             self._document(self._space, None, new.node)
@@ -523,22 +529,25 @@ class MinimalLoad:
             self._tops.add(new.top)
 
     def _remove(self, one: Statement) -> None:
+        """Plan to remove the names that a removed statement has bound."""
         kind = self._class(one.owner) if one.owner else None
         if one.owner and is_enum(kind) and one.kind == VALUE:
             self._members.setdefault(one.owner, set())
-        elif kind is not None and self._counts_at_creation(kind, one):
+        elif kind is not None and self._had_effect_at_creation(kind, one):
             self._remake(one.owner, one)
         else:
             self._removed += [one.owner + name for name in _names_bound(one.node)]
 
-    def _counts_at_creation(self, kind: Any, one: Statement) -> bool:
+    def _had_effect_at_creation(self, kind: Any, one: Statement) -> bool:
         """Return whether the removed statement had an effect when the class was created."""
         if _has_no_effect(one.node):
             return False
         if one.kind == FUNCTION:
             return not _is_open(kind, one.node)
         followers = self._followers
-        if followers is not None and any(followers.registrations.was_named(kind, name) for name in targets(one.node)):
+        if followers is not None and any(
+            followers.registrations.was_named_by_hook(kind, name) for name in targets(one.node)
+        ):
             return True
         return one.kind in (VALUE, OTHER, GUARD) and not self._can_set_attributes(kind, one)
 
@@ -547,18 +556,18 @@ class MinimalLoad:
         kind = self._class(owner)
         followers = self._followers
         found = [each for each in self._all if each.kind == CLASS and each.name + "." == owner]
-        if kind is not None and followers is not None and followers.registrations.registers(kind, followers.text):
+        if kind is not None and followers is not None and followers.registrations.registers_again(kind, followers.text):
             self.stays.append((self.name_of(one), f"making {owner[:-1]} again would register it a second time"))
-        elif kind is not None and not creates_freely(kind):
+        elif kind is not None and not can_be_created_again(kind):
             self.stays.append(
                 (self.name_of(one), f"its library read it when it made {owner[:-1]}, which it makes only once")
             )
         elif found:
             self._tops.add(found[-1].top)
-            self._report_made_again(owner, kind)
+            self._report_double_fills(owner, kind)
 
-    def _report_made_again(self, owner: str, kind: Any) -> None:
-        """Report the objects that the values in a class body fill a second time, as with a counter of fields."""
+    def _report_double_fills(self, owner: str, kind: Any) -> None:
+        """Report the objects that values in a class body fill a second time, such as a counter of fields."""
         followers = self._followers
         if followers is None or kind is None:
             return
@@ -582,8 +591,8 @@ class MinimalLoad:
 
     def _is_replaced(self, one: Statement) -> bool:
         """Return whether a removed statement set something that another statement sets now."""
-        olds = _target_of_setattr(one.node)
-        positions = [_target_of_setattr(new.node) for new in _added(self.comparison.changes)]
+        olds = _setter_target(one.node)
+        positions = [_setter_target(new.node) for new in _added(self.comparison.changes)]
         return bool(olds) and olds in positions
 
     def _binds_once(self, owner: str, name: str) -> bool:
@@ -591,6 +600,7 @@ class MinimalLoad:
         return f"{owner}.{name}" not in self._bound.kinds
 
     def _plan_guarded(self, change: Change, *, has_code: bool) -> None:
+        """Plan what to do about a difference inside an `if`, `try` or other guard."""
         one, new = change.some, change.new
         if new is None:
             self._remove(one)
@@ -602,6 +612,7 @@ class MinimalLoad:
                 self._tops.add(new.top)
 
     def _plan_in_class(self, change: Change, new: Statement, *, has_code: bool) -> None:
+        """Plan what to do about a new or changed statement in the body of a class."""
         kind = self._class(new.owner)
         is_made = change.old is None and any(
             one.kind == CLASS and one.name + "." == new.owner for one in _added(self.comparison.changes)
@@ -611,8 +622,8 @@ class MinimalLoad:
         if kind is None or new.kind == CLASS:
             self._tops.add(new.top)
         elif new.kind == FUNCTION:
-            is_done = has_code and self._is_done(change)
-            if is_enum(kind) and new.node.name in MAKING_MEMBERS:
+            is_done = has_code and self._needs_only_update(change)
+            if is_enum(kind) and new.node.name in MEMBER_CREATION_METHODS:
                 self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
             if is_done:
                 return
@@ -669,8 +680,8 @@ class MinimalLoad:
         followers = self._followers
         return followers is not None and followers.registrations.can_change_in_place(kind, names, followers.text)
 
-    def _plan_again(self, name: str) -> None:
-        """Plan to give a name that was rebound at run time its definition from the file."""
+    def _plan_restored_name(self, name: str) -> None:
+        """Plan to restore the definition from the file of a name that was rebound at run time."""
         found = [
             one
             for one in self._all
@@ -700,7 +711,7 @@ class MinimalLoad:
                 del self._space[name]
 
     def _has_code(self, old: Statement, left: dict[int, types.FunctionType]) -> bool:
-        """Return whether there were existing functions with the code of a statement, and all have the new code."""
+        """Return whether functions with the code of a statement exist, and all have been updated."""
         live = self._live
         code = self._codes[0].of(old.node)
         if live is None or code is None:
@@ -713,8 +724,8 @@ class MinimalLoad:
         self._running += [(old.name, *found) for one in (code, *_codes_in(code)) for found in live.running(one)]
         return bool(functions) and not any(one in stale for one in functions)
 
-    def _is_done(self, change: Change) -> bool:
-        """Return whether a function only needs its new code, docstring and default values, which are planned here.
+    def _needs_only_update(self, change: Change) -> bool:
+        """Return whether a function only needs its new code, docstring and default values, and plan the latter two.
 
         The new default values are evaluated in a later step.
         """
@@ -761,12 +772,13 @@ class MinimalLoad:
         value = value.__func__ if type(value) in (staticmethod, classmethod) else value
         for _ in range(MAX_WRAPPERS):
             if type(value) is property or hasattr(type(value), "__wrapped__") or "__wrapped__" in attribute_dict(value):
-                self._document_one(value, before, now)
+                self._set_doc_if_copied(value, before, now)
             value = value.fget if type(value) is property else attribute_dict(value).get("__wrapped__")
             if value is None:
                 return
 
-    def _document_one(self, value: Any, before: str | None, now: str | None) -> None:
+    def _set_doc_if_copied(self, value: Any, before: str | None, now: str | None) -> None:
+        """Set the docstring of an object to `now` if it is `before`, which it then has copied."""
         found = value.__doc__ if type(value) is property else attribute_dict(value).get("__doc__", value.__doc__)
         if type(found) in (str, type(None)) and _cleaned(found) == _cleaned(before):
             try:
@@ -776,11 +788,12 @@ class MinimalLoad:
             self._undo.note("", lambda: True, lambda: setattr(value, "__doc__", found))
 
     def _report_cached(self, new: Statement) -> None:
+        """Report the instances with a value that a changed cached property has computed."""
         kind = self._class(new.owner) if new.owner else None
         bindings = new.name.rpartition(".")[2]
         value = space_of(kind).get(bindings) if kind is not None else None
         if kind is not None and type(value).__name__ == "cached_property":
-            count = keeping(kind, bindings)
+            count = count_instances_with(kind, bindings)
             if count:
                 self.stays.append((new.name, f"{count} instances keep the value that they have cached"))
 
@@ -816,7 +829,7 @@ class MinimalLoad:
                 self._followers.changes.note_update(self._module.__name__, owner + name)
 
     def _dispatcher_of(self, one: Statement) -> str:
-        """Return the name of the `singledispatchmethod` of a class that a method is registered in, or ""."""
+        """Return the name of the `singledispatchmethod` in which a method is registered, or ""."""
         kind = self._class(one.owner) if one.kind == FUNCTION and one.owner else None
         for decorator in _decorators(one) if kind is not None else ():
             inner = decorator.func if isinstance(decorator, ast.Call) else decorator
@@ -829,10 +842,10 @@ class MinimalLoad:
     def _can_set_attributes(self, kind: Any, one: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
         names = targets(one.node)
-        if not names or any(name in CONSUMED or name[:2] == name[-2:] == "__" for name in names):
+        if not names or any(name in CLASS_CREATION_NAMES or name[:2] == name[-2:] == "__" for name in names):
             return False
         is_new = getattr(one.node, "value", None) is not None and not any(name in space_of(kind) for name in names)
-        is_plain = is_plain_class(kind) or (is_new and type(kind) is not type and _has_setter(type(kind)))
+        is_plain = is_plain_class(kind) or (is_new and type(kind) is not type and _overrides_setattr(type(kind)))
         return is_plain or self._is_unread(kind, names)
 
     def _class(self, owner: str) -> Any:
@@ -842,6 +855,7 @@ class MinimalLoad:
         return found if is_of_module else None
 
     def _value(self, name: str) -> Any:
+        """Return the value of a dotted name, or ABSENT."""
         space: Any = self._space
         value: Any = ABSENT
         for part in name.split("."):
@@ -850,6 +864,7 @@ class MinimalLoad:
         return value
 
     def _document(self, space: dict[str, Any], kind: Any, node: Any) -> None:
+        """Set the docstring of the module, or of the class `kind`, to that in a syntax node."""
         text = node.value.value if node is not None else None
         if kind is None:
             self._undo.note_key("", space, "__doc__", space.get("__doc__"))
@@ -863,7 +878,7 @@ class MinimalLoad:
 
     def _steps(self) -> list[Step]:
         body = self._new.tree.body
-        steps = [Step(body[top], self._of_top(body[top])) for top in self._tops]
+        steps = [Step(body[top], self._runner_of_top(body[top])) for top in self._tops]
         spans = [span_of(body[top]) for top in self._tops]
         if self._followers is not None:
             steps += self._conditional_steps(self._followers)
@@ -873,12 +888,12 @@ class MinimalLoad:
                 steps.append(Step(node, act))
 
         for one in self._defined.values():
-            add(one.node, self._of_definition(one))
+            add(one.node, self._definer_of(one))
         for owner, one in self._attributes.values():
-            add(one.node, self._of_attribute(owner, one))
+            add(one.node, self._assigner_of(owner, one))
         for owner, names in self._members.items():
             node = next(one.node for one in self._all if one.kind == CLASS and one.name + "." == owner)
-            add(node, self._of_members(owner, names, node))
+            add(node, self._member_updater(owner, names, node))
         # Steps that follow from other changes come after the change of the statement itself.
         steps.sort(key=lambda step: step.order)
         return [self._guarded(step) for step in steps]
@@ -905,7 +920,7 @@ class MinimalLoad:
         forced = {one for owner, one in followers.rebuilds.forced if owner == followers.name}
         for top in sorted({*followers.candidates(text, followers.seeds), *forced} - self._tops):
             if id(body[top]) not in self._defined:
-                yield Step(body[top], _follower(followers, text, top), is_conditional=True)
+                yield Step(body[top], _make_follow_step(followers, text, top), is_conditional=True)
 
     def remove(self) -> Iterator[str]:
         """Remove names that the source no longer binds, and yield them with the removed attributes of classes."""
@@ -916,7 +931,7 @@ class MinimalLoad:
                 yield name
 
     def _remove_attributes(self) -> Iterator[str]:
-        """Remove attributes of classes before anything runs, because in a fresh import they never exist."""
+        """Remove attributes of classes before anything runs, because a fresh import would not create them."""
         removed = set(self._removed)
         for name in self._names_to_remove():
             owner, _, last = name.rpartition(".")
@@ -935,7 +950,8 @@ class MinimalLoad:
             if name not in self._bound.kinds and name.rpartition(".")[2] not in self._bound.rebound:
                 yield name
 
-    def _of_top(self, node: ast.stmt) -> Callable[[], object]:
+    def _runner_of_top(self, node: ast.stmt) -> Callable[[], object]:
+        """Return a function that runs a top-level statement."""
         if isinstance(node, ast.Expr):
             code = self._compile(ast.Expression(node.value), "eval")
             is_last = node is self._new.tree.body[-1]
@@ -950,17 +966,23 @@ class MinimalLoad:
 
         def run() -> object:
             if followers is not None:
-                followers.rebuilds.forget_made_names(followers.text, node)
+                followers.rebuilds.forget_names_set_by_globals(followers.text, node)
             return run_node()
 
-        return self._at_position(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
+        return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
 
-    def _at_position(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
-        """Keep the identity of a collection that an edited statement creates, and only replace its contents."""
+    def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
+        """Return a function that assigns a new collection, but only replaces the contents of the existing one."""
         followers = self._followers
         names = [name for name in targets(node) if name.isidentifier()]
         olds = [one.old for one in self.comparison.changes if one.new is not None and one.new.node is node]
-        is_fresh = len(names) == 1 and olds and olds[0] is not None and makes_new(node) and makes_new(olds[0].node)
+        is_fresh = (
+            len(names) == 1
+            and olds
+            and olds[0] is not None
+            and makes_new_object(node)
+            and makes_new_object(olds[0].node)
+        )
         if followers is None or not is_fresh:
             return run
 
@@ -973,13 +995,14 @@ class MinimalLoad:
 
         return assign
 
-    def _of_definition(self, one: Statement) -> Callable[[], object]:
+    def _definer_of(self, one: Statement) -> Callable[[], object]:
+        """Return a function that defines a top-level function or a method, with its decorators."""
         code = self._codes[1].of(one.node)
         if not one.owner:
-            return self._of_top(one.node)
+            return self._runner_of_top(one.node)
         kind = self._class(one.owner)
         if code is None or set(code.co_freevars) - {"__class__"}:
-            return self._of_top(self._new.tree.body[one.top])
+            return self._runner_of_top(self._new.tree.body[one.top])
 
         def define() -> object:
             space = dict(space_of(kind))
@@ -1005,10 +1028,11 @@ class MinimalLoad:
         closure = tuple(types.CellType(kind) for _ in code.co_freevars)
         made = types.FunctionType(code, self._space, node.name, None, closure)
         made.__qualname__ = qualname_of(kind) + "." + node.name
-        self._give_signature([made], node, space)
+        self._set_signature([made], node, space)
         return made
 
-    def _of_attribute(self, owner: str, one: Statement) -> Callable[[], object]:
+    def _assigner_of(self, owner: str, one: Statement) -> Callable[[], object]:
+        """Return a function that assigns an attribute of a class."""
         kind = self._class(owner) if owner else None
         if one.kind == FUNCTION:
             code = self._codes[1].of(one.node)
@@ -1016,7 +1040,7 @@ class MinimalLoad:
 
             def sign() -> object:
                 functions = [function for function in self._touched if function.__code__ is code]
-                self._give_signature(functions, one.node, space)
+                self._set_signature(functions, one.node, space)
                 return ABSENT
 
             return sign
@@ -1059,9 +1083,9 @@ class MinimalLoad:
         self._undo.note("", lambda: True, lambda: setattr(kind, "__annotate__", before))
         kind.__annotate__ = annotate
 
-    def _give_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
+    def _set_signature(self, functions: list[types.FunctionType], node: Any, space: dict[str, Any]) -> None:
         """Update the defaults and annotations of functions. Defaults whose source is unchanged keep their value."""
-        stub = self.without_body(node)
+        stub = self.copy_without_body(node)
         locals_ = dict(space)
         exec(self._compile(ast.Module([stub], []), "exec"), self._space, locals_)
         made = locals_[node.name]
@@ -1082,7 +1106,7 @@ class MinimalLoad:
             setattr(function, *annotations_of(made))
 
     @staticmethod
-    def without_body(node: Any) -> Any:
+    def copy_without_body(node: Any) -> Any:
         """Return a copy of a function's syntax node without decorators and body."""
         stub = type(node)(**{name: getattr(node, name, None) for name in node._fields})
         stub.decorator_list, stub.body = [], [ast.Pass()]
@@ -1092,6 +1116,7 @@ class MinimalLoad:
         return stub
 
     def _note_signature(self, function: types.FunctionType) -> None:
+        """Record how to restore the defaults and annotations of a function."""
         before, annotations = (function.__defaults__, function.__kwdefaults__), annotations_of(function)
 
         def undo() -> None:
@@ -1100,14 +1125,15 @@ class MinimalLoad:
 
         self._undo.note("", lambda: True, undo)
 
-    def _of_members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
+    def _member_updater(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
+        """Return a function that updates members of an enumeration."""
         kind, code = self._class(owner), self._compile(ast.Module([node], []), "exec")
 
         def graft() -> object:
             space: dict[str, Any] = {}
             exec(code, self._space, space)
             members = dict(space_of(kind)["_member_map_"])
-            changed = move_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
+            changed = update_members(kind, space[owner[:-1].rpartition(".")[2]], names, self._undo.note)
             self._replaced_members += [(owner + name, members[name]) for name in changed]
             return ABSENT
 
@@ -1120,6 +1146,8 @@ class MinimalLoad:
 
     @staticmethod
     def _runner(code: types.CodeType, space: dict[str, Any]) -> Callable[[], object]:
+        """Return a function that runs code in a namespace."""
+
         def run() -> object:
             exec(code, space)
             return ABSENT
@@ -1131,7 +1159,7 @@ NOT_UNDONE = "what it did is not undone"
 SIGNATURE_USED = "its decorators have used the previous signature"
 
 
-def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:
+def _make_follow_step(followers: Any, text: Any, top: int) -> Callable[[], object]:
     def follow() -> object:
         followers.follow(text, top)
         return ABSENT
@@ -1140,16 +1168,16 @@ def _follower(followers: Any, text: Any, top: int) -> Callable[[], object]:
 
 
 def _is_documented(value: Any) -> bool:
-    """Return whether a value is a function or class, or copies the docstring of a function."""
+    """Return whether a value is a function or class, or has a copy of a function's docstring."""
     return type(value) is types.FunctionType or "__wrapped__" in attribute_dict(value) or is_class(value)
 
 
 def _cleaned(text: str | None) -> str | None:
-    """Return a docstring in a form that is the same in all versions, because 3.13 removes indentation."""
+    """Return a docstring without differences in white space, because Python 3.13 removes indentation."""
     return None if text is None else " ".join(text.split())
 
 
-def _target_of_setattr(node: Any) -> str:
+def _setter_target(node: Any) -> str:
     """Return the attribute or item that a statement sets, or the setter it calls, as text, or "" for others."""
     if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
         return dump(list(node.targets))
@@ -1172,6 +1200,7 @@ def _without_annotation(node: Any) -> ast.stmt:
 
 
 def _added(changes: Iterable[Change]) -> Iterator[Statement]:
+    """Return the statements that only the new source has."""
     return (one.new for one in changes if one.old is None and one.new is not None)
 
 
@@ -1205,18 +1234,19 @@ def _name_of(node: ast.expr) -> str:
 
 def _is_open(kind: Any, node: Any) -> bool:
     """Return whether setting a method on an existing class has the same effect as in its body."""
-    if node.name in CONSUMED or space_of(kind).get("_is_protocol"):
+    if node.name in CLASS_CREATION_NAMES or space_of(kind).get("_is_protocol"):
         return False
     return is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
 
 
-def _has_setter(kind: type) -> bool:
+def _overrides_setattr(kind: type) -> bool:
     return any(
         "__setattr__" in space_of(one) for one in type.__dict__["__mro__"].__get__(kind) if one not in (type, object)
     )
 
 
 def _assigned(space: dict[str, Any], before: dict[str, Any]) -> list[str]:
+    """Return the names whose values differ from those before."""
     found = [
         name for name, value in space.items() if name != "__annotations__" and before.get(name, ABSENT) is not value
     ]

@@ -22,7 +22,7 @@ from .loaded_sources import MAX_TEXT
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
 from .renewal import forget, renew
-from .statements import UNPARSABLE, SourceText
+from .statements import PARSE_ERRORS, SourceText
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from .python_drift import Drift
 
 
-OF_MODULES = frozenset({
+AUTOMATIC_NAMES = frozenset({
     "__name__", "__doc__", "__package__", "__loader__", "__spec__", "__file__", "__cached__", "__builtins__",
     "__path__", "__annotations__", "__annotate__", "__conditional_annotations__", "__warningregistry__", "__all__",
 })  # fmt: skip
-"""Names that every module has automatically."""
+"""Names that a module has without binding them."""
 
 
 MAX_CHECKED = 5
-"""The number of removed functions and classes for which references are searched."""
+"""Maximum number of removed functions and classes for which references are searched."""
 
 
 def module_name(path: str, roots: list[str]) -> str | None:
@@ -91,7 +91,7 @@ class ModuleLoad:
         self._snapshot: Snapshot | None = None
 
     def begin(self) -> None:
-        """Find or create the module."""
+        """Find the loaded module, or create a new one."""
         name = self._name
         self._undo.begin_load()
         if name is None:
@@ -107,6 +107,7 @@ class ModuleLoad:
                 self.module = self._new(name)
 
     def _new(self, name: str) -> types.ModuleType:
+        """Create a module, and register it in `sys.modules`."""
         spec = importlib.util.spec_from_file_location(name, self._path)
         if spec is None:
             raise ImportError("no loader is known for " + self._path)
@@ -130,7 +131,7 @@ class ModuleLoad:
         try:
             sources = SourceText(data, self._path), SourceText(self._text, self._path)
             minimal = MinimalLoad(module, sources, self._path, self._undo, definitions)
-        except UNPARSABLE:
+        except PARSE_ERRORS:
             return None
         except Exception as error:
             self.note_failure(why_not_followed(error) + "; the whole file ran")
@@ -167,7 +168,7 @@ class ModuleLoad:
         for text in others:
             before, standing = dict(text.space), self._drift.standing(text.name)
             with Reporting(functools.partial(self.note_failure, text=text)):
-                for top in followers.tops_of(text):
+                for top in followers.dependent_statements(text):
                     with Reporting(functools.partial(followers.report_in, text, text.body[top])):
                         followers.follow(text, top)
             with Reporting(functools.partial(self.note_failure, text=text)):
@@ -188,9 +189,10 @@ class ModuleLoad:
         """Report that what depends on the edit was not updated, in this module or in that of `text`."""
         name = text.name if text is not None else self._name or self._home.__name__
         label = self._minimal.label if self._minimal is not None else os.path.basename(self._path)
-        self.renewed.append(_stays(name, label, why))
+        self.renewed.append(_stays_row(name, label, why))
 
     def _renew(self, module: types.ModuleType, name: str, snapshot: Snapshot) -> None:
+        """Remove names that the source no longer binds, and update references to objects of the previous load."""
         names = snapshot.names
         removed = list(self._forget(module) if self._minimal is None else self._minimal.remove())
         gone = [(one, names.get(one)) for one in removed]
@@ -219,7 +221,7 @@ class ModuleLoad:
         if not has_failed:
             self._sources.loaded(name, module, self._path, self._text, self._standing)
         elif before is not None:
-            loads[name] = before.with_names_of_now()
+            loads[name] = before.with_present_names()
         if self._followers is not None:
             self._followers.close()
         if self._minimal is not None:
@@ -233,8 +235,9 @@ class ModuleLoad:
             self._undo.note_key("", loads, name, ABSENT if before is None else before)
 
     def _change(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
+        """Record the changes of the load, and update what depends on it."""
         if module is not self._before:
-            self._end_new(module, name, has_failed=has_failed)
+            self._end_new_module(module, name, has_failed=has_failed)
         elif self._snapshot is not None:
             if has_failed and not self._is_followed:
                 self._snapshot.note_changes(self._undo)
@@ -244,6 +247,7 @@ class ModuleLoad:
                 self.renewed += self._report_rows(module, name, self._snapshot.names)
 
     def _forget(self, module: types.ModuleType) -> list[str]:
+        """Remove functions and classes that the file no longer defines, and return their names."""
         if len(self._text) > MAX_TEXT:  # parsing would take longer than everything else
             written = set(compile(self._text, self._path, "exec", dont_inherit=True).co_names)
         else:
@@ -253,14 +257,14 @@ class ModuleLoad:
     def _renew_importers(self, module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
         """Update names in other modules that were imported from this one and still have the previous object.
 
-        This is not limited to functions and classes, which are also updated elsewhere. Modules that import a name
-        indirectly, from an updated module, are included.
+        Functions and classes are also updated elsewhere, but this updates all kinds of objects. Modules that import a
+        name indirectly, from an updated module, are included.
         """
         space = module.__dict__
         changed = {
             one
             for one in space
-            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in OF_MODULES)
+            if space[one] is not before.get(one, ABSENT) and (one[:2] != "__" or one not in AUTOMATIC_NAMES)
         }
         previous = [(attribute, reference()) for home, attribute, reference in self._sources.previous if home == name]
         pairs: dict[str, tuple[list[object], object]] = {}
@@ -301,9 +305,9 @@ class ModuleLoad:
         if self._followers is not None:
             self._followers.report_replaced_members()
         for one, why in dict.fromkeys(minimal.stays):
-            yield _stays(name, one, why)
+            yield _stays_row(name, one, why)
         for other, one, why in dict.fromkeys(self._followers.stays if self._followers is not None else ()):
-            yield _stays(other, one, why)
+            yield _stays_row(other, one, why)
 
     @staticmethod
     def _replaced_rows(module: types.ModuleType, name: str, before: dict[str, Any]) -> Iterator[dict[str, str]]:
@@ -311,16 +315,17 @@ class ModuleLoad:
         space = module.__dict__
         for one in sorted(one for one, old in before.items() if one in space and space[one] is not old):
             if is_enum(before[one]):
-                yield _stays(name, one, "its members are new objects, unequal to those referenced elsewhere")
+                yield _stays_row(name, one, "its members are new objects, unequal to those referenced elsewhere")
             elif type(before[one]) is object:
-                yield _stays(name, one, "it is a new object, unlike the one referenced elsewhere")
+                yield _stays_row(name, one, "it is a new object, unlike the one referenced elsewhere")
             elif _is_shared(before[one]):
                 holders = holders_of([before[one]])
                 if holders:
                     kind = type(before[one]).__name__
-                    yield _stays(name, one, f"the previous {kind} is held by {', '.join(holders)}")
+                    yield _stays_row(name, one, f"the previous {kind} is held by {', '.join(holders)}")
 
-    def _end_new(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
+    def _end_new_module(self, module: types.ModuleType, name: str, *, has_failed: bool) -> None:
+        """Add a new module to its package, or remove it if its load has failed."""
         modules: dict[str, Any] = sys.modules
         if has_failed:
             modules.pop(name, None)
@@ -338,7 +343,7 @@ class ModuleLoad:
 
 
 def _is_import(path: str, name: str) -> bool:
-    """Return whether a path is the same name in another module, from which a new process could not import it."""
+    """Return whether a path is just the same name in another module, which must have imported it."""
     module, _, last = path.rpartition(".")
     return last == name and module in sys.modules and module != "__main__"
 
@@ -351,5 +356,6 @@ def _is_shared(value: object) -> bool:
     return kind in (list, dict, set) or (type(getattr(value, "__dict__", None)) is dict and not is_immutable_kind(kind))
 
 
-def _stays(module: str, name: str, why: str) -> dict[str, str]:
+def _stays_row(module: str, name: str, why: str) -> dict[str, str]:
+    """Return the row for a part that was not updated."""
     return {"module": module, "name": name, "kind": "stays", "of": why}

@@ -23,7 +23,7 @@ ANY: frozenset[str] = frozenset(("*",))
 
 
 class Text:
-    """The source of a loaded module, with analyses that are made when they are first needed."""
+    """The source of a loaded module, with analyses that are computed when first needed."""
 
     def __init__(self, name: str, module: types.ModuleType, file: str, source: SourceText) -> None:
         self.name, self.module, self.file, self.source = name, module, file, source
@@ -83,11 +83,11 @@ class Text:
                     self._functions[key] = None if key in self._functions else node
         found = self._functions.get((code.co_name, code.co_firstlineno))
         if found is None and code.co_name == "<lambda>":
-            return _at_columns(self._lambdas.get(code.co_firstlineno, []), code)
+            return _lambda_at_columns(self._lambdas.get(code.co_firstlineno, []), code)
         return found
 
     def mentioning(self, names: set[str]) -> list[int]:
-        """Return the statements that may have read one of the names, directly or through other names.
+        """Return the positions of statements that may have read one of the names, directly or through other names.
 
         Names bound by these statements are added to `names`.
         """
@@ -104,11 +104,12 @@ class Text:
         return sorted(found)
 
     def _bound_in(self, node: Any, names: set[str]) -> Iterator[str]:  # noqa: C901, PLR0912  # one branch per kind
+        """Yield the names that a statement binds or whose objects it may change, as far as it depends on `names`."""
         one: Any
         if isinstance(node, FUNCTIONS):
             yield node.name
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            yield from (bound_name for words, bound_name in _imported_by(node) if not names.isdisjoint(words))
+            yield from (bound_name for words, bound_name in _names_imported_by(node) if not names.isdisjoint(words))
         elif isinstance(node, ast.ClassDef):
             yield node.name
             lines = self.source.lines
@@ -140,7 +141,7 @@ class Text:
                     yield one.id  # a call may change the objects named in it
 
 
-def _at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
+def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
     """Return the lambda of a line that has the columns of a code object, which are known from Python 3.11 on."""
     positions: Any = getattr(code, "co_positions", tuple)()
     columns = [(start, end) for line, _, start, end in positions if line == code.co_firstlineno and start != end]
@@ -152,7 +153,7 @@ def _at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
 
 
 class Outline:
-    """A summary of the words in a module's statements, without the syntax tree. It is kept as long as the load.
+    """A summary of the words in a module's statements, without the syntax tree. It exists as long as the load.
 
     `imports` is that of `Text`. A statement is quiet if it is an import, or a function without decorators, default
     values and annotations.
@@ -165,9 +166,9 @@ class Outline:
         self._has_star = any(
             isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names) for node in text.body
         )
-        self._rows = [(words, *_outlined(node)) for words, node in zip(text.words, text.body)]
+        self._rows = [(words, *_outline_statement(node)) for words, node in zip(text.words, text.body)]
 
-    def may_follow(self, names: set[str]) -> bool:
+    def may_be_affected(self, names: set[str]) -> bool:
         """Return whether a statement that is not quiet may have read one of the names, directly or through other names.
 
         Names bound by quiet statements that mention one are added to `names`.
@@ -194,10 +195,10 @@ class Outline:
         return False
 
 
-def _outlined(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
+def _outline_statement(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
     """Return whether a statement is quiet, and each name that it binds with the words that lead to it."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return True, list(_imported_by(node))
+        return True, list(_names_imported_by(node))
     if not isinstance(node, FUNCTIONS):
         return False, []
     evaluated = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), node.returns]
@@ -206,7 +207,7 @@ def _outlined(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
     return not any(evaluated), [(ANY, node.name)]
 
 
-def _imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
+def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
     """Yield each name that an import binds, with the words in the module and the imported name."""
     source = (getattr(node, "module", None) or "").split(".")
     for one in node.names:

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     Spaces = Dict[str, Dict[str, Any]]
 
 METHODS = (types.FunctionType, staticmethod, classmethod, property)
-OF_EACH_CLASS = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
-"""Attributes of every class that do not describe its contents."""
+"""Types of the methods in a class."""
+AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
+"""Attributes that Python gives every class."""
 
 
 class NameChanges:
@@ -72,7 +73,7 @@ class NameChanges:
             self.remember_classes(module)
 
     def note_filled(self, fills: set[int]) -> None:
-        """Remember that the objects of some names were filled again, and take the names to be changed."""
+        """Record that some objects were filled again, and treat the names of these objects as changed."""
         for name in [*self._drift.sources.loads] if fills else ():
             module = sys.modules.get(name)
             for attribute, value in list(space_of_module(module).items()) if module is not None else ():
@@ -93,7 +94,7 @@ class NameChanges:
     def is_affected(self, effects: Effects) -> bool:
         """Return whether something that was read or called has changed.
 
-        Guesses only count if running it is harmless.
+        Guesses only count if running the statement again is harmless.
         """
         if any(self.has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
             return True
@@ -104,7 +105,7 @@ class NameChanges:
         return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
 
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
-        """Return whether an attribute of a class is read only to be changed, as a counter of instances is."""
+        """Return whether an attribute of a class is read only to be changed, such as a counter of instances."""
         module, name = read
         owner, _, _ = name.rpartition(".")
         if not owner or name in self._edited or name[-1] in ")*+=":
@@ -155,7 +156,7 @@ class NameChanges:
     def _has_class_changed(self, module: str, name: str, word: str) -> bool:
         """Return whether attributes of a class were added, removed or changed, ignoring the code of functions.
 
-        `word` is `*` for all attributes, `+` for their names alone, or `=` for those that are not methods.
+        `word` is `*` for all attributes, `+` for their names only, or `=` for those that are not methods.
         """
         if self.has_changed(module, name):
             return True
@@ -163,7 +164,7 @@ class NameChanges:
             if home_of(kind) != module or qualname_of(kind) != name:
                 continue
             now = space_of(kind)
-            names = {one for one in {*before, *now} if one not in OF_EACH_CLASS}
+            names = {one for one in {*before, *now} if one not in AUTOMATIC_CLASS_NAMES}
             if word == "=":
                 names = {one for one in names if type(now.get(one, before.get(one))) not in METHODS}
             if any((one in now) != (one in before) for one in names):
@@ -188,7 +189,7 @@ class NameChanges:
         return False
 
     def cause(self, effects: Effects) -> str:
-        """Return the name of something changed that a statement reads."""
+        """Return a changed name that a statement reads, or "what" if none is known."""
         reads = effects.reads
         found = sorted(one for module, one in reads if self.has_changed(module, one) or (module, one) in self._filled)
         plain = [name for name in found if not name.endswith("()")]

@@ -27,25 +27,25 @@ PURE_MODULES = frozenset({
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
     "celery.canvas",
 })  # fmt: skip
-"""Modules whose functions and classes have no external effects, except those in `IMPURE`."""
+"""Modules whose functions and classes have no external effects, except those in `IMPURE_NAMES`."""
 PURE_CALLABLES = frozenset({
     "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
     "logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler",
 })  # fmt: skip
-"""Functions and classes without external effects of modules that also have others.
+"""Functions and classes without external effects, in modules that also have others.
 
 Source: the documentation of `asyncio` and `logging`.
 """
-IMPURE = frozenset({
+IMPURE_NAMES = frozenset({
     "uuid1", "uuid4", "uuid6", "uuid7", "now", "today", "utcnow", "pprint", "pp", "register", "update_wrapper",
     "reload", "invalidate_caches",
     "load", "dump", "getnode", "mkdir", "write_text", "write_bytes", "unlink", "touch", "rename", "rmdir", "open",
     "symlink_to", "chmod", "replace_with", "parse_args", "parse_known_args", "print_help", "exit", "error",
     "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
 })  # fmt: skip
-"""Names in pure modules that are not pure.
+"""Names in pure modules of functions that are not pure.
 
-They read the clock or chance, touch files, print, end the process, or change what they are given. Source: the
+They read the clock, use random numbers, access files, print, end the process, or change their arguments. Source: the
 documentation of those modules.
 """
 PURE_BUILTINS = frozenset({
@@ -56,7 +56,7 @@ PURE_BUILTINS = frozenset({
     "object", "oct", "ord", "pow", "property", "range", "repr", "reversed", "round", "set", "slice", "sorted",
     "staticmethod", "str", "sum", "super", "tuple", "type", "vars", "zip", "globals", "locals",
 })  # fmt: skip
-"""Built-in functions and types that compute a value; the others print, read, run code or set attributes.
+"""Built-in functions and types that only compute a value. The others print, read, run code or set attributes.
 
 Source: the chapter on built-in functions of the library reference.
 """
@@ -78,11 +78,11 @@ READING = frozenset({
     "as_manager", "as_view", "s", "si", "signature",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
-"""Methods that change nothing, regardless of the object.
+"""Methods that do not change anything, regardless of the object.
 
-They are of built-in types, paths, pydantic models, Django's views and managers, and Celery's tasks.
+They belong to built-in types, paths, pydantic models, Django's views and managers, and Celery's tasks.
 """
-FILLING = MUTATORS | frozenset({
+FILLING_METHODS = MUTATORS | frozenset({
     "command", "group", "handler", "mount", "on_event", "option", "route", "set_defaults", "subscribe", "use",
     "websocket", "middleware", "exception_handler", "errorhandler", "before_request", "after_request",
     "teardown_request", "teardown_appcontext", "context_processor", "template_filter", "template_global",
@@ -97,11 +97,11 @@ FILLING = MUTATORS | frozenset({
 Source: the decorators and registering methods in the documentation of Flask, FastAPI, Starlette, click, Celery, Django,
 pydantic and argparse.
 """
-FILLING_STARTS = (
+FILLING_PREFIXES = (
     "add", "set", "register", "include_", "append", "connect_signal", "on_", "use_", "map_", "bind_", "route",
     "attach", "disable", "enable",
 )  # fmt: skip
-"""Beginnings of such names, for libraries and objects that are not known."""
+"""Prefixes of the names of methods that register or add something, for libraries and objects that are not known."""
 ACTING = (
     "send",
     "create",
@@ -125,25 +125,25 @@ SIGNATURE_READERS = frozenset(
     {"fastapi", "pydantic", "typer", "celery", "litestar", "strawberry", "fast_depends", "dishka", "injector"}
 )
 """Libraries that read the signatures of functions and classes passed to them."""
-SIGNATURE_READING = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
+SIGNATURE_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
 """Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
-READERS_OF_CLASSES = frozenset({
+CLASS_READERS = frozenset({
     "vars", "dir", "list", "tuple", "set", "frozenset", "sorted", "len", "iter", "enumerate", "map", "filter", "max",
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
-SNAPSHOTS = frozenset({"from_object", "config_from_object", "from_mapping"})
+CONFIGURATION_READERS = frozenset({"from_object", "config_from_object", "from_mapping"})
 """Methods of the configurations of Flask and Celery that copy the attributes of a class."""
-REGISTERING_CALLS = frozenset(
+REGISTERING_DECORATORS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )
-"""Decorators that register an object in a library, which then retains the first object registered."""
+"""Decorators that register an object in a library, which then keeps using the first object registered."""
 COLLECTIONS = (list, dict, set, bytearray)
 
 
-def is_filling(name: str) -> bool:
+def is_filling_method(name: str) -> bool:
     """Return whether a method of this name registers or adds something in its object."""
-    return not name.startswith(ACTING) and (name in FILLING or name.startswith(FILLING_STARTS))
+    return not name.startswith(ACTING) and (name in FILLING_METHODS or name.startswith(FILLING_PREFIXES))
 
 
 def is_pure_callable(value: object) -> bool:
@@ -151,12 +151,12 @@ def is_pure_callable(value: object) -> bool:
     module, name = _origin(value)
     if module == "builtins":
         return name.rpartition(".")[2] in PURE_BUILTINS or (is_class(value) and issubclass(value, BaseException))  # type: ignore[arg-type]
-    if name.rpartition(".")[2] in IMPURE:
+    if name.rpartition(".")[2] in IMPURE_NAMES:
         return False
     return module in PURE_MODULES or f"{module}.{name}" in PURE_CALLABLES
 
 
-def is_wrapping_library(value: object) -> bool:
+def is_wrapping_decorator(value: object) -> bool:
     """Return whether a decorator of a library only wraps or marks the decorated object."""
     return _origin(value)[0].partition(".")[0] in LIBRARY_DECORATORS
 
@@ -171,7 +171,7 @@ def is_immutable_kind(kind: Any) -> bool:
     )
 
 
-def is_mapping_of_interpreter(kind: Any) -> bool:
+def is_standard_mapping(kind: Any) -> bool:
     """Return whether a type is a mapping of the standard library such as the type of `os.environ`."""
     return is_class(kind) and _origin(kind)[0] in ("os", "configparser", "collections", "types")
 

@@ -19,10 +19,10 @@ import types
 from ..basics import sensitive_texts
 from ..basics.dialect import Dialect, NamespaceMissingError, Sources
 from ..basics.displays import display_of
-from ..basics.error_report import add_position, begin_parts, in_phase, trim
+from ..basics.error_report import add_position, common_error_fields, set_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
-from ..basics.printing import QUOTA, Printer, limits, part_at, requested_limits, text_of
+from ..basics.printing import QUOTA, Printer, limits, part_at, requested_print_limits, text_of
 from .follow_failures import Reporting
 from .images import Figures, image_of, with_image
 from .loaded_sources import MAX_AT_ONCE, LoadedSources
@@ -52,18 +52,18 @@ if TYPE_CHECKING:
 
 
 DISPLAYHOOK = sys.displayhook
-"""The hook at the start of the interpreter, which some systems replace. A later hook belongs to the user."""
+"""The display hook at the start of the interpreter, which some systems replace. A different one was set by the user."""
 MAX_RENEWED = 100
-"""The number of rows about updated objects to report after a load."""
-TREE_CHARACTERS = 2**20
-"""The number of characters above which a file is compiled as a whole, because parsing it would take too long.
+"""Maximum number of rows about updated objects that are reported after a load."""
+MAX_TREE_CHARACTERS = 2**20
+"""Maximum number of characters of a file that is parsed. A longer one is compiled as a whole.
 
-For 300,000 lines, it would take 7 of 9 s.
+Parsing a file with 300,000 lines would take 7 of 9 s.
 """
 SOURCE_CHARACTERS = 500
-"""The number of characters of the line sent with a syntax error."""
+"""Maximum number of characters of the source line that is sent with a syntax error."""
 CO_COROUTINE = 128
-"""The same as in `inspect`, which takes long to import."""
+"""The same as `inspect.CO_COROUTINE`. Importing `inspect` takes long."""
 
 
 class Python(Dialect):
@@ -106,11 +106,11 @@ class Python(Dialect):
     def new_home(self) -> types.ModuleType:
         module = _new_module(f"user{next(self._homes)}")
         # The new module can read the names of the first one, but its own assignments are separate.
-        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_from_user)
+        module.__dict__["__builtins__"] = SharedNames(self.home.__dict__, self._is_unshared_value)
         sys.modules[module.__name__] = module
         return module
 
-    def _is_from_user(self, name: str) -> bool:
+    def _is_unshared_value(self, name: str) -> bool:
         """Return whether a name is `_` with the last value of the first module, which other modules do not share."""
         stored = self._user_values.get("__main__", self)
         return name == "_" and self.home.__dict__.get("_") is stored
@@ -133,7 +133,7 @@ class Python(Dialect):
         def send(text: str) -> None:
             self.stored_values.send_value(job, None, text, namespace, "")
 
-        with self._figures.sent_by(send, job.message.get(QUOTA), is_partial=_is_partial(job)):
+        with self._figures.sending_figures(send, job.message.get(QUOTA), is_partial=_is_partial(job)):
             if job.message["op"] == "load-file":
                 self._load(job)
             else:
@@ -162,7 +162,7 @@ class Python(Dialect):
             self._run_steps(job, steps, module, frame, has_value=has_value)
         finally:
             names = {name for code, _, _ in steps for name in code.co_names}
-            job.edited = self._drift.edited_of(names, module.__dict__)
+            job.edited = self._drift.edited_modules_used(names, module.__dict__)
 
     def _run_steps(
         self,
@@ -173,6 +173,7 @@ class Python(Dialect):
         *,
         has_value: bool,
     ) -> None:
+        """Run compiled statements in a module or in the namespace of a frame, and send their values."""
         session = job.session
         for number, (code, is_expression, wants_loop) in enumerate(steps, 1):
             job.form = number
@@ -198,11 +199,11 @@ class Python(Dialect):
                 self.stored_values.send_value(job, value, displayed[0], self.name_of(module), displayed[1])
 
     def run(self, code: types.CodeType, space: dict[str, Any], job: Job, *, wants_loop: bool) -> object:
-        """Run code, on the event loop of the session if it awaits or needs one."""
+        """Run code, on the event loop of the session if the code awaits or needs one."""
         return _finish(code, space, job.session, wants_loop=wants_loop)
 
     def _store(self, value: object, module: types.ModuleType) -> None:
-        """Bind a value to `_`, unless the user has bound that to something else, such as a translation function."""
+        """Bind a value to `_`, unless the user has bound `_` to something else, such as a translation function."""
         before = self._user_values.get(module.__name__)
         if module.__dict__.get("_", before) is before:
             module.__dict__["_"] = self._user_values[module.__name__] = value
@@ -233,9 +234,9 @@ class Python(Dialect):
                 is_expression = isinstance(node, ast.Expr)
                 part = ast.Expression(node.value) if isinstance(node, ast.Expr) else ast.Module([node], [])
                 code = compile(part, job.file, "eval" if is_expression else "exec", flags, dont_inherit=True)
-                found.append((code, is_expression, _wants_loop(node)))
+                found.append((code, is_expression, _needs_loop(node)))
         except Exception as error:
-            in_phase(error, "read")
+            set_phase(error, "read")
             raise
         session.flags = flags & ~ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         return found
@@ -245,7 +246,7 @@ class Python(Dialect):
         return module_name(path, self.roots)
 
     def _load(self, job: Job) -> None:
-        """Run a file in its module, so that its definitions take effect, or else in that of the session.
+        """Run a file in its module so that its definitions take effect, or in the module of the session if it has none.
 
         Changes are recorded if the request names an undo record.
         """
@@ -292,7 +293,7 @@ class Python(Dialect):
         self.stored_values.send_value(job, value, displayed[0], self.name_of(job.session.namespace), displayed[1])
 
     def runs(self, _node: ast.AST, _file: str) -> bool:
-        """Return whether to run a statement after a change."""
+        """Return whether a load runs a statement of a file."""
         return True
 
     def _compile_file(
@@ -307,7 +308,7 @@ class Python(Dialect):
         """
         source = job.message["file"]
         try:
-            if lines is None and len(source) > TREE_CHARACTERS:
+            if lines is None and len(source) > MAX_TREE_CHARACTERS:
                 self._sources.store(path, source)
                 code = compile(source, path, "exec", dont_inherit=True)
                 return code, None
@@ -322,7 +323,7 @@ class Python(Dialect):
                 return code, None
             return code, compile(ast.Expression(last.value), path, "eval", dont_inherit=True)
         except Exception as error:
-            in_phase(error, "read")
+            set_phase(error, "read")
             raise
 
     def _display(self, value: object, job: Job, *, with_images: bool) -> tuple[str, str]:
@@ -331,7 +332,7 @@ class Python(Dialect):
             if sys.displayhook is not DISPLAYHOOK:
                 sys.displayhook(value)
         except Exception as error:
-            in_phase(error, "print")
+            set_phase(error, "print")
             raise
         return self._print(value, job, with_images=with_images)
 
@@ -343,13 +344,13 @@ class Python(Dialect):
     ) -> tuple[str, str]:
         length, depth = limits(job)
         # A request for a part of a value gets the complete part, not the abbreviated form of the library.
-        requested = length if job.message["op"] == "codriver/value" else requested_limits(job)[0]
+        requested = length if job.message["op"] == "codriver/value" else requested_print_limits(job)[0]
         printer = Printer(length, depth, requested)
         try:
             text = display_of(value, printer.whole(value, start, path), text_of)
             text = with_image(text, image_of(value) if with_images else None, job.message.get(QUOTA))
         except Exception as error:
-            in_phase(error, "print")
+            set_phase(error, "print")
             raise
         return text, printer.cuts.words()
 
@@ -377,11 +378,11 @@ class Python(Dialect):
         return names(pattern, namespace, self.home)
 
     def previous_sources(self, since_ms: int, evaluated: str) -> dict[str, bytes]:
-        """Return the sources, by file, that were loaded before the present ones."""
+        """See `Dialect.previous_sources`."""
         return {**self._drift.sources_of_evaluated(evaluated), **self._loaded.previous_since(since_ms)}
 
     def changed_ms(self, code: types.CodeType, mark: int) -> int:
-        """Return when a load last changed the behaviour of a function with this code, in ms, or 0 if no load did."""
+        """Return when a load last changed the behaviour of a function, in milliseconds, or 0 if no load did."""
         return self._loaded.changed_ms(code, mark)
 
     def compare_loads(self, make: Callable[[LoadedSources, list[str]], Any]) -> Any:
@@ -407,7 +408,7 @@ class Python(Dialect):
         return [*renewed, *self._drift.rows(root, only)]
 
     def explain(self, error: BaseException, job: Job) -> tuple[dict[str, Any], str]:
-        parts, frames = begin_parts(error)
+        parts, frames = common_error_fields(error)
         lines = [frame.lineno or 1 for frame in frames if (frame.filename, frame.name) == (job.file, "<module>")]
         if parts["phase"] == "read":
             parts["trace"] = []
@@ -448,13 +449,21 @@ def _new_module(name: str) -> types.ModuleType:
     return module
 
 
-OF_A_LOOP = {"create_task", "ensure_future", "gather", "shield", "wrap_future", "get_running_loop", "current_task"}
+LOOP_REQUIRING_NAMES = {
+    "create_task",
+    "ensure_future",
+    "gather",
+    "shield",
+    "wrap_future",
+    "get_running_loop",
+    "current_task",
+}
 """Functions of `asyncio` that need a running event loop."""
-RUNS_A_LOOP = {"run", "run_until_complete", "run_forever"}
+LOOP_RUNNING_NAMES = {"run", "run_until_complete", "run_forever"}
 """Functions that cannot be called while an event loop runs."""
 
 
-def _wants_loop(node: ast.AST) -> bool:
+def _needs_loop(node: ast.AST) -> bool:
     """Return whether a statement calls something that needs a running event loop, outside of nested functions."""
     called = set()
     nodes = [node]
@@ -464,16 +473,16 @@ def _wants_loop(node: ast.AST) -> bool:
             called.add(getattr(one.func, "attr", getattr(one.func, "id", "")))
         if not isinstance(one, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
             nodes += ast.iter_child_nodes(one)
-    return not called.isdisjoint(OF_A_LOOP) and called.isdisjoint(RUNS_A_LOOP)
+    return not called.isdisjoint(LOOP_REQUIRING_NAMES) and called.isdisjoint(LOOP_RUNNING_NAMES)
 
 
-async def on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
+async def evaluate_on_loop(code: types.CodeType, space: dict[str, Any]) -> object:
     """Run code without `await` from a running event loop."""
     return eval(code, space)
 
 
 def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wants_loop: bool) -> object:
-    """Run code, on the event loop of the session if it awaits or needs one.
+    """Run code, on the event loop of the session if the code awaits or needs one.
 
     Tasks started on the loop only make progress while a later statement awaits.
     """
@@ -482,7 +491,7 @@ def _finish(code: types.CodeType, space: dict[str, Any], session: Session, *, wa
         return eval(code, space)
     import asyncio
 
-    result: Any = eval(code, space) if is_async else on_loop(code, space)
+    result: Any = eval(code, space) if is_async else evaluate_on_loop(code, space)
 
     if session.loop is None or session.loop.is_closed():
         session.loop = asyncio.new_event_loop()

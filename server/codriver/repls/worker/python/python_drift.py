@@ -14,13 +14,13 @@ import sys
 import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
-from .bound_names import DEFINITION, BoundNames, code_file, differing, is_evaluated, stores
+from .bound_names import DEFINITION, BoundNames, code_file_of, differing, is_evaluated, stores
 from .holders import holders_of
 from .loaded_sources import MAX_TEXT, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
 from .renewal import PreviousClosures, is_same_code
-from .statements import UNPARSABLE, SourceText, compare, imported, rows_of
+from .statements import PARSE_ERRORS, SourceText, compare, imported, rows_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     Differing = Tuple[str, str, str]
 
 USED = ("edited", "missing", "gone", "deleted", "unparsable")
-"""The kinds of differences that matter to code that uses the module."""
-MAX_USED = 5
-"""The number of edited names to list for a module."""
+"""The kinds of differences that affect code that uses the module."""
+MAX_EDITED_NAMES = 5
+"""Maximum number of edited names that are listed for a module."""
 MAX_SAMPLES = 20
-"""The number of instances of one class for which references are searched."""
+"""Maximum number of instances of one class for which references are searched."""
 REDEFINED, GONE, MISSING = "redefined", "gone", "missing"
 OLD, INSTANCES, CLOSURES, UNBOUND = "old", "instances", "closures", "unbound"
 """Kinds of remains of a previous load: an object under a name elsewhere, instances of a class, closures of a function,
@@ -59,9 +59,11 @@ class Drift:
     def rows(self, root: str, only: str = "") -> list[Row]:
         """Return a row for each difference, with `module`, `name`, `kind`, and the `file` of the live code.
 
-        `of` is the part that differs, a number, or, for an old object, the name that has the new one. Differences
-        between the sources also have the `path` of the module's file. `only` restricts the rows: `old` to remains of
-        previous loads, and `edited` to these and the differences between the sources.
+        `of` is the part that differs, a number, or for an old object the name that has the new one. Differences between
+        the sources also have the `path` of the module's file.
+
+        `only` restricts the rows: with `old` to remains of previous loads, and with `edited` to these and to
+        differences between the sources.
         """
         self.sources.check()
         self.sources.settle()
@@ -72,7 +74,7 @@ class Drift:
             differences = [] if only == OLD else self._of_file(name, load)
             found += [{**_row(name, attribute, kind, of=of), "path": load.file} for attribute, kind, of in differences]
             if not only:
-                found += self._bound_again(name, module, load, replaced)
+                found += self._rebound_rows(name, module, load, replaced)
         found += self._old_names(modules, replaced)
         found += self._unbound(modules)
         for owner, name, count in self.closures.counts({name: (one[0], one[1].file) for name, one in modules.items()}):
@@ -112,6 +114,7 @@ class Drift:
         return found
 
     def _compare(self, load: Load) -> list[Differing]:
+        """Compare the loaded source of a module with its file."""
         file_name = os.path.basename(load.file)
         found, loaded = read_file(load.file), load.data
         if found is None or loaded is None:
@@ -124,16 +127,16 @@ class Drift:
             return [(file_name, "edited", "")]
         try:
             text = SourceText(now, load.file)
-        except UNPARSABLE as error:
+        except PARSE_ERRORS as error:
             line = getattr(error, "lineno", None)
             of = f"{getattr(error, 'msg', None) or type(error).__name__}" + (f", line {line}" if line else "")
             return [(file_name, "unparsable", of)]
         try:
             return list(rows_of(compare(SourceText(loaded, load.file), text)))
-        except UNPARSABLE:
+        except PARSE_ERRORS:
             return [(file_name, "unknown", "")]
 
-    def _bound_again(
+    def _rebound_rows(
         self, name: str, module: types.ModuleType, load: Load, replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
         """Yield rows for names rebound since the load, and add their previous functions and classes to `replaced`."""
@@ -145,23 +148,23 @@ class Drift:
             if compared is None or bound is None:
                 if value is not ABSENT and is_evaluated(value):
                     is_known = compared is not None or (bound is not None and attribute in bound.kinds)
-                    yield _row(name, attribute, REDEFINED if is_known else GONE, code_file(value))
+                    yield _row(name, attribute, REDEFINED if is_known else GONE, code_file_of(value))
                 continue
             if compared is not None and _is_module_value(value, attribute, load):
                 continue
             if (
                 attribute not in bound.kinds
                 or attribute in bound.rebound
-                or self._is_made_later(attribute, value, compared, bound)
+                or self._is_rebound_by_project(attribute, value, compared, bound)
             ):
                 continue
             if bound.kinds[attribute] == DEFINITION and compared is not None and compared.live_object() is not None:
                 replaced.append((name, attribute, compared.live_object()))
-            file = "" if value is ABSENT else code_file(value)
+            file = "" if value is ABSENT else code_file_of(value)
             yield _row(name, attribute, MISSING if value is ABSENT else REDEFINED, file if file != load.file else "")
 
-    def _is_made_later(self, name: str, value: object, compared: Any, bound: Any) -> bool:
-        """Return whether a value that is not a definition was rebound by the project's own functions."""
+    def _is_rebound_by_project(self, name: str, value: object, compared: Any, bound: Any) -> bool:
+        """Return whether the project's own functions may have rebound a name that is not bound to a definition."""
         if bound.kinds[name] == DEFINITION or (value is not ABSENT and is_evaluated(value)):
             return False
         attribute = name.rpartition(".")[2]
@@ -178,7 +181,7 @@ class Drift:
     def _old_names(
         self, modules: dict[str, tuple[types.ModuleType, Load]], replaced: list[tuple[str, str, object]]
     ) -> Iterator[Row]:
-        """Yield rows for names bound to an object of another module's previous load that has a newer version."""
+        """Yield rows for names bound to an object from a previous load of another module, if a newer version exists."""
         previous = [(home, attribute, one()) for home, attribute, one in self.sources.previous]
         known = {id(value): (home, attribute) for home, attribute, value in (*previous, *replaced) if value is not None}
         if not known:
@@ -222,7 +225,10 @@ class Drift:
                 }
 
     def dependents(self, file: str) -> list[tuple[str, str]]:
-        """Return the modules that import the module of a file, directly or indirectly, with imported modules first."""
+        """Return the names and files of modules that import the module of a file, directly or indirectly.
+
+        Imported modules come before those that import them.
+        """
         sources: dict[str, Text] = {}
         for name, load in list(self.sources.loads.items()):
             module, data = sys.modules.get(name), load.data
@@ -230,7 +236,7 @@ class Drift:
                 continue
             try:
                 sources[name] = Text(name, module, load.file, SourceText(data, load.file))
-            except UNPARSABLE:
+            except PARSE_ERRORS:
                 continue
         first = next(
             (name for name, text in sources.items() if os.path.realpath(text.file) == os.path.realpath(file)), ""
@@ -257,7 +263,7 @@ class Drift:
             visit(name, frozenset())
         return [(name, sources[name].file) for name in ordered if name != first]
 
-    def edited_of(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
+    def edited_modules_used(self, names: Iterable[str], space: Mapping[str, object]) -> list[str]:
         """Describe the modules used by code with these names whose files were edited since they were loaded.
 
         Only the files of these modules are checked. No user code is run.
@@ -275,19 +281,22 @@ class Drift:
             load = self.sources.of(home)
             if load is not None and load.module() is sys.modules.get(home):
                 edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in USED]
-                more = f" and {len(edited) - MAX_USED} more" if len(edited) > MAX_USED else ""
-                found += [home + " was edited since its load (" + ", ".join(edited[:MAX_USED]) + more + ")"] * bool(
-                    edited
-                )
+                more = f" and {len(edited) - MAX_EDITED_NAMES} more" if len(edited) > MAX_EDITED_NAMES else ""
+                found += [
+                    home + " was edited since its load (" + ", ".join(edited[:MAX_EDITED_NAMES]) + more + ")"
+                ] * bool(edited)
         return found
 
     def standing(self, name: str) -> dict[str, Remembered | None]:
-        """Return the names of a module, some dotted, that were rebound since its load, with their previous values."""
+        """Return the names of a module that were rebound since its load, with their previous values.
+
+        Some are dotted.
+        """
         load = self.sources.of(name)
         module = load.module() if load is not None else None
         if load is None or module is None:
             return {}
-        found = {row["name"] for row in self._bound_again(name, module, load, []) if row["kind"] != GONE}
+        found = {row["name"] for row in self._rebound_rows(name, module, load, []) if row["kind"] != GONE}
         return {
             attribute: compared
             for attribute, (_, compared) in differing(space_of_module(module), load.left).items()
@@ -319,7 +328,7 @@ class Drift:
                         yield name, attribute, one
 
     def _unbound(self, modules: dict[str, tuple[types.ModuleType, Load]]) -> Iterator[Row]:
-        """Yield rows for imports of names that a module no longer defines, so that a new process would fail."""
+        """Yield rows for imports of names that a module no longer defines. A new process would fail at them."""
         gone: dict[str, set[str]] = {}
         for name, (module, load) in modules.items():
             names = {
@@ -344,7 +353,7 @@ def _imports_in(data: bytes, name: str, file: str) -> Iterator[tuple[str, str, s
     """Yield the names that a source imports, like `imported`, or nothing if it cannot be parsed."""
     try:
         tree = ast.parse(data, file)
-    except UNPARSABLE:
+    except PARSE_ERRORS:
         return
     yield from imported(tree, name, is_package=os.path.basename(file) == "__init__.py")
 
@@ -358,7 +367,7 @@ def _is_in_archive(file: str) -> bool:
 
 
 def _is_module_value(value: object, name: str, load: Load) -> bool:
-    """Return whether a function has the code of the loaded source for its name, as after a mock has ended."""
+    """Return whether a value is a function with the code of the loaded source for its name, as after a mock."""
     if type(value) is not types.FunctionType or value.__code__.co_filename != load.file or value.__qualname__ != name:
         return False
     data = load.data
@@ -389,7 +398,7 @@ def _names_in(file: str, names: set[str]) -> set[str]:
     found = read_file(file)
     try:
         bound = BoundNames(SourceText(found[1] if found is not None else b"", file).tree)
-    except UNPARSABLE:
+    except PARSE_ERRORS:
         return names
     return names if "*" in bound.kinds else names.intersection(bound.kinds)
 

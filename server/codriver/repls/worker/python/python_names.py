@@ -20,9 +20,9 @@ import sys
 import types
 
 from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, lines_of, matcher
-from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrapped
+from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrap_functions
 from ..basics.previews import glimpse_of
-from .unimported_names import unimported, unimported_members
+from .unimported_names import describe_unimported, unimported_members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ CODRIVER = __name__.partition(".")[0]
 INSTALLED = 2
 """The sort rank of installed modules, which come after the user's."""
 PLAIN = (int, float, bool, str, bytes, type(None))
-"""Types whose values are shown as defaults of parameters. Printing other values might run user code."""
+"""Types whose values are displayed as defaults of parameters. Printing other values might run user code."""
 DEFINED = (type, types.FunctionType, types.BuiltinFunctionType)
-"""Types of objects that have the name of their module."""
+"""Types of objects that know the module in which they were defined."""
 
 
 def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
@@ -51,7 +51,7 @@ def complete(prefix: str, module: types.ModuleType) -> list[dict[str, str]]:
         owner = _resolve(holder, module)
         if owner is MISSING:
             return []
-        exported = [name for name in _exported(owner) if type(name) is str] if is_module(owner) else []
+        exported = [name for name in _declared_exports(owner) if type(name) is str] if is_module(owner) else []
         names = {name: attribute(owner, name) for name in [*names_in(owner), *exported]}
     else:
         names = {**dict.fromkeys(keyword.kwlist), **names_of(module)}
@@ -64,7 +64,7 @@ def lookup(symbol: str, module: types.ModuleType, home: str) -> dict[str, Any] |
     """Return the description of a dotted name, or None if it cannot be resolved. `home` is the name of the module."""
     value = _resolve(symbol, module)
     if value is MISSING:
-        return unimported(symbol)
+        return describe_unimported(symbol)
     info: dict[str, Any] = {"name": symbol.rpartition(".")[2], "type": kind_of(value, symbol)}
     owner = _resolve(symbol.rpartition(".")[0], module)
     info["ns"] = text_of(value, "__module__") or (space_of_module(owner).get("__name__") if is_module(owner) else home)
@@ -214,7 +214,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
     seen = set()
     for name, module in _modules(current, home):
         is_bare = any(module is one for one in (current, home, builtins))
-        if not is_bare and name[:1] == "_" and not with_private and _distance(module) == INSTALLED:
+        if not is_bare and name[:1] == "_" and not with_private and _sort_rank(module) == INSTALLED:
             continue
         last = (name.rpartition(".")[2], id(module))
         # A module in a package is also one of the names of the package.
@@ -238,11 +238,11 @@ def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str
     ]
     apart = {id(one): (name, one) for name, one in reversed([*first, *sorted(rest, key=lambda one: one[0])])}
     return sorted(
-        apart.values(), key=lambda one: (one[1] is not module and one[1] is not home, _distance(one[1]), one[0])
+        apart.values(), key=lambda one: (one[1] is not module and one[1] is not home, _sort_rank(one[1]), one[0])
     )
 
 
-def _distance(module: types.ModuleType) -> int:
+def _sort_rank(module: types.ModuleType) -> int:
     """Return the sort rank of a module, which is higher for installed ones."""
     file = space_of_module(module).get("__file__")
     if not isinstance(file, str):
@@ -266,7 +266,7 @@ def _public_names(module: types.ModuleType) -> dict[str, object]:
             is_submodule = (str(_module_of(value)) + ".").startswith(space_name + ".")
         else:
             is_submodule = kind is not type(__future__.annotations)
-        if is_submodule or name in _exported(module):
+        if is_submodule or name in _declared_exports(module):
             found[name] = value
     return found
 
@@ -276,13 +276,13 @@ def _module_of(value: Any) -> str | None:
     return value.__module__ if type(value) in DEFINED else text_of(value, "__module__")
 
 
-def _exported(module: types.ModuleType) -> list[str]:
+def _declared_exports(module: types.ModuleType) -> list[str]:
     exported = space_of_module(module).get("__all__")
     return exported if type(exported) is list else []
 
 
 def _is_public(name: str, module: types.ModuleType) -> bool:
-    return name in _exported(module) if _exported(module) else not name.startswith("_")
+    return name in _declared_exports(module) if _declared_exports(module) else not name.startswith("_")
 
 
 def _row(name: str, value: object) -> dict[str, str]:
@@ -316,7 +316,7 @@ def _parameters(value: Any) -> str:
 
 
 class _Dots:
-    """A placeholder for a default value that is shown as dots."""
+    """A placeholder for a default value that is displayed as dots."""
 
     def __repr__(self) -> str:
         return "..."
@@ -324,7 +324,7 @@ class _Dots:
 
 NO_SOURCE = (*importlib.machinery.EXTENSION_SUFFIXES, *importlib.machinery.BYTECODE_SUFFIXES)
 MAX_TEXT = 2**20
-"""The number of characters above which a source is not searched, because parsing it would block for seconds."""
+"""Maximum number of characters of a source that is searched. Parsing a longer one would block for seconds."""
 
 
 def definition_of(
@@ -365,7 +365,7 @@ def file_of(value: object) -> str | None:
 
 def function_of(value: object) -> types.FunctionType | None:
     """Return the function inside a value, following methods and decorators with `__wrapped__`."""
-    functions = list(unwrapped(value.__func__ if type(value) is types.MethodType else value))
+    functions = list(unwrap_functions(value.__func__ if type(value) is types.MethodType else value))
     return functions[-1] if functions else None
 
 
@@ -382,6 +382,7 @@ def lines_that_define(value: object) -> tuple[list[str], int]:
 
 
 def _block(lines: list[str], first: int) -> tuple[list[str], int]:
+    """Return the lines of the definition that starts at the line `first`, and that number."""
     import inspect
     import tokenize
 
@@ -431,7 +432,7 @@ def _defined(node: ast.stmt) -> list[str]:
 
 
 MISSING = object()
-OF_C = (types.MemberDescriptorType, types.GetSetDescriptorType)
+C_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 """Attributes that Python or a C library computes, such as the module of a function."""
 
 
@@ -448,16 +449,16 @@ def classes_of(kind: Any) -> tuple[type, ...]:
 
 def attribute_dict(value: object) -> dict[str, Any]:
     """Return a copy of the instance attributes of an object, or {} if its class overrides `__dict__`."""
-    space = dictionary_of(value)
+    space = instance_dict_of(value)
     return {} if space is None else dict.copy(space)
 
 
-def dictionary_of(value: object) -> dict[str, Any] | None:
+def instance_dict_of(value: object) -> dict[str, Any] | None:
     """Return the instance dictionary of an object, or None if it has none or its class overrides `__dict__`."""
     for kind in classes_of(type(value)):
         found = space_of(kind).get("__dict__")
         if found is not None:
-            space = found.__get__(value) if type(found) in OF_C else None
+            space = found.__get__(value) if type(found) in C_DESCRIPTORS else None
             return space if isinstance(space, dict) else None
     return None
 
@@ -485,7 +486,7 @@ def attribute(value: object, name: str) -> Any:
 def text_of(value: object, name: str) -> str | None:
     """Return an attribute that is a string, such as `__doc__`, or None for other values."""
     found = attribute(value, name)
-    if type(found) in OF_C:
+    if type(found) in C_DESCRIPTORS:
         try:
             found = found.__get__(value, type(value))
         except Exception:  # it is not supported for this value
@@ -494,16 +495,21 @@ def text_of(value: object, name: str) -> str | None:
 
 
 SPACE_OF_MODULE: Any = vars(types.ModuleType)["__dict__"]
-"""The descriptor of a module's namespace. Reading `__dict__` normally could run code of a user-defined module class."""
+"""The descriptor of the namespace of modules.
+
+Reading the attribute `__dict__` could run code of a user-defined module class.
+"""
 
 
 class SharedNames(Names):
-    """The `__builtins__` of a module that can also read the names of another module, `home`.
+    """The `__builtins__` of a module, through which code can also read the names of another module, `home`.
 
     Python looks up each name that is neither local nor global in the builtins, at module level as well as in functions,
-    classes and comprehensions. It uses `__missing__`, because this is not a plain dict. Assignments, `global`
-    declarations and deletions only affect the module itself, which has a plain `__dict__`. Dunder names, and names for
-    which `is_hidden` returns True, are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME` and `LOAD_GLOBAL`.
+    classes and comprehensions. Because this is not a plain dict, Python uses `__missing__`. Assignments, `global`
+    declarations and deletions only affect the module itself, which has a plain `__dict__`.
+
+    Dunder names, and names for which `is_hidden` returns True, are not shared. Source: CPython 3.8 to 3.13, `LOAD_NAME`
+    and `LOAD_GLOBAL`.
     """
 
     def __init__(self, home: dict[str, Any], is_hidden: Callable[[str], bool]) -> None:
@@ -520,10 +526,11 @@ class SharedNames(Names):
         self.update(shared)
 
     def shared(self) -> dict[str, Any]:
-        """Return the names of `home` that can be read here, with their values."""
+        """Return the names of `home` that can be read through this object, with their values."""
         return {name: value for name, value in list(self._home.items()) if self._shares(name)}
 
     def _shares(self, name: object) -> bool:
+        """Return whether a name of `home` is shared."""
         if not isinstance(name, str) or (name[:2] == name[-2:] == "__"):
             return False
         return name in self._home and not self._is_hidden(name)

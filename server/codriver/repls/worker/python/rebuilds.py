@@ -10,7 +10,7 @@ from ..basics.held_definitions import ABSENT, is_class
 from .bound_names import BoundNames
 from .equal_values import MAX_COMPARED, PLAIN_IDS
 from .registrations import CONTAINERS
-from .statements import FUNCTIONS, GUARDS, makes_new, names_bound_by, span_of
+from .statements import FUNCTIONS, GUARDS, makes_new_object, names_bound_by, span_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .module_text import Text
 
 MAX_STEPS = 5
-"""The number of references to follow from a decorated object to its function."""
+"""Maximum number of references that are followed from a decorated object to its function."""
 
 
 class Rebuilds:
@@ -47,6 +47,7 @@ class Rebuilds:
         return found
 
     def _chain_in(self, text: Text, names: set[str], objects: set[int], words: set[str]) -> list[tuple[Text, int]]:
+        """Return the statements of one module that bind, delete or fill the objects."""
         found = []
         is_plain_object = not objects or all(one in PLAIN_IDS for one in objects)
         for top in text.mentioning(set(words)):
@@ -82,7 +83,16 @@ class Rebuilds:
         if isinstance(node, FUNCTIONS):
             functions = self._followers.functions(text.file, node)
             bound_name |= {id(one) for one in functions}
-            if len([one for one in functions if len(functions) == 1 or leads_to(text.space.get(node.name), one)]) != 1:
+            if (
+                len(
+                    [
+                        one
+                        for one in functions
+                        if len(functions) == 1 or refers_to_function(text.space.get(node.name), one)
+                    ]
+                )
+                != 1
+            ):
                 return None
         if isinstance(node, ast.ClassDef):
             effects = self._followers.analysis.decorators(node, text.space)
@@ -102,7 +112,7 @@ class Rebuilds:
         if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
             self._followers.decorate(text, node)
         else:
-            self.forget_made_names(text, node)
+            self.forget_names_set_by_globals(text, node)
             before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
             self._followers.run(text, node)
             for name, old in before.items():
@@ -110,7 +120,7 @@ class Rebuilds:
                     self.revived.add((text.name, name))
                 elif (
                     isinstance(node, (ast.Assign, ast.AnnAssign))
-                    and makes_new(node)
+                    and makes_new_object(node)
                     and self._is_first(text, top, name)
                 ):
                     self.preserve_identity(text, name, old)
@@ -147,15 +157,15 @@ class Rebuilds:
 
     @staticmethod
     def binds(text: Text, name: str) -> bool:
-        """Return whether a statement of the source creates the object of a name."""
+        """Return whether a statement of the source, other than an import, binds a name."""
         return any(
             name in names_bound_by(node) and not isinstance(node, (ast.Import, ast.ImportFrom)) for node in text.body
         )
 
     def rebuild_name(self, text: Text, name: str, at: Text, top: int, effects: Effects) -> None:
-        """Evaluate a name again, with all statements that fill its object, or report it.
+        """Evaluate a name and all statements that fill its object again, or report the name.
 
-        `at` and `top`: the statement that is followed.
+        `at` and `top` are the module and position of the statement that requires this.
         """
         chain = self.chain(text, name)
         obstacle = self.rebuild_obstacle(text, name, chain)
@@ -170,7 +180,7 @@ class Rebuilds:
     def rebuild_obstacle(
         self, text: Text, name: str, chain: list[tuple[Text, int]], planned: frozenset[int] = frozenset()
     ) -> str:
-        """Return why a name cannot be evaluated again with all statements that fill its object, or ""."""
+        """Return why a name and all statements that fill its object cannot be evaluated again, or ""."""
         objects = {id(text.space.get(name, ABSENT))}
         for number, (owner, top) in enumerate(chain):
             node = owner.body[top]
@@ -189,7 +199,7 @@ class Rebuilds:
                     return f"line {node.lineno} makes the object"
                 continue
             others = self.others_filled(owner, top, objects)
-            if others is None or not self._include(others, text, chain, objects):
+            if others is None or not self._include_others(others, text, chain, objects):
                 where = "" if owner is text else f" of {owner.name}"
                 return f"line {span_of(node)[0]}{where} would run again: {owner.source.words(node)}"
             for bound in names_bound_by(node):
@@ -202,8 +212,11 @@ class Rebuilds:
                     chain += [one for one in more if (one[0].name, one[1]) not in known]
         return ""
 
-    def _include(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
-        """Add the statements of other objects of a module to a chain; False if one of these has another origin."""
+    def _include_others(self, others: set[int], text: Text, chain: list[tuple[Text, int]], objects: set[int]) -> bool:
+        """Add the statements that create or fill other objects of a module to a chain.
+
+        Return False if the module does not create one of these objects.
+        """
         for key in others:
             name = next((one for one, value in text.space.items() if id(value) == key and self.binds(text, one)), None)
             more = self.chain(text, name) if name is not None else []
@@ -215,9 +228,10 @@ class Rebuilds:
         return True
 
     def rebuild(self, chain: list[tuple[Text, int]], at: Text, upto: int) -> None:
-        """Run the statements of a chain again: now if their turn is past, else when it comes.
+        """Run the statements of a chain again.
 
-        `at` and `upto`: the statement that is followed.
+        A statement runs immediately if its position has been passed, otherwise when the position is reached. `at` and
+        `upto` are the module and position of the statement that is being updated.
         """
         modules = [one.name for one in (self._followers.text, *self._followers.importers())]
         now = modules.index(at.name), upto
@@ -249,8 +263,8 @@ class Rebuilds:
         elif text.name != self._followers.name and new is not old:
             self._undo.note_key(f"{text.name}.{name}", text.space, name, old)
 
-    def forget_made_names(self, text: Text, node: Any) -> None:
-        """Remove the names that a statement, which is about to run again, has put into the module by `globals()`."""
+    def forget_names_set_by_globals(self, text: Text, node: Any) -> None:
+        """Remove the names that a statement has added to the module by `globals()`, before the statement runs again."""
         if not isinstance(node, (*GUARDS, ast.Expr)) or id(text.space) not in self._followers.effects(node, text).fills:
             return
         others = [
@@ -280,7 +294,7 @@ def deleted_names(node: Any) -> list[str]:
     return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
 
 
-def leads_to(value: Any, function: Any) -> bool:
+def refers_to_function(value: Any, function: Any) -> bool:
     """Return whether a decorated object refers to a function, directly, by attributes or by a closure."""
     seen: set[int] = set()
     level = [value]

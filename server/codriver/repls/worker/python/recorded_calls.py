@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     Record = list[Any]
 
 MAX_CALLS = 10_000
-"""The number of calls to record, at about 250 bytes for each of two events."""
-MAX_EACH = 200
-"""The number of calls to record of each function. A limit on all calls would not limit the time."""
-MAX_REST = 8
-"""The number of extra arguments of a Lisp function to record."""
+"""Maximum number of calls that are recorded, with about 250 bytes for each of two events."""
+MAX_CALLS_PER_FUNCTION = 200
+"""Maximum number of calls of each function that are recorded. A limit on all calls would not limit the time."""
+MAX_EXTRA_ARGUMENTS = 8
+"""Maximum number of extra arguments of a Lisp function that are recorded."""
 FUNCTION, PARENT, THREAD, START_NS, END_NS, ARGUMENTS, RESULT, ERROR, YIELDS = range(9)
 """The indexes in a record. `PARENT` is the record of the caller, and `END_NS` is 0 until the call ends."""
 OPTIMIZED, VARIABLE, KEYWORDS = 1, 4, 8
 """Flags of code objects: of functions, and of those with `*args` or `**kwargs`. Source: `inspect`."""
-ENTERED = ("<eval ", "<ipython-input-", "<cell ")
+EVALUATED_PREFIXES = ("<eval ", "<ipython-input-", "<cell ")
 """Prefixes of the pseudo file names of evaluated code."""
 CELLS = os.sep + "ipykernel_"
 """A part of the paths that ipykernel assigns to cells."""
@@ -68,7 +68,7 @@ class Function:
         self.makes = code.co_name == "__init__" and bool(self.arguments)
         """Whether to record the first argument instead of the result, because this is `__init__`."""
         self.count = self.open = 0
-        self.most = MAX_EACH
+        self.most = MAX_CALLS_PER_FUNCTION
         self.is_over = False
         """Whether there were more calls than are recorded."""
 
@@ -103,7 +103,7 @@ class Selection:
         """Return whether the file of a code object belongs to the project, or the code was evaluated."""
         known = self._is_project.get(file)
         if known is None:
-            known = file.startswith(ENTERED) or CELLS in file or self._is_in_project(file)
+            known = file.startswith(EVALUATED_PREFIXES) or CELLS in file or self._is_in_project(file)
             self._is_project[file] = known
         return known
 
@@ -117,9 +117,9 @@ class Selection:
 
 
 class Recording:
-    """The recorded calls of one run, which only recorders change.
+    """The recorded calls of one run. Only recorders change it.
 
-    `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, by its
+    `dialect` is that of the recording REPL, if any. `changed_ms` returns when a load last changed a function, given its
     code and mark, like `Dialect.changed_ms`.
     """
 
@@ -159,14 +159,17 @@ class Recording:
         rest: list[str] = []
         if self._is_lisp and function.code.co_flags & VARIABLE and type(values.get(names[-1])) is tuple:
             # Use the form of a Lisp call, as `Function.named` in the server expects.
-            rest = [HIDDEN if names[-1] in function.hidden else short(one) for one in values[names[-1]][:MAX_REST]]
+            rest = [
+                HIDDEN if names[-1] in function.hidden else short(one)
+                for one in values[names[-1]][:MAX_EXTRA_ARGUMENTS]
+            ]
             names = names[:-1]
         if function.hidden:
             return [HIDDEN if one in function.hidden else short(values[one]) for one in names if one in values] + rest
         return [short(values[one]) for one in names if one in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
-        """Return the text of the result of a call."""
+        """Return the text of the result of a call, or of the new object for a call of `__init__`."""
         return self.printer.short(frame.f_locals.get(function.arguments[0]) if function.makes else value)
 
     def report(self) -> dict[str, Any]:
@@ -250,26 +253,32 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
 
 
 CHARACTERS = 80
-"""The maximum number of characters of a text."""
+"""Maximum number of characters of a text."""
 SMALL_CHARACTERS = 24
-"""The maximum number of characters of a text inside a collection."""
+"""Maximum number of characters of a text inside a collection."""
 SHORT_CHARACTERS = 60
-"""The number of characters to show of a longer text."""
+"""Number of characters that are included of a longer text."""
 PARTS = 4
-"""The number of elements up to which a collection is shown in full."""
+"""Maximum number of elements of a collection that is printed in full."""
 LEVELS = 2
+"""Maximum nesting of collections that are printed."""
 HIDDEN = "<not shown>"
+"""The text that replaces a secret."""
 BASES = (str, int, float, tuple, list, dict, set, frozenset, bytes)
-"""Built-in classes whose value is shown for instances of their subclasses."""
+"""Built-in classes whose values are also printed for instances of their subclasses."""
 AROUND = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}"), set: ("{", "}"), frozenset: ("frozenset({", "})")}
 ALL = slice(None)
 PLAIN: dict[type, Callable[[Any], Any]] = {
     str: str.__str__, int: int.__int__, float: float.__float__, bytes: lambda value: bytes.__getitem__(value, ALL),
 }  # fmt: skip
-"""Returns the built-in value of an instance of a subclass."""
+"""Returns the value of an instance of a subclass as an object of its built-in class."""
 SECRET_VARIABLE = re.compile(r"_(KEY|SECRET|TOKEN|PASSWORD)$")
-"""Matches environment variables whose values the server removes from all texts, provided that they are complete."""
-MIN_SECRET = 6
+"""Matches the names of environment variables whose values the server removes from all texts.
+
+The server only finds complete values, so the texts of these must not be shortened.
+"""
+MIN_SECRET_CHARACTERS = 6
+"""Minimum length of a value that is treated as a secret."""
 
 mro_of: Callable[[type], tuple[type, ...]] = type.__dict__["__mro__"].__get__
 space_of: Callable[[type], Any] = type.__dict__["__dict__"].__get__
@@ -281,7 +290,7 @@ class CallPrinter:
     def __init__(self, printer: PlainPrinter | None = None) -> None:
         self._printer = printer
         secrets = (value for name, value in os.environ.items() if SECRET_VARIABLE.search(name.upper()))
-        self._secrets = [value for value in secrets if len(value) >= MIN_SECRET]
+        self._secrets = [value for value in secrets if len(value) >= MIN_SECRET_CHARACTERS]
         self._kinds: dict[int, tuple[type, type | None, Callable[[object], Any] | None, str]] = {}
         """For the id of each class: the class, its built-in base, a getter of its instances' attributes, and its name.
         """
@@ -365,6 +374,7 @@ class CallPrinter:
         return text if len(text) <= CHARACTERS else f"{name_of(base)} of {size}"
 
     def _named(self, name: object, value: object, level: int) -> str:
+        """Return the text of a named value, or a replacement if it may be a secret."""
         return HIDDEN if type(name) is str and self.is_secret(name) else self._within(value, level + 1)
 
     def _object(self, value: Any, kind: type, level: int) -> str:
@@ -384,6 +394,10 @@ class CallPrinter:
         return text if len(text) <= CHARACTERS else f"<{name}>"
 
     def _reader_of(self, kind: type) -> tuple[type, type | None, Callable[[object], Any] | None, str]:
+        """Return and cache how objects of a class are printed.
+
+        This is the class, its built-in base, the reader of its attributes, and its name.
+        """
         bases = mro_of(kind)
         base = next((one for one in BASES if any(one is other for other in bases)), None)
         fields: Callable[[object], Any] | None = None
@@ -400,4 +414,5 @@ class CallPrinter:
 
 
 def _bounded(text: str) -> str:
+    """Limit a text to twice the maximum length."""
     return text if len(text) <= 2 * CHARACTERS else text[: 2 * CHARACTERS] + "…"

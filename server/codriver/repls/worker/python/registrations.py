@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     from .python_drift import Drift
 
 CONTAINERS = (list, dict, set)
-REPLACING = ("click", "typer")
-"""Libraries whose objects replace what was registered under the same name."""
+"""Types of collections in which objects may be registered."""
+REPLACING_LIBRARIES = ("click", "typer")
+"""Libraries whose registries replace what was registered under the same name."""
 
 
 class Registrations:
@@ -36,14 +37,15 @@ class Registrations:
         self._rebuilt = rebuilt
         self._watched: list[tuple[str, Any, Any, int]] = []
 
-    def registers(self, kind: Any, text: Text) -> bool:
-        """Return whether creating a class again would register it a second time, by a hook of the workspace."""
+    def registers_again(self, kind: Any, text: Text) -> bool:
+        """Return whether a hook of the workspace would register a class a second time if it is created again."""
         effects = self._creation_effects(kind, text)
         return effects is not None and (
             effects.effect is not None or bool(effects.fills & self.named_objects() - {id(kind)})
         )
 
     def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
+        """Return the effects of the hooks that create a class, or None if it has no hooks of the workspace."""
         hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
         metas = [one for one in order_of(type(kind)) if one is not type]
         if not any(self.is_of_project(one) for one in (*hooked, *metas)):
@@ -52,7 +54,7 @@ class Registrations:
         return None if node is None else self._analysis.hooks(node, text.space)
 
     def is_listed_by_base(self, kind: Any) -> bool:
-        """Return whether a module asks a base of a class for its subclasses, which a removed class remains."""
+        """Return whether a module asks a base of a class for its subclasses, which still include a removed class."""
         if not is_class(kind) or not any(self.is_of_project(one) for one in order_of(kind)[1:]):
             return False
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
@@ -99,7 +101,7 @@ class Registrations:
         return fills - {id(space.get(name, ABSENT)) for name in names_bound_by(node)}
 
     def has_filled(self, node: Any) -> bool:
-        """Return whether a statement of the previous source has filled an object that is still there."""
+        """Return whether a statement of the previous source has filled an object that still exists."""
         fills = self._registered_by(node, self._changes.before[self._text.name])
         return not fills.isdisjoint(self._targets_of_registrations().keys() - self._rebuilt)
 
@@ -127,16 +129,16 @@ class Registrations:
         return found
 
     def _is_of_project_or_replaces(self, value: object) -> bool:
-        return type(value).__module__ in self._drift.sources.loads or _replaces(value)
+        return type(value).__module__ in self._drift.sources.loads or _is_replacing_registry(value)
 
-    def was_named(self, kind: Any, name: str) -> bool:
+    def was_named_by_hook(self, kind: Any, name: str) -> bool:
         """Return whether an attribute of a class received its name through a `__set_name__` method of the workspace."""
         hook = space_of(type(space_of(kind).get(name))).get("__set_name__")
         return type(hook) is types.FunctionType and self._analysis.source(hook) is not None
 
     def can_change_in_place(self, kind: Any, names: Iterable[str], text: Text) -> bool:
         """Return whether hooks of the workspace that registered a class have not read some of its names."""
-        if type(kind).__module__ not in ("builtins", "abc") or not self.registers(kind, text):
+        if type(kind).__module__ not in ("builtins", "abc") or not self.registers_again(kind, text):
             return False
         space = space_of(kind)
         if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
@@ -162,15 +164,15 @@ class Registrations:
                 )
         return words.isdisjoint({*names, "vars", "dir", "getattr", "__dict__", "__annotations__", "hasattr", "inspect"})
 
-    def filled_objects(self) -> set[int]:
-        """Return the ids of the named objects, and of the collections that are attributes of them."""
+    def registry_ids(self) -> set[int]:
+        """Return the ids of the named objects, and of the collections in their attributes."""
         return self.named_objects() | set(self._registries())
 
     def are_watched(self, keys: set[int]) -> bool:
-        """Return whether some ids belong to collections, or all to objects that replace what has the same name."""
+        """Return whether some ids belong to collections, or all to objects that replace entries of the same name."""
         found = self._targets_of_registrations()
         known = [found[key] for key in keys if key in found]
-        return not keys.isdisjoint(self._registries()) or bool(known and all(map(_replaces, known)))
+        return not keys.isdisjoint(self._registries()) or bool(known and all(map(_is_replacing_registry, known)))
 
     def named_objects(self) -> set[int]:
         """Return the ids of objects that have names in modules of the workspace, and 0 for an unknown object."""
@@ -204,6 +206,6 @@ def _size(value: Any) -> int:
     return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
 
 
-def _replaces(value: object) -> bool:
-    """Return whether registering a name in an object again replaces what was registered before."""
-    return any(str(home_of(one)).partition(".")[0] in REPLACING for one in order_of(type(value)))
+def _is_replacing_registry(value: object) -> bool:
+    """Return whether registering a name in an object a second time replaces the first registration."""
+    return any(str(home_of(one)).partition(".")[0] in REPLACING_LIBRARIES for one in order_of(type(value)))

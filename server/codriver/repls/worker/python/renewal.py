@@ -22,7 +22,7 @@ from ..basics.held_definitions import (
     is_class,
     qualname_of,
     space_of,
-    unwrapped,
+    unwrap_functions,
 )
 
 TYPE_CHECKING = False
@@ -43,23 +43,23 @@ def renew(
     undo: UndoRecord | None = None,
     closures: PreviousClosures | None = None,
 ) -> list[dict[str, str]]:
-    """Update the objects of a module that remain from its previous load, whose names are in `before`.
+    """Update the objects that remain from the previous load of a module. `before` has the previous names.
 
-    Returns rows of the kind `renewed` in the form of `Drift.rows`, one for each name in another module, each class with
-    updated instances, and each function with updated closures. No user code is run. Changes are recorded in `undo`, and
+    Return rows of the kind `renewed` in the form of `Drift.rows`: one for each name in another module, each class with
+    updated instances, and each function with updated closures. No user code runs. Changes are recorded in `undo`, and
     closures that cannot be updated in `closures`.
     """
     undo, closures = undo or UndoRecord([], is_recording=False), closures or PreviousClosures()
     pairs = {
         id(old): (old, module.__dict__[name])
         for name, old in before.items()
-        if name in module.__dict__ and _is_heir(module.__dict__[name], old, module.__name__)
+        if name in module.__dict__ and _is_new_version(module.__dict__[name], old, module.__name__)
     }
     if not pairs:
         return []
     rows = list(_names(module, pairs, undo))
     classes = {key: pair for key, pair in pairs.items() if is_class(pair[0])}
-    rows += _closures(module, pairs, undo, closures)
+    rows += _renew_closures(module, pairs, undo, closures)
     for old, new in pairs.values():
         if is_class(old):
             _methods(old, new, undo)
@@ -72,7 +72,7 @@ def renew(
 def forget(module: types.ModuleType, before: dict[str, Any], file: str, written: set[str]) -> list[str]:
     """Remove functions and classes of the previous load if they are not among the names `written` in the file.
 
-    Returns their names. Evaluated definitions are not removed.
+    Return their names. Evaluated definitions are not removed.
     """
     rows = []
     for name, value in before.items():
@@ -86,22 +86,23 @@ def forget(module: types.ModuleType, before: dict[str, Any], file: str, written:
     return rows
 
 
-def _is_heir(new: object, old: object, home: str) -> bool:
+def _is_new_version(new: object, old: object, home: str) -> bool:
     """Return whether both are functions, or classes with equal metaclasses, with the same name in the module."""
     if new is old or type(new) is not type(old) or not (type(old) is types.FunctionType or is_class(old)):
         return False
     identities = [(home_of(one), qualname_of(one)) for one in (old, new)]
-    return identities[0] == identities[1] and bool(identities[0][0] == home) and not _is_another(old, new)
+    return identities[0] == identities[1] and bool(identities[0][0] == home) and not _is_other_statement(old, new)
 
 
-def _is_another(old: Any, new: Any) -> bool:
-    """Return whether two functions are from different statements of one file, which only have the same name."""
+def _is_other_statement(old: Any, new: Any) -> bool:
+    """Return whether two functions come from different statements of one file that use the same name."""
     if type(old) is not types.FunctionType or old.__code__.co_filename != new.__code__.co_filename:
         return False
     return old.__code__.co_firstlineno != new.__code__.co_firstlineno and not is_same_code(old.__code__, new.__code__)
 
 
 def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord) -> Iterator[dict[str, str]]:
+    """Replace previous objects in other modules, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
         if other is module or not isinstance(other, types.ModuleType):
             continue
@@ -116,9 +117,10 @@ def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: Un
                 yield {"module": name, "name": attribute, "kind": "renewed"}
 
 
-def _closures(
+def _renew_closures(
     module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord, closures: PreviousClosures
 ) -> Iterator[dict[str, str]]:
+    """Update closures that previous functions created, and yield a row for each of these functions."""
     renewed, left = renew_closures(module.__name__, _functions(pairs), undo.note)
     for name, closure in left:
         closures.add(module.__name__, name, closure)
@@ -131,7 +133,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
     """Yield the name, the previous and the new object of each function and method."""
     for old, new in pairs.values():
         if not is_class(old):
-            yield from ((qualname_of(old), *both) for both in zip(unwrapped(old), unwrapped(new)))
+            yield from ((qualname_of(old), *both) for both in zip(unwrap_functions(old), unwrap_functions(new)))
             continue
         for name, value in list(space_of(old).items()):
             method, other = function_in(value), function_in(space_of(new).get(name))
@@ -140,7 +142,7 @@ def _functions(pairs: dict[int, tuple[Any, Any]]) -> Iterator[tuple[str, types.F
 
 
 def _function(old: types.FunctionType, new: types.FunctionType, undo: UndoRecord) -> None:
-    """Update a function with the code of another one, and recursively the function that it wraps."""
+    """Update a function with the code, defaults and docstring of another one, and also the functions they wrap."""
     for _ in range(MAX_WRAPPERS):
         if len(old.__closure__ or ()) != len(new.__closure__ or ()) or old.__globals__ is not new.__globals__:
             return
@@ -176,7 +178,7 @@ def _wrapped_function(cell: types.CellType, other: types.CellType, undo: UndoRec
 
 
 def _methods(old: type, new: type, undone: UndoRecord) -> None:
-    """Update the methods of a class, which other objects may refer to, with the code of another class's methods."""
+    """Update the methods of a previous class with the code of the new ones, because other objects may refer to them."""
     for name, undo in list(space_of(old).items()):
         other = space_of(new).get(name)
         if type(undo) in (staticmethod, classmethod) and type(other) is type(undo):
@@ -186,6 +188,7 @@ def _methods(old: type, new: type, undone: UndoRecord) -> None:
 
 
 def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
+    """Replace a class by its new version in the bases of its subclasses."""
     found: list[type] = type.__subclasses__(old)
     for kind in found:
         bases = tuple(new if base is old else base for base in kind.__bases__)
@@ -195,23 +198,26 @@ def _subclasses(old: type, new: type, undo: UndoRecord) -> None:
 
 
 def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
+    """Record how to restore the bases of a class, before they change."""
     before = kind.__bases__
     undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
 
 
 def _note_class(one: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
+    """Record how to restore the class of an object. `pair` has its previous and its new class."""
     undo.note("", lambda: type(one) is pair[1], lambda: object.__setattr__(one, "__class__", pair[0]))
 
 
 def _instances(
     module: types.ModuleType, classes: dict[int, tuple[Any, Any]], undo: UndoRecord
 ) -> Iterator[dict[str, str]]:
+    """Change the class of instances of previous classes, and yield a row for each class."""
     if not classes:
         return
     renewed = dict.fromkeys(classes, 0)
     of_old = [pair[0] for pair in classes.values()]
     found = gc.get_objects()
-    for one in found if are_all(found) else _referring_frozen(*of_old):
+    for one in found if are_all_objects(found) else _referrers_among_frozen(*of_old):
         pair = classes.get(id(type(one)))
         if pair is not None and type(one) is pair[0]:
             try:
@@ -237,7 +243,7 @@ class PreviousClosures:
         self._known.append((module, name, weakref.ref(closure)))
 
     def counts(self, modules: dict[str, tuple[types.ModuleType, str]]) -> Iterator[tuple[types.ModuleType, str, int]]:
-        """Yield each module and function whose closures would be different if created now, with their number."""
+        """Yield each module and function whose closures would differ if created now, with the number of closures."""
         self._known = [one for one in self._known if one[2]() is not None]
         found: dict[tuple[str, str], int] = {}
         for module, name, reference in self._known:
@@ -251,18 +257,18 @@ class PreviousClosures:
 def renew_closures(
     module: str, functions: Iterable[tuple[str, types.FunctionType, types.FunctionType]], note: Note
 ) -> tuple[dict[str, int], list[tuple[str, types.FunctionType]]]:
-    """Update the closures of old functions with the code of the closures in the new functions.
+    """Update closures that the old functions created with the code of closures in the new functions.
 
-    Returns the number of updated closures by function, and the closures that cannot be updated because they have other
-    free variables or their name no longer exists. Call this before the old functions are updated. Each change is passed
-    to `note`.
+    Return the number of updated closures by function, and the closures that cannot be updated because they have other
+    free variables or their name no longer exists. Each change is passed to `note`. Call this before the old functions
+    are updated.
     """
     codes: dict[int, tuple[types.CodeType, str, types.CodeType | None]] = {}
     for name, old, new in functions:
         if is_same_code(old.__code__, new.__code__):
             continue
-        heirs = dict(_nested(new.__code__))
-        for path, code in _nested(old.__code__):
+        heirs = dict(_nested_with_paths(new.__code__))
+        for path, code in _nested_with_paths(old.__code__):
             heir = heirs.get(path)
             if heir is None or not is_same_code(code, heir):
                 fits = heir is not None and heir.co_freevars == code.co_freevars
@@ -270,24 +276,25 @@ def renew_closures(
     renewed: dict[str, int] = {}
     left: list[tuple[str, types.FunctionType]] = []
     if codes:
-        for one in referring(*[code for code, _, _ in codes.values()]):
+        for one in referrers_of(*[code for code, _, _ in codes.values()]):
             if type(one) is types.FunctionType and id(one.__code__) in codes and one.__module__ == module:
                 _, name, heir = codes[id(one.__code__)]
                 if heir is None:
                     left.append((name, one))
                 else:
-                    _give(one, heir, note)
+                    _set_code(one, heir, note)
                     renewed[name] = renewed.get(name, 0) + 1
     return renewed, left
 
 
-def _give(closure: types.FunctionType, code: types.CodeType, note: Note) -> None:
+def _set_code(closure: types.FunctionType, code: types.CodeType, note: Note) -> None:
+    """Replace the code of a closure, and record how to restore it."""
     before = closure.__code__
     closure.__code__ = code
     note("", lambda: closure.__code__ is code, lambda: setattr(closure, "__code__", before))
 
 
-def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
+def _nested_with_paths(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
     """Yield the code objects nested in another, each with a path of names and numbers that tell apart equal names."""
     seen: dict[str, int] = {}
     for one in code.co_consts:
@@ -295,7 +302,7 @@ def _nested(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types
             number = seen[one.co_name] = seen.get(one.co_name, -1) + 1
             attribute = (*path, (one.co_name, number))
             yield attribute, one
-            yield from _nested(one, attribute)
+            yield from _nested_with_paths(one, attribute)
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
@@ -306,28 +313,28 @@ def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType
     maker = getattr(maker, "__func__", maker)
     if type(maker) is not types.FunctionType:
         return False
-    codes = (code for _, code in _nested(maker.__code__) if code.co_name == closure.__code__.co_name)
+    codes = (code for _, code in _nested_with_paths(maker.__code__) if code.co_name == closure.__code__.co_name)
     return any(is_same_code(closure.__code__, code) for code in codes)
 
 
-def are_all(objects: list[Any]) -> bool:
-    """Return whether the garbage collector lists all objects, because none are frozen.
+def are_all_objects(objects: list[Any]) -> bool:
+    """Return whether a list from the garbage collector has all objects, because none are frozen.
 
-    This is so if a very old dictionary is listed. Counting the frozen objects would take as long as checking each of
+    It does if it includes a very old dictionary. Counting the frozen objects would take as long as checking all of
     them.
     """
     return any(one is sys.__dict__ for one in objects)
 
 
-def referring(*objects: object) -> list[Any]:
+def referrers_of(*objects: object) -> list[Any]:
     """Return the objects that refer to any of the given ones, including frozen objects, as in the fork for a trial run.
 
     The objects are only read, because listing all of them would copy the worker's memory pages.
     """
-    return gc.get_referrers(*objects) if are_all(gc.get_objects()) else _referring_frozen(*objects)
+    return gc.get_referrers(*objects) if are_all_objects(gc.get_objects()) else _referrers_among_frozen(*objects)
 
 
-def _referring_frozen(*objects: object) -> list[Any]:
+def _referrers_among_frozen(*objects: object) -> list[Any]:
     is_enabled = gc.isenabled()
     gc.disable()
     gc.unfreeze()
@@ -349,7 +356,7 @@ def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
     return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
 
 
-OF_FUNCTIONS = 0x2
+NEW_LOCALS_FLAG = 0x2
 """The flag of code objects whose assignments are local, as in functions. Source: `inspect.CO_NEWLOCALS`."""
 
 
@@ -364,7 +371,7 @@ def is_same_function_code(one: types.CodeType, other: types.CodeType) -> bool:
         if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<"):
             if not _is_same_constant(a, b):
                 return False
-        elif not a.co_flags & OF_FUNCTIONS and not is_same_function_code(
+        elif not a.co_flags & NEW_LOCALS_FLAG and not is_same_function_code(
             a, b
         ):  # the body of a class runs as part of the call
             return False
@@ -379,6 +386,7 @@ def function_code(code: types.CodeType) -> types.CodeType:
 
 
 def _shape(code: types.CodeType) -> tuple[Any, ...]:
+    """Return the parts of a code object that determine its behaviour, except constants."""
     return (
         code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
         code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 GUARDS: tuple[type, ...] = (ast.If, ast.Try, ast.With, ast.AsyncWith, ast.For, ast.AsyncFor, ast.While)
+"""Statements whose blocks contain statements that run under some condition or in some context."""
 if hasattr(ast, "TryStar"):
     GUARDS = (*GUARDS, ast.TryStar)
 FUNCTION, CLASS, VALUE, IMPORT, GUARD, OTHER, DOCSTRING = (
@@ -36,9 +37,10 @@ NAME, BODY, SIGNATURE, DECORATORS, BASES, AROUND = (
     "bases",
     "the guard around it",
 )
-MAX_WORDS = 60
-"""The number of characters of a source line that is shown instead of a name."""
-UNPARSABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
+MAX_LINE_CHARACTERS = 60
+"""Maximum number of characters of a source line that is displayed instead of a name."""
+PARSE_ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
+"""Errors raised for a source that cannot be parsed."""
 
 
 class Statement:
@@ -97,13 +99,10 @@ class SourceText:
         """Return the first line of a statement, shortened."""
         line = getattr(node, "lineno", 1)
         words = self.lines[line - 1].strip() if line <= len(self.lines) else ""
-        return words if len(words) <= MAX_WORDS else words[:MAX_WORDS] + "…"
+        return words if len(words) <= MAX_LINE_CHARACTERS else words[:MAX_LINE_CHARACTERS] + "…"
 
     def segments(self) -> list[str]:
-        """Return the lines of each top-level statement.
-
-        They are empty for statements that share a line with another.
-        """
+        """Return the text of each top-level statement, or "" for a statement that shares a line with another."""
         spans = [span_of(node) for node in self.tree.body]
         found = []
         for number, (first, last) in enumerate(spans):
@@ -132,6 +131,7 @@ class SourceText:
     def _expand(
         self, body: list[ast.stmt], scope: str, guard: Guard, top: int, *, has_doc: bool = False
     ) -> Iterator[Statement]:
+        """Yield the statements of a body, with those nested in them. `scope` is the dotted prefix of their names."""
         for number, node in enumerate(body):
             if number == 0 and has_doc:
                 yield Statement(DOCSTRING, scope, "__doc__", guard, node, {DOCSTRING: dump(node)}, top)
@@ -196,7 +196,10 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
 
 
 def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
-    """Yield the name, kind and part of each difference to report. Parts of a reported statement are omitted."""
+    """Yield the name, kind and part of each difference.
+
+    Parts of a statement that is reported as a whole are omitted.
+    """
     changes, moved = comparison.changes, comparison.moved
     whole = {one.some.name + "." for one in changes if one.some.kind == CLASS and (one.old is None or one.new is None)}
     has_guard = any(one.some.kind == GUARD for one in changes)
@@ -217,6 +220,7 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
 
 
 def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
+    """Return the changes between removed and added statements, pairing those with equal names."""
     by_name: dict[str, list[Statement]] = {}
     for one in gone:
         by_name.setdefault(one.name, []).append(one)
@@ -232,6 +236,7 @@ def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
 
 
 def _moved(before: list[Statement], now: list[Statement]) -> list[Statement]:
+    """Return the statements whose position among the others has changed."""
     return [other for one, other in zip(before, now) if one.key != other.key]
 
 
@@ -298,7 +303,7 @@ def _kind_of(node: ast.stmt) -> str:
 
 
 def targets(node: ast.AST) -> list[str]:
-    """Return the names, possibly dotted, that a statement itself binds, or [] if it also binds anything else."""
+    """Return the names, possibly dotted, that a statement itself binds, or [] if one of its targets is not a name."""
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -335,7 +340,7 @@ def names_bound_by(node: Any) -> list[str]:
     return list(found)
 
 
-def makes_new(node: Any) -> bool:
+def makes_new_object(node: Any) -> bool:
     """Return whether the value of an assignment is always a new object."""
     value = getattr(node, "value", None)
     if isinstance(value, (ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp, ast.BinOp)):
@@ -348,6 +353,7 @@ def makes_new(node: Any) -> bool:
 
 
 def _flat(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the targets in a target, which may be a tuple or list."""
     if isinstance(node, (ast.Tuple, ast.List)):
         for one in node.elts:
             yield from _flat(one)

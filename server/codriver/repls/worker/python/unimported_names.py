@@ -19,10 +19,10 @@ MAX_BYTES = 2**20
 """Maximum size of a source file to parse, because parsing a larger one would block the REPL for seconds."""
 MAX_HOPS = 6
 """Maximum number of re-exports to follow from a package to the module that defines a name."""
-NOT_IMPORTED = "not imported here: this is from its file"
+NOT_IMPORTED_NOTE = "not imported here: this is from its file"
 
 
-def unimported(dotted: str) -> dict[str, Any] | None:
+def describe_unimported(dotted: str) -> dict[str, Any] | None:
     """Return the description of a name in a module that was not imported, or None if no source file defines it."""
     found = _located(dotted, MAX_HOPS)
     return None if found is None else _described(found)
@@ -65,12 +65,13 @@ class _Located:
 
 
 def _located(dotted: str, hops: int) -> _Located | None:
+    """Find the definition of a dotted name in a module that was not imported. `hops` limits re-exports."""
     parts = dotted.split(".")
     if not all(part.isidentifier() for part in parts):
         return None
     spec, rest = _longest_module(parts)
     # For imported modules, the module object is used instead.
-    return None if spec is None or spec.name in sys.modules else _in_module(spec, rest, hops)
+    return None if spec is None or spec.name in sys.modules else _find_in_module(spec, rest, hops)
 
 
 def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpec | None, list[str]]:
@@ -87,7 +88,8 @@ def _longest_module(parts: Sequence[str]) -> tuple[importlib.machinery.ModuleSpe
     return found, []
 
 
-def _in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> _Located | None:
+def _find_in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops: int) -> _Located | None:
+    """Find the definition of a name in the file of a module, or of a nested name in a class."""
     lines = _lines(spec.origin)
     tree = _parsed(lines)
     if tree is None or spec.origin is None:
@@ -97,13 +99,14 @@ def _in_module(spec: importlib.machinery.ModuleSpec, names: Sequence[str], hops:
     for at, name in enumerate(names):
         node = _definition(body, name)
         if node is None:
-            return _in_other_modules(spec, body, names, hops) if at == 0 else None
+            return _find_in_other_modules(spec, body, names, hops) if at == 0 else None
         body = node.body
     return _Located(spec.name, spec.origin, lines, tree, node)
 
 
 def _described(found: _Located) -> dict[str, Any]:
-    about: dict[str, Any] = {"file": found.file, "ns": found.module, "imported": "no", "note": NOT_IMPORTED}
+    """Return the description of a definition, with a note that its module was not imported."""
+    about: dict[str, Any] = {"file": found.file, "ns": found.module, "imported": "no", "note": NOT_IMPORTED_NOTE}
     node = found.node
     if node is None:
         about.update(name=found.module, type="module", line=1)
@@ -121,7 +124,7 @@ def _kind(node: Definition) -> str:
     return "class" if isinstance(node, ast.ClassDef) else "function"
 
 
-def _in_other_modules(
+def _find_in_other_modules(
     spec: importlib.machinery.ModuleSpec, body: Sequence[ast.stmt], names: Sequence[str], hops: int
 ) -> _Located | None:
     """Find the definition of a name that a module imports or assigns at the top level, as in `fromstring = XML`."""
@@ -133,12 +136,12 @@ def _in_other_modules(
             isinstance(one, ast.Name) and one.id == names[0] for one in node.targets
         ):
             origin = _dotted(node.value)
-            return _in_module(spec, [*origin, *names[1:]], hops - 1) if origin else None
+            return _find_in_module(spec, [*origin, *names[1:]], hops - 1) if origin else None
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if names[0] == (alias.asname or alias.name.partition(".")[0]):
                     module = alias.name if alias.asname else names[0]
-                    return _in_another(spec, [*module.split("."), *names[1:]], hops)
+                    return _find_in_another(spec, [*module.split("."), *names[1:]], hops)
         if not isinstance(node, ast.ImportFrom):
             continue
         for alias in node.names:
@@ -146,15 +149,15 @@ def _in_other_modules(
                 continue
             above = package.split(".")[: len(package.split(".")) - max(0, node.level - 1)] if node.level else []
             home = [*above, *(node.module.split(".") if node.module else [])]
-            if (found := _in_another(spec, [*home, alias.name, *names[1:]], hops)) is not None:
+            if (found := _find_in_another(spec, [*home, alias.name, *names[1:]], hops)) is not None:
                 return found
     return None
 
 
-def _in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
-    """Find the definition of a dotted name in another module than that of `spec`."""
+def _find_in_another(spec: importlib.machinery.ModuleSpec, parts: Sequence[str], hops: int) -> _Located | None:
+    """Find the definition of a dotted name in a module other than that of `spec`."""
     found, rest = _longest_module(parts)
-    return None if found is None or found.name == spec.name else _in_module(found, rest, hops - 1)
+    return None if found is None or found.name == spec.name else _find_in_module(found, rest, hops - 1)
 
 
 def _dotted(node: ast.expr) -> list[str]:
@@ -202,7 +205,10 @@ def _definition(body: Sequence[ast.stmt], name: str) -> Definition | None:
 
 
 def _parameters(node: Definition) -> str:
-    """Return the parameters in parentheses, for a class those of `__init__`. It is empty before Python 3.9."""
+    """Return the parameters of a function, or of `__init__` for a class, in parentheses.
+
+    The text is empty before Python 3.9.
+    """
     if isinstance(node, ast.ClassDef):
         made = _definition(node.body, "__init__")
         if made is None or isinstance(made, ast.ClassDef):

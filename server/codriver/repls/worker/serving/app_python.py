@@ -17,9 +17,9 @@ import threading
 from ..basics.connections import start_thread
 from ..python.images import Figures
 from ..python.module_loads import is_loaded
-from ..python.python import CO_COROUTINE, Python, on_loop
+from ..python.python import CO_COROUTINE, Python, evaluate_on_loop
 from .standard_streams import In, Out, Output
-from .thread_interrupts import raise_in
+from .thread_interrupts import raise_in_thread
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     from ..basics.jobs import Job, Shield
 
-CANCELLED_S = 0.5
-"""Seconds that cancelled code gets to end, before it counts as blocking its event loop."""
+CANCEL_GRACE_S = 0.5
+"""Seconds that cancelled code has to end before it counts as blocking its event loop."""
 
 
 class AppFigures(Figures):
@@ -72,10 +72,10 @@ class AppPython(Python):
         loop = self.loop if self.loop is not None and not self.loop.is_closed() else loop_of_main_thread()
         if loop is None or not loop.is_running():
             return self._run_on_session_loop(code, space, job)
-        return _await_on_loop(loop, eval(code, space) if is_async else on_loop(code, space), job)
+        return _await_on_loop(loop, eval(code, space) if is_async else evaluate_on_loop(code, space), job)
 
     def _run_on_session_loop(self, code: types.CodeType, space: dict[str, Any], job: Job) -> object:
-        """Run code on the session's own loop, so that an interrupt can wake it."""
+        """Run code on the event loop of the session, so that an interrupt can wake the loop."""
         import asyncio
 
         session = job.session
@@ -163,9 +163,9 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
     except BaseException:
         with job.shield:
             future.cancel()
-            if task and not finished.wait(CANCELLED_S):
-                _end_endless(loop, *task[0])
-                finished.wait(CANCELLED_S)
+            if task and not finished.wait(CANCEL_GRACE_S):
+                _cancel_blocking_task(loop, *task[0])
+                finished.wait(CANCEL_GRACE_S)
         if job.is_interrupted:
             raise KeyboardInterrupt from None
         raise
@@ -174,20 +174,20 @@ def _await_on_loop(loop: asyncio.AbstractEventLoop, awaited: Coroutine[Any, Any,
     raise error
 
 
-def _end_endless(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
+def _cancel_blocking_task(loop: asyncio.AbstractEventLoop, thread: int, task: object) -> None:
     """Cancel a task that blocks its loop by raising an exception in the loop's thread."""
     import asyncio
 
     if asyncio.current_task(loop) is task:
-        raise_in(thread, asyncio.CancelledError)
+        raise_in_thread(thread, asyncio.CancelledError)
 
 
 JOB: contextvars.ContextVar[Job | None] = contextvars.ContextVar("codriver_job", default=None)
 """The job that runs in the current context."""
 
 
-class Nowhere(io.TextIOBase):
-    """The stream of a program that has none, as under `pythonw`. Output is discarded."""
+class DiscardingStream(io.TextIOBase):
+    """A stream that discards output, for a program without streams, such as one run by `pythonw`."""
 
     def write(self, text: str) -> int:
         """Discard the text."""
@@ -240,14 +240,14 @@ class WokenIn(In):
 
 
 class Router:
-    """A replacement for `sys.stdout`, `sys.stderr` or `sys.stdin`, which uses `captured` during an evaluation.
+    """A replacement for `sys.stdout`, `sys.stderr` or `sys.stdin`.
 
-    All other code uses the previous stream.
+    Code of an evaluation uses the stream `captured`, and all other code the previous stream.
     """
 
     def __init__(self, before: Any, captured: Any, current_job: Callable[[], Job | None]) -> None:
         self.before = before
-        self._outside = Nowhere() if before is None else before
+        self._outside = DiscardingStream() if before is None else before
         self.captured = captured
         self._current_job = current_job
 

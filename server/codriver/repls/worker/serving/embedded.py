@@ -62,7 +62,7 @@ class EmbeddedRepl(Server):
 
     @property
     def is_open(self) -> bool:
-        """Return whether the REPL accepts clients, in the process that started it."""
+        """Return whether the REPL accepts clients. In a forked child, it does not."""
         return self.port != 0 and self.process_id == os.getpid()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -73,8 +73,8 @@ class EmbeddedRepl(Server):
         """Start to listen and evaluate, and write the port file.
 
         Raises:
-            FileExistsError: the REPL of the parent process serves for this helper too. Nothing was started.
-            OSError: listening failed, or the directory is not writable. In the latter case the REPL is running.
+            FileExistsError: this process is a helper of one whose REPL serves it too. Nothing was started.
+            OSError: listening failed, or the directory is not writable. In the latter case, the REPL is running.
         """
         listener = socket.create_server((HOST, 0))
         self.port = listener.getsockname()[1]
@@ -83,13 +83,13 @@ class EmbeddedRepl(Server):
         self._start_evaluating()
         follow_forks(self._after_fork)
         atexit.register(self._release)
-        parent, replaces_parent = slot_of_parent()
+        parent, replaces_parent = conflicting_process()
         try:
             self.port_file = claim(self._directory, self.port, parent, replaces_parent=replaces_parent)
         except FileExistsError:
             self.stop()
             raise
-        _leave_with_helper(self._release)
+        _leave_at_helper_exit(self._release)
 
     def serve_stream(self, sock: socket.socket) -> None:
         """Serve one client over a connected socket until it disconnects, then stop.
@@ -98,7 +98,7 @@ class EmbeddedRepl(Server):
         """
         self.port = CONNECTED
         follow_forks(self._after_fork)
-        start_thread(self._output.flush_often)
+        start_thread(self._output.flush_repeatedly)
         self._start_evaluating()
         try:
             connection = self._add_connection(sock)
@@ -109,7 +109,7 @@ class EmbeddedRepl(Server):
 
     def stop(self) -> None:
         """Close all connections, restore the streams, and remove the port file. Harmless if repeated."""
-        self._shut()
+        self._stop_accepting()
         for connection in self._connections:
             connection.drop()
         self._queue.put(None)
@@ -126,7 +126,8 @@ class EmbeddedRepl(Server):
             if job.is_started:
                 self._interrupts_of(job).stop(job)
 
-    def _shut(self) -> None:
+    def _stop_accepting(self) -> None:
+        """Remove the port file, restore the streams, and stop accepting connections."""
         atexit.unregister(self._release)
         self._release()
         self._output.give_back()
@@ -137,6 +138,7 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _release(self) -> None:
+        """Remove the port file, except in a forked child."""
         if self.port_file is not None and self.process_id == os.getpid():
             withdraw(self.port_file, self.port)
 
@@ -151,8 +153,8 @@ class EmbeddedRepl(Server):
             self._listener.close()
 
     def _withdraw(self, message: Message, connection: Connection, _session: Session) -> None:
-        """Withdraw in favour of the process that replaces this one."""
-        self._shut()
+        """Handle the op with which a process that replaces this one asks it to stop."""
+        self._stop_accepting()
         connection.answer(message, {"status": ["done"]})
         self.stop()
 
@@ -186,7 +188,7 @@ class EmbeddedRepl(Server):
 _in_children: list[Callable[[], None]] = []
 """The functions that disable each REPL of this process in a forked child."""
 _registered: list[bool] = []
-"""Not empty after `_leave_to_parent` was registered with Python, because it cannot be unregistered."""
+"""Not empty after `_run_fork_handlers` was registered with Python, because it cannot be unregistered."""
 
 
 def follow_forks(leave: Callable[[], None]) -> None:
@@ -194,7 +196,7 @@ def follow_forks(leave: Callable[[], None]) -> None:
     _in_children.append(leave)
     if not _registered and hasattr(os, "register_at_fork"):
         _registered.append(True)
-        os.register_at_fork(after_in_child=_leave_to_parent)
+        os.register_at_fork(after_in_child=_run_fork_handlers)
 
 
 def unfollow_forks(leave: Callable[[], None]) -> None:
@@ -203,7 +205,7 @@ def unfollow_forks(leave: Callable[[], None]) -> None:
         _in_children.remove(leave)
 
 
-def _leave_to_parent() -> None:
+def _run_fork_handlers() -> None:
     for leave in _in_children:
         leave()
     _in_children.clear()
@@ -254,8 +256,8 @@ def application_name(arguments: list[str]) -> str:
     return parts[-1] if parts else name
 
 
-def _leave_with_helper(leave: Callable[[], object]) -> None:
-    """Remove the port file when a `multiprocessing` process ends, because a forked one skips `atexit` functions."""
+def _leave_at_helper_exit(leave: Callable[[], object]) -> None:
+    """Call `leave` when a `multiprocessing` process ends, because a forked one skips `atexit` functions."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and processes.parent_process() is not None:
         from multiprocessing.util import Finalize
@@ -275,11 +277,12 @@ REQUEST_S = 2.0
 """Seconds to wait for a local REPL to identify itself."""
 RELOADED = ("WERKZEUG_RUN_MAIN", "RUN_MAIN")
 """Set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
-PREFORK = "gunicorn.arbiter"
+PREFORK_MODULE = "gunicorn.arbiter"
 """A module of servers that may load the program in the parent and fork the processes that serve."""
 SUPERVISORS = ("uvicorn",)
 """Packages whose `multiprocessing` processes serve while the parent waits."""
-OPEN_DIRECTORY = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+OPEN_DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
+"""Flags for opening a directory, which must not be a link."""
 READING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 """Flags for opening a file that may have become a link, or a pipe, which would wait for a writer."""
 HAS_OPEN_DIRECTORIES = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
@@ -288,7 +291,7 @@ REPARSE_POINT = 0x20000000
 """The bit in the tag of a reparse point that leads elsewhere, such as a junction. Source: [MS-FSCC], 2.1.2.1."""
 
 
-def slot_of_parent() -> tuple[int, bool]:
+def conflicting_process() -> tuple[int, bool]:
     """Return the process whose REPL conflicts with this one, or 0, and whether this one replaces it."""
     processes: Any = sys.modules.get("multiprocessing.process")
     if processes is not None and getattr(processes.current_process(), "_inheriting", False):
@@ -297,15 +300,15 @@ def slot_of_parent() -> tuple[int, bool]:
     if parent is not None:
         target = getattr(processes.current_process(), "_target", None)
         return parent.pid, (getattr(target, "__module__", None) or "").split(".")[0] in SUPERVISORS
-    if PREFORK in sys.modules or any(os.environ.get(name) == "true" for name in RELOADED):
+    if PREFORK_MODULE in sys.modules or any(os.environ.get(name) == "true" for name in RELOADED):
         return os.getppid(), True
     return 0, False
 
 
 def claim(directory: str, port: int, parent: int, *, replaces_parent: bool) -> str | None:
-    """Write the port to a free port file, and return its path, or None if all are used.
+    """Write the port to a free port file and return its path, or return None if all port files are used.
 
-    If this REPL replaces the one of the process `parent`, that one is first asked to withdraw.
+    If this REPL replaces that of the process `parent`, that REPL is asked to withdraw first.
 
     Raises:
         FileExistsError: the REPL of `parent` serves, and this process is its helper.
@@ -378,10 +381,10 @@ def _read(path: str) -> int | None:
 
 
 def _write(path: str, port: int) -> None:
-    """Replace the file atomically.
+    """Replace a port file atomically.
 
     Raises:
-        OSError: the file cannot be written. Never FileExistsError, which means something else in `claim`.
+        OSError: the file cannot be written. It is never FileExistsError, which has another meaning in `claim`.
     """
     with contextlib.suppress(FileExistsError):
         if os.path.basename(os.path.dirname(path)) == CODRIVER_DIRECTORY:
@@ -393,7 +396,7 @@ def _write(path: str, port: int) -> None:
         try:
             descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644, dir_fd=within)
         except FileExistsError:
-            raise OSError(f"{path}.{os.getpid()} is in the way: remove it") from None
+            raise OSError(f"the port file cannot be written because {path}.{os.getpid()} exists: remove it") from None
         try:
             with os.fdopen(descriptor, "w", encoding="ascii") as file:
                 file.write(f"{port}\n")
@@ -426,7 +429,9 @@ def _directory_of(path: str) -> Iterator[tuple[str, int | None]]:
     if not HAS_OPEN_DIRECTORIES:
         yield path, None
         return
-    within = os.open(directory, OPEN_DIRECTORY if is_codrivers else OPEN_DIRECTORY & ~getattr(os, "O_NOFOLLOW", 0))
+    within = os.open(
+        directory, OPEN_DIRECTORY_FLAGS if is_codrivers else OPEN_DIRECTORY_FLAGS & ~getattr(os, "O_NOFOLLOW", 0)
+    )
     try:
         yield name, within
     finally:

@@ -20,8 +20,8 @@ from ..basics.dialect import NamespaceMissingError
 from ..basics.error_report import store_error, strip_codriver_frames
 from ..basics.features import found
 from ..basics.frame_spaces import FRAME, FrameSpaces
-from ..basics.jobs import ABANDONED, Job, Session, leave_child
-from ..basics.printing import with_limits
+from ..basics.jobs import ABANDONED, Job, Session, exit_forked_child
+from ..basics.printing import add_print_limits
 from ..basics.stacks import stacks
 from ..basics.systems import current_user, user_behind
 from ..fresh.comparison import Comparison
@@ -43,20 +43,20 @@ VERSION = "0.2.0"
 PACKAGE = sys.modules[__package__.partition(".serving")[0]]
 """The package of the worker, which counts refused calls of `start_repl`."""
 EXCEPTHOOK = sys.excepthook
-"""The excepthook when the interpreter started. If it differs later, the user has set it."""
+"""The excepthook at the start of the interpreter. A different one was set by the user."""
 LOCAL_CHARACTERS = 120
 """Maximum length of a printed local variable, if the request does not set one."""
 AGAIN_S = 0.1
 """Seconds to wait before accepting connections again after the process had too many open files."""
-CUT_OFF = ("EOFError", "BdbQuit", "SystemExit")
-"""The names of errors after the end of input. Names are used because debuggers are loaded only on demand."""
+END_OF_INPUT_ERRORS = ("EOFError", "BdbQuit", "SystemExit")
+"""Names of errors that code may raise at the end of its input. Names are used because debuggers are loaded late."""
 
 
 class Server:
     """The server of the worker, with its sessions, clients and jobs.
 
-    `about` has additional fields for `describe`. With `compares`, loads are compared with fresh imports without a
-    request.
+    `about` returns additional fields for `describe`. With `compares`, each load is compared with a fresh import,
+    without a request.
     """
 
     def __init__(
@@ -110,11 +110,12 @@ class Server:
             "codriver/restore": self._restore,
             sensitive_texts.SENSITIVE: sensitive_texts.begin_reporting,
         }
-        self._add_ops_of(dialect)
+        self._add_dialect_ops(dialect)
         for feature in self._features:
             self._ops.update(feature.ops)
 
-    def _add_ops_of(self, dialect: Dialect) -> None:
+    def _add_dialect_ops(self, dialect: Dialect) -> None:
+        """Add the ops that only some dialects support."""
         if dialect.runs_concurrently:
             self._ops["codriver/background"] = self._enqueue
         if dialect.reports_drift:
@@ -141,7 +142,7 @@ class Server:
         sensitive_texts.offer()
 
     def _after_fork(self) -> None:
-        """Leave the sockets to the parent. The child's output reaches it through the pipes."""
+        """Leave the sockets to the parent. The output of the child reaches the parent through the pipes."""
         self._output.is_child, self._output.last_job = True, None
         if self._comparison is not None:
             self._comparison.forget()
@@ -157,7 +158,7 @@ class Server:
         """Start to accept connections on new threads."""
         self._listener = listener
         start_thread(lambda: self._accept(listener))
-        start_thread(self._output.flush_often)
+        start_thread(self._output.flush_repeatedly)
 
     def _accept(self, listener: socket.socket) -> None:
         while True:
@@ -231,7 +232,9 @@ class Server:
             op = message["op"]
             connection.refuse(message, "no-code", f"the op {op} needs {field!r}, a string")
             return
-        job = Job(with_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put)
+        job = Job(
+            add_print_limits(message, session), connection, session, self._interrupts.shield, self._output.dirty.put
+        )
         with self._lock:
             self._open.append(job)
         if message["op"] == "codriver/background":
@@ -348,7 +351,7 @@ class Server:
     # On the main thread
 
     def run(self) -> None:
-        """Evaluate jobs forever. Ctrl-C in a terminal ends this while nothing runs."""
+        """Evaluate jobs forever. While no job runs, Ctrl-C in a terminal ends this."""
         self._interrupts.install()
         while (job := self._queue.get()) is not None:
             while self.at_first:
@@ -360,19 +363,21 @@ class Server:
                     self._run_one(job)
 
     def _run_one(self, job: Job) -> None:
+        """Evaluate one job, and report its end."""
         with self._comparison or contextlib.nullcontext():
             self._output.begin(job)
             self._interrupts.install()
-            error = self._interrupts.perform(job, lambda: self._act(job))
+            error = self._interrupts.perform(job, lambda: self._run_with_features(job))
             if self._output.is_child:
                 # User code has forked, and this is the child that returns. The REPL belongs to the parent.
-                leave_child(error)
+                exit_forked_child(error)
             self._dialect.before_answer()
             if not job.is_abandoned:
                 self._conclude(job, error)
             self._dialect.after_answer()
 
-    def _act(self, job: Job) -> None:
+    def _run_with_features(self, job: Job) -> None:
+        """Evaluate a job within the contexts of the features that its request uses."""
         job.connection.wait_for_space()
         job.directory, job.declined = working_directory(), PACKAGE.declined
         with sensitive_texts.checking():
@@ -386,6 +391,7 @@ class Server:
                 self._evaluate(job)
 
     def _evaluate(self, job: Job) -> None:
+        """Evaluate a job, depending on its op."""
         if job.message["op"] == "codriver/value":
             self._dialect.show_part(job)
         else:
@@ -399,7 +405,7 @@ class Server:
             return
         with self._comparison or contextlib.nullcontext():
             self._output.begin_concurrent(job)
-            error = self._interrupts_of(job).perform(job, lambda: self._act(job))
+            error = self._interrupts_of(job).perform(job, lambda: self._run_with_features(job))
             if not job.is_abandoned:
                 self._conclude(job, error)
 
@@ -407,14 +413,14 @@ class Server:
         return job.interrupts or self._interrupts
 
     def _abandon(self, job: Job, words: str) -> None:
-        """Report that a job on its own thread may never end."""
+        """Report that a job on its own thread was abandoned because it may never end."""
         job.abandoned = words
         job.send({"err": "codriver: " + words + "\n"})
         self._end(job, ["done", "interrupted"])
 
     def _conclude(self, job: Job, error: BaseException | None) -> None:
         """Report the end of an evaluation."""
-        if job.is_cut_off and (error is None or type(error).__name__ in CUT_OFF):
+        if job.is_cut_off and (error is None or type(error).__name__ in END_OF_INPUT_ERRORS):
             status = ["done", "interrupted"]
         else:
             status = ["done"] if error is None else self._failed(job, error)
@@ -437,6 +443,7 @@ class Server:
         return {} if finding is None else {"codriver/fresh": json.dumps(finding)}
 
     def _end(self, job: Job, status: list[str], fields: Mapping[str, str] | None = None) -> None:
+        """Send the last reply to a job, unless the job was already reported as abandoned."""
         with self._lock:
             if job not in self._open:
                 return  # the job was abandoned, which was reported

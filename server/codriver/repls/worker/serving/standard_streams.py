@@ -61,11 +61,14 @@ class Out(io.TextIOBase):
         return 1 if self._stream == "out" else 2
 
     def close(self) -> None:
-        """Do nothing, because the REPL still needs the stream."""
+        """Do nothing, because the REPL still needs the stream after user code has closed it."""
 
 
 class In(io.TextIOBase):
-    """A replacement for `sys.stdin`, which requests input from the client. Empty input means end of file, once."""
+    """A replacement for `sys.stdin`, which requests input from the client.
+
+    Empty input means the end of the file, for one read.
+    """
 
     encoding = "utf-8"
     errors = "replace"
@@ -95,10 +98,12 @@ class In(io.TextIOBase):
         return self._consume(most)
 
     def _consume(self, count: int) -> str:
+        """Remove characters from the unread input, and return them."""
         text, self._rest = self._rest[:count], self._rest[count:]
         return text
 
     def _request_input(self) -> str:
+        """Request input from the client and wait for it. Return "" after an interrupt, and if no job runs."""
         job = self._current_job()
         if job is None:
             return ""
@@ -118,13 +123,13 @@ class In(io.TextIOBase):
                 session.input.get_nowait()
 
     def close(self) -> None:
-        """Do nothing. `exit()` closes the stream, but the REPL continues."""
+        """Do nothing, because the REPL continues after `exit()`, which closes the stream."""
 
 
 class Pipes:
-    """Pipes that replace descriptors 1 and 2. `printed` receives the stream and the text.
+    """Pipes that replace the file descriptors 1 and 2. `printed` is called with the stream and the text.
 
-    `faulthandler` keeps the original standard error, because its output would be lost in a crash.
+    `faulthandler` uses the original standard error, because its output would be lost in a crash.
     """
 
     def __init__(self, printed: Callable[[str, str], None]) -> None:
@@ -141,7 +146,7 @@ class Pipes:
             self._ends[reading] = (stream, codecs.getincrementaldecoder("utf-8")("backslashreplace"))
         for number, name in ((1, "__stdout__"), (2, "__stderr__")):
             setattr(sys, name, os.fdopen(number, "w", 1, "utf-8", "backslashreplace", closefd=False))
-        self._flush_c = _line_buffered_c()
+        self._flush_c = _line_buffer_c_stdout()
         start_thread(self._watch)
 
     def drain(self) -> None:
@@ -178,7 +183,7 @@ class Pipes:
             self.drain()
 
 
-def _line_buffered_c() -> Callable[[], object]:
+def _line_buffer_c_stdout() -> Callable[[], object]:
     """Make C's stdout line-buffered, and return a function that flushes an incomplete line."""
     with contextlib.suppress(Exception):
         import ctypes
@@ -215,7 +220,7 @@ class Output:
 
     def capture_process(self) -> None:
         """Capture all output of user code, and track which evaluation starts each thread."""
-        self._pipes = Pipes(self._printed_below)
+        self._pipes = Pipes(self._process_c_output)
         self.capture_streams()
 
         def start(thread: threading.Thread) -> None:
@@ -244,11 +249,12 @@ class Output:
         self._seam_checks.check()
         self._pass_on(stream, text, self.current_job())
 
-    def _printed_below(self, stream: str, text: str) -> None:
+    def _process_c_output(self, stream: str, text: str) -> None:
         """Process `text` that a child process or C code printed, for the running job."""
         self._pass_on(stream, text, self.last_job or self.current_job())
 
     def _pass_on(self, stream: str, text: str, job: Job | None) -> None:
+        """Add text to the output of a job. In a forked child, write it to the descriptor instead."""
         if job is not None and text:
             job.write(stream, text)
         elif self.is_child:
@@ -280,8 +286,8 @@ class Output:
         job: Job | None = getattr(threading.current_thread(), JOB, None)
         return job or self.last_job
 
-    def flush_often(self) -> None:
-        """Send printed text after a short delay, until `end`."""
+    def flush_repeatedly(self) -> None:
+        """Send printed text after a short delay, until `end` is called."""
         # `sleep` is imported by name so that tests which mock `time.sleep` do not affect this thread.
         while True:
             jobs = {self.dirty.get()}
@@ -295,5 +301,5 @@ class Output:
                 return
 
     def end(self) -> None:
-        """End the thread that runs `flush_often`."""
+        """End the thread that runs `flush_repeatedly`."""
         self.dirty.put(None)

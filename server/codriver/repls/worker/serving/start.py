@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from ..basics.dialect import Dialect
 
 PR_SET_PDEATHSIG = 1
-"""Source: prctl(2)."""
+"""The option of prctl(2) for a signal when the parent ends."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
 """The variable with the client's PYTHONPATH, as in `codriver_relay.starter`."""
-NO_BASILISP = 3
+EXIT_NO_BASILISP = 3
 """The exit status if Lisp was requested but Basilisp is missing."""
 
 
@@ -49,14 +49,14 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
-    make_dialect = _kind_of_dialect(options.dialect)
+    make_dialect = _dialect_factory(options.dialect)
     roots = find_roots(os.path.abspath(options.workspace))
     # The directory of the worker must not be searched, so that none of its modules is imported by accident.
     not_again = {"", CODRIVER_DIRECTORY.rstrip(os.sep), *roots}
     sys.path[:] = [entry for entry in sys.path if entry not in not_again]
     sys.argv = [""]
     if options.dialect == "lisp":
-        _demand_basilisp()
+        _exit_without_basilisp()
     outside = packages_outside(roots, options.checkout) if options.checkout else {}
     interrupts = Interrupts(is_supervised=options.supervised)
     about = {"codriver/outside": outside} if outside else {}
@@ -71,33 +71,33 @@ def main() -> None:
     # Lookups need this module. Loading it later might load a module of the project with the same name.
     importlib.import_module("inspect")
     if options.unaccepted:
-        server.while_evaluating = Importable([*roots, *named_directories()])
+        server.while_evaluating = AppendedSearchPath([*roots, *pop_client_pythonpath()])
     else:
-        server.at_first.append(lambda: find_modules(roots))
+        server.at_first.append(lambda: extend_search_path(roots))
     with contextlib.suppress(KeyboardInterrupt):
         server.run()
 
 
-def find_modules(roots: list[str]) -> None:
+def extend_search_path(roots: list[str]) -> None:
     """Add the project and the client's PYTHONPATH to the search path.
 
     The worker was started without the latter.
     """
     given = os.environ.get(CLIENTS_PATH, "")
-    named = named_directories()
+    named = pop_client_pythonpath()
     if given:
         os.environ["PYTHONPATH"] = given  # for processes that evaluated code starts
     known = {*roots, *sys.path}
     sys.path[:0] = [*roots, *(entry for entry in named if entry not in known)]
 
 
-def named_directories() -> list[str]:
+def pop_client_pythonpath() -> list[str]:
     """Return the directories of the client's PYTHONPATH, and remove the variable that contains them."""
     given = os.environ.pop(CLIENTS_PATH, "")
     return list(dict.fromkeys(os.path.abspath(entry) for entry in given.split(os.pathsep))) if given else []
 
 
-class Importable:
+class AppendedSearchPath:
     """A context manager that appends directories to the search path, after all others.
 
     Modules in them therefore cannot replace those of the standard library.
@@ -131,10 +131,11 @@ def _parse() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
-    """Return a function that creates the requested dialect, importing only that one.
+def _dialect_factory(name: str) -> Callable[[list[str]], Dialect]:
+    """Return a function that creates the requested dialect.
 
-    Like the whole worker, it is imported before the project's modules can be found, because those may have any name.
+    Only that dialect is imported. Like the whole worker, it is imported before the modules of the project can be found,
+    because those may have any name.
     """
     if name == "python":
         from ..python.python import Python
@@ -145,11 +146,11 @@ def _kind_of_dialect(name: str) -> Callable[[list[str]], Dialect]:
     return lambda _roots: Lisp()
 
 
-def _demand_basilisp() -> None:
+def _exit_without_basilisp() -> None:
     if importlib.util.find_spec("basilisp") is None:
         words = f"Basilisp is not installed for {sys.executable}: run `pip install 'basilisp>=0.5.1,<0.6'` there"
         sys.stderr.write(f"codriver-worker: {words}\n")
-        sys.exit(NO_BASILISP)
+        sys.exit(EXIT_NO_BASILISP)
 
 
 def _end_with_parent() -> None:
@@ -187,7 +188,11 @@ def packages_outside(roots: list[str], checkout: str) -> dict[str, str]:
     installed from there. None of them is imported.
     """
     workspace = roots[0]
-    names = {*_in_searched_directories(workspace, checkout), *_of_importers(checkout), *_of_distributions(checkout)}
+    names = {
+        *_packages_on_search_path(workspace, checkout),
+        *_packages_of_importers(checkout),
+        *_packages_of_distributions(checkout),
+    }
     found: dict[str, str] = {}
     for name in sorted(names):
         with contextlib.suppress(Exception):  # importers may be third-party code
@@ -202,7 +207,8 @@ def _is_within(path: str, directory: str) -> bool:
     return real == root or real.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _in_searched_directories(workspace: str, checkout: str) -> Iterator[str]:
+def _packages_on_search_path(workspace: str, checkout: str) -> Iterator[str]:
+    """Yield the packages in directories of the checkout that are on the search path."""
     import pkgutil  # the import takes a tenth of the start, and few worktrees need it
 
     for directory in sys.path:
@@ -216,7 +222,7 @@ def _in_searched_directories(workspace: str, checkout: str) -> Iterator[str]:
             yield from (module.name for module in pkgutil.iter_modules([directory]))
 
 
-def _of_importers(checkout: str) -> Iterator[str]:
+def _packages_of_importers(checkout: str) -> Iterator[str]:
     """Yield the packages that importers of editable installs map to directories, such as those of setuptools."""
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("__editable__")]
     for holder in [*modules, *sys.meta_path]:
@@ -226,7 +232,7 @@ def _of_importers(checkout: str) -> Iterator[str]:
                     yield name.partition(".")[0]
 
 
-def _of_distributions(checkout: str) -> Iterator[str]:
+def _packages_of_distributions(checkout: str) -> Iterator[str]:
     """Yield the packages installed from a directory of the checkout. Source: PEP 610, `direct_url.json`."""
     import json
     from importlib import metadata
@@ -242,6 +248,7 @@ def _of_distributions(checkout: str) -> Iterator[str]:
 
 
 def _names_of(distribution: Any) -> Iterator[str]:
+    """Return the names of the top-level packages and modules of a distribution."""
     top_level = (distribution.read_text("top_level.txt") or "").split()
     firsts = {file.parts[0] for file in distribution.files or () if file.suffix == ".py"}
     files = {first[:-3] if first.endswith(".py") else first for first in firsts}

@@ -17,7 +17,7 @@ from time import monotonic
 
 from ..basics import sensitive_texts
 from ..basics.connections import START_THREAD, start_thread
-from ..basics.jobs import INTERRUPT_S, SIGNAL_EVERY_S, Interrupts, Shield
+from ..basics.jobs import INTERRUPT_S, SIGNAL_INTERVAL_S, Interrupts, Shield
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ except ImportError:  # without it, every interrupt abandons the evaluation
     ctypes = None  # type: ignore[assignment]
 
 
-def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
+def raise_in_thread(thread: int, kind: type[BaseException] | None) -> bool:
     """Raise an exception in another thread, or with None cancel one that is pending. Return whether it succeeded."""
     api = getattr(ctypes, "pythonapi", None)
     if api is None:
@@ -56,11 +56,11 @@ def raise_in(thread: int, kind: type[BaseException] | None) -> bool:
 
 
 class _SignalReceived(BaseException):
-    """Raised and caught in the thread that raised an exception in another one."""
+    """Raised and caught in the thread that raises an exception in another one. See `raise_in_thread`."""
 
 
 class ThreadShield(Shield):
-    """A shield for a thread that other threads interrupt. `main` is 0 while no thread evaluates."""
+    """A shield for a thread that other threads interrupt. `main` is its id, or 0 while no thread evaluates."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class ThreadShield(Shield):
             with self.guard:
                 self.depth += 1
                 if self.is_sent:
-                    raise_in(self.main, None)
+                    raise_in_thread(self.main, None)
                     self.is_sent, self.is_late = False, True
 
 
@@ -117,6 +117,7 @@ class ThreadInterrupts(Interrupts):
                 return error
 
     def _begin(self, job: Job) -> None:
+        """Allow interrupts of a job that is about to run."""
         shield = self.shield
         with shield.guard:
             self._running = job
@@ -124,7 +125,7 @@ class ThreadInterrupts(Interrupts):
 
     def _finish(self, job: Job) -> None:
         with self.shield.guard:
-            raise_in(threading.get_ident(), None)
+            raise_in_thread(threading.get_ident(), None)
             if self._running is job:
                 self._running, self.shield.is_sent, self.shield.is_late = None, False, False
 
@@ -137,10 +138,11 @@ class ThreadInterrupts(Interrupts):
         with self._stopping:
             while not job.over.is_set() and monotonic() < patience:
                 self._send(job)
-                job.over.wait(SIGNAL_EVERY_S)
+                job.over.wait(SIGNAL_INTERVAL_S)
             return job.over.is_set() or self._abandon(job)
 
     def _send(self, job: Job) -> None:
+        """Interrupt a job if it is running, or let its shield do that later."""
         shield = self.shield
         with shield.guard:
             if self._running is not job:
@@ -148,12 +150,13 @@ class ThreadInterrupts(Interrupts):
             if shield.depth:
                 shield.is_late = True
             else:
-                shield.is_sent = raise_in(shield.main, KeyboardInterrupt)
+                shield.is_sent = raise_in_thread(shield.main, KeyboardInterrupt)
         wake = job.wake
         if wake is not None:
             wake()
 
     def _abandon(self, job: Job) -> bool:
+        """Abandon a job, and return whether other jobs can be evaluated."""
         shield = self.shield
         with shield.guard:
             if self._running is not job or shield.depth:
@@ -172,7 +175,10 @@ ABANDONED = (
 
 
 def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], object]) -> None:
-    """Run a job on its own thread. `abandon` is called with a job that cannot be interrupted and the message for it."""
+    """Run a job on its own thread.
+
+    If the job cannot be interrupted, `abandon` is called with the job and a message for it.
+    """
     name = "codriver background " + str(job.message.get("id", ""))
     interrupts = ThreadInterrupts(lambda abandoned: abandon(abandoned, ABANDONED % name))
     job.is_concurrent, job.interrupts, job.shield = True, interrupts, interrupts.shield
@@ -186,7 +192,7 @@ def begin(job: Job, run: Callable[[Job], object], abandon: Callable[[Job, str], 
 
 
 def _wake(job: Job) -> None:
-    """End the waits of a job that an exception cannot interrupt: for its event loop, and for input."""
+    """End what an exception cannot interrupt: a wait of the event loop of a job, or a wait for input."""
     loop = job.session.loop
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
@@ -204,7 +210,7 @@ MAX_THREADS = 64
 
 
 class RequestThreads:
-    """Threads that handle lookups. A thread is added when all are busy."""
+    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_THREADS`."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
@@ -239,9 +245,10 @@ class RequestThreads:
 
 
 def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
+    """Handle a request, or report the error if that fails."""
     try:
         if message["op"] in SHOWING:
-            sensitive_texts.check_briefly()
+            sensitive_texts.check_with_timeout()
         op(message, connection, session)
     except Exception as error:  # the server must survive any error of a request
         words = "".join(traceback.format_exception_only(type(error), error)).strip()
