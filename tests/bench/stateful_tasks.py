@@ -1,7 +1,8 @@
 """Do tasks in which state matters with Codriver and with a shell, and compare calls, bytes and waiting.
 
-Run it with `python tests/bench/stateful_tasks.py INTERPRETER`. The INTERPRETER has pytest and Flask. `--results FILE`
-writes one line of JSON for each task, and a second run with the same file goes on where the first one stopped.
+Run it with `python tests/bench/stateful_tasks.py INTERPRETER`. The INTERPRETER has pytest, Flask, Django, ipykernel and
+nbclient. The two tasks in Clojure need a JVM and Clojure with nREPL. `--results FILE` writes one line of JSON for each
+task, and a second run with the same file goes on where the first one stopped. `--texts FOLDER` writes what was read.
 
 Each task is a script of calls for each way, as short as an agent could make them without knowing the answer: an edit
 changes only lines that an earlier answer showed. The tasks end with a check that does not depend on the way. Codriver
@@ -128,6 +129,105 @@ CSV_QUESTIONS = [
     "max(float(one['amount']) for one in rows)",
     "sum(not one['name'] for one in rows)",
 ]
+
+
+SETTINGS = """\
+SECRET_KEY = "of a bench"
+INSTALLED_APPS = ["shop"]
+DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "shop.sqlite3"}}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+DEBUG = True
+"""
+MANAGE = """\
+import os
+import sys
+
+from django.core.management import execute_from_command_line
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "settings")
+execute_from_command_line(sys.argv)
+"""
+MODELS = """\
+from django.db import models
+
+
+class Customer(models.Model):
+    name = models.CharField(max_length=40)
+
+
+class Order(models.Model):
+    customer = models.ForeignKey(Customer, models.CASCADE, related_name="orders")
+    amount = models.IntegerField()
+    is_paid = models.BooleanField(default=True)
+"""
+QUERIES = '''\
+from shop.models import Customer, Order
+
+
+def unpaid():
+    """Return the names of customers with unpaid orders."""
+    return sorted({order.customer.name for order in Order.objects.filter(is_paid=False).select_related("customer")})
+
+
+def totals():
+    """Return the total of the paid orders of each customer who has any, by name."""
+    found = {}
+    for customer in Customer.objects.all():
+        paid = [order for order in customer.orders.all() if order.is_paid]
+        if paid:
+            found[customer.name] = sum(order.amount for order in paid)
+    return found
+'''
+FILL = """\
+from shop.models import Customer, Order
+
+customers = Customer.objects.bulk_create(Customer(name=f"customer {number}") for number in range(300))
+Order.objects.bulk_create(
+    Order(customer=customer, amount=number, is_paid=number % 3 > 0) for customer in customers for number in range(1, 5)
+)
+"""
+COUNT_QUERIES = (
+    "from django.db import connection\nfrom django.test.utils import CaptureQueriesContext\n"
+    "with CaptureQueriesContext(connection) as captured:\n    totals = queries.totals()\n"
+    "print(len(captured), captured[-1]['sql'][:80], list(totals.items())[:2])"
+)
+DATA = "city,amount\\nOslo,12.50\\nBonn,7.25\\nOslo,3.75\\nLima,9.00\\n"
+CELLS = [
+    f"import csv, io\nDATA = '{DATA}'",
+    """\
+rows = [
+    {'city': row['city'], 'amount': int(float(row['amount']))}
+    for row in csv.DictReader(io.StringIO(DATA))
+]""",
+    "by_city = {}\nfor row in rows:\n    by_city.setdefault(row['city'], []).append(row['amount'])",
+    "totals = {city: sum(amounts) for city, amounts in by_city.items()}",
+    "totals['Oslo']",
+    "print(max(totals, key=totals.get))",
+]
+CLOJURE = """\
+(ns shop.core)
+
+(defn net
+  "Return the price of an order after its discount."
+  [order]
+  (- (:amount order) (:discount order)))
+
+(defn total
+  "Return the sum of the prices of orders."
+  [orders]
+  (reduce + (map net orders)))
+"""
+CLOJURE_TESTS = """\
+(ns shop.core-test
+  (:require [clojure.test :refer [deftest is]]
+            [shop.core :as core]))
+
+(def orders
+  [{:city "Oslo" :amount 10 :discount 2} {:city "Bonn" :amount 5 :discount 0} {:city "Oslo" :amount 4 :discount 1}])
+
+(deftest totals
+  (is (= 16 (core/total orders))))
+"""
 
 
 @dataclass
@@ -363,13 +463,188 @@ def csv_check(_workspace, _python):
     pass
 
 
+def django_files(workspace, _size):
+    for name, content in (
+        ("settings.py", SETTINGS), ("manage.py", MANAGE), ("shop/__init__.py", ""), ("shop/models.py", MODELS),
+        ("shop/queries.py", QUERIES),
+    ):  # fmt: skip
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text(content)
+    python = workspace / ".venv" / "bin" / "python"
+    for words in (["migrate", "--run-syncdb", "-v0"], ["shell", "-v0", "-c", FILL]):
+        subprocess.run([python, "manage.py", *words], cwd=workspace, check=True)
+
+
+DJANGO_OLD = (
+    "    for customer in Customer.objects.all():\n"
+    "        paid = [order for order in customer.orders.all() if order.is_paid]\n"
+)
+DJANGO_NEW = (
+    '    for customer in Customer.objects.prefetch_related("orders"):\n'
+    "        paid = [order for order in customer.orders.all() if order.is_paid]\n"
+)
+
+
+def django_shell(way):
+    program = f"python manage.py shell -v0 -c \"$(cat <<'END'\nfrom shop import queries\n{COUNT_QUERIES}\nEND\n)\""
+    require("301" in way.run(program), "the query set is not slow")
+    way.run("sed -n '/def totals/,$p' shop/queries.py")
+    way.edit("shop/queries.py", DJANGO_OLD, DJANGO_NEW)
+    require("2 SELECT" in way.run(program), "it is still slow")
+
+
+def django_codriver(way):
+    setup = "import os, django\nos.environ['DJANGO_SETTINGS_MODULE'] = 'settings'\ndjango.setup()\n"
+    measure = "\n    ".join(["def measure():", *COUNT_QUERIES.splitlines()])
+    found = way.evaluate(f"{setup}from shop import queries\n{measure}\nmeasure()")
+    require("301" in found["stdout"], "the query set is not slow")
+    way.call("symbol_info", symbol="shop.queries.totals", source=True)
+    way.edit("shop/queries.py", DJANGO_OLD, DJANGO_NEW)
+    require("2 SELECT" in way.evaluate("measure()")["stdout"], "it is still slow")
+
+
+def django_check(workspace, python):
+    setup = "import os, django; os.environ['DJANGO_SETTINGS_MODULE'] = 'settings'; django.setup(); "
+    code = setup + "from shop import queries; print(sum(queries.totals().values()), len(queries.totals()))"
+    require(output(workspace, python, code) == "2100 300", "the totals are wrong")
+
+
+def notebook_files(workspace, _size):
+    cells = [
+        {"cell_type": "code", "execution_count": None, "id": f"c{number}", "metadata": {}, "outputs": [],
+         "source": text.splitlines(keepends=True)}
+        for number, text in enumerate(CELLS, 1)
+    ]  # fmt: skip
+    about = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
+    notebook = {"cells": cells, "metadata": about, "nbformat": 4, "nbformat_minor": 5}
+    (workspace / "sales.ipynb").write_text(f"{json.dumps(notebook, indent=1)}\n")
+    subprocess.run([workspace / ".venv" / "bin" / "python", "-c", EXECUTE], cwd=workspace, check=True)
+
+
+EXECUTE = (
+    "import nbformat, nbclient\nbook = nbformat.read('sales.ipynb', 4)\nnbclient.NotebookClient(book).execute()\n"
+    "nbformat.write(book, 'sales.ipynb')"
+)
+NOTEBOOK_OLD, NOTEBOOK_NEW = "int(float(row['amount']))", "float(row['amount'])"
+
+
+def notebook_shell(way):
+    require("'15'" in way.run("cat sales.ipynb").replace('"', "'"), "the result of cell 5 is not wrong")
+    code = "; ".join(f"exec(''.join(cells[{number}]['source']))" for number in range(4))
+    look = f"import json\ncells = json.load(open('sales.ipynb'))['cells']\n{code}\nprint(rows, by_city)"
+    way.run(f"python - <<'END'\n{look}\nEND")
+    line = f"    \"    {{'city': row['city'], 'amount': {NOTEBOOK_OLD}}}\\n\",\n"
+    way.edit("sales.ipynb", line, line.replace(NOTEBOOK_OLD, NOTEBOOK_NEW))
+    result = "import json; print(json.load(open('sales.ipynb'))['cells'][4]['outputs'])"
+    require("16.25" in way.run(f"python - <<'END'\n{EXECUTE}\n{result}\nEND"), "the result is still wrong")
+
+
+def notebook_codriver(way):
+    way.call("status", about="cells", file="sales.ipynb")
+    require(way.call("run_cell", filePath="sales.ipynb", cells="all", timeoutMs=60_000)["ok"], "a cell fails")
+    require("12" in way.evaluate("rows, by_city")["result"], "cell 2 is right")
+    edit = {"filePath": "sales.ipynb", "cell": "c2", "oldText": NOTEBOOK_OLD, "newText": NOTEBOOK_NEW}
+    require(way.has_read(NOTEBOOK_OLD), "the cell was not read")
+    way.call("edit_files", edits=[edit])
+    way.call("run_cell", filePath="sales.ipynb", cells="all", timeoutMs=60_000)
+    require("16.25" in way.texts[-1], "the result is still wrong")
+
+
+def notebook_check(workspace, python):
+    code = "import json; print(json.load(open('sales.ipynb'))['cells'][4]['outputs'][0]['data']['text/plain'])"
+    require("16.25" in output(workspace, python, code), "the saved result is wrong")
+
+
+def clojure_files(workspace, _size):
+    for name, content in (
+        ("deps.edn", '{:paths ["src" "test"]}\n'), ("src/shop/core.clj", CLOJURE),
+        ("test/shop/core_test.clj", CLOJURE_TESTS),
+    ):  # fmt: skip
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(content)
+
+
+def broken_clojure_files(workspace, size):
+    clojure_files(workspace, size)
+    tests = workspace / "test" / "shop" / "core_test.clj"
+    tests.write_text(tests.read_text().replace(" :discount 0", ""))
+
+
+CLOJURE_RUN = (
+    "CLASSPATH=src:test clojure -e \"(require 'shop.core-test) "
+    "(let [found (clojure.test/run-tests 'shop.core-test)] (System/exit (+ (:fail found) (:error found))))\""
+)
+CLOJURE_OLD, CLOJURE_NEW = "(:discount order)", "(:discount order 0)"
+BY_CITY = """\
+(defn by-city
+  "Return the sum of the prices of orders by city."
+  [orders]
+  (into {} (for [[city found] (group-by :city orders)] [city (total found)])))
+"""
+BY_CITY_TEST = """\
+(deftest cities
+  (is (= {"Oslo" 11 "Bonn" 5} (core/by-city orders))))
+"""
+
+
+def clojure_fix_shell(way):
+    require("NullPointerException" in way.run(CLOJURE_RUN), "no test fails")
+    way.run("cat src/shop/core.clj")
+    way.edit("src/shop/core.clj", f"  (- (:amount order) {CLOJURE_OLD}))", f"  (- (:amount order) {CLOJURE_NEW}))")
+    require("0 failures, 0 errors" in way.run(CLOJURE_RUN), "a test still fails")
+
+
+def clojure_fix_codriver(way):
+    answer = way.call("run_tests", paths=["test/shop/core_test.clj"], timeoutMs=60_000)
+    require("NullPointerException" in way.texts[-1], f"no test fails: {answer}")
+    if not way.has_read(CLOJURE_OLD):
+        way.call("symbol_info", symbol="shop.core/net", source=True)
+    answer = way.edit("src/shop/core.clj", CLOJURE_OLD, CLOJURE_NEW, test=["affected"], onFailure="restore")
+    require(answer["tests"] == {"passed": 1, "failed": 0, "unfinished": 0}, f"a test still fails: {answer}")
+
+
+def clojure_feature_shell(way):
+    way.run("cat src/shop/core.clj test/shop/core_test.clj")
+    way.edit("src/shop/core.clj", "  (reduce + (map net orders)))", f"  (reduce + (map net orders)))\n\n{BY_CITY}")
+    last = "  (is (= 16 (core/total orders))))"
+    way.edit("test/shop/core_test.clj", last, f"{last}\n\n{BY_CITY_TEST}")
+    require("Ran 2 tests" in way.run(CLOJURE_RUN) and "0 failures, 0 errors" in way.texts[-1], "a test fails")
+
+
+def clojure_feature_codriver(way):
+    answer = way.evaluate('(doseq [file ["src/shop/core.clj" "test/shop/core_test.clj"]] (print (slurp file)))')
+    require(way.has_read("(ns shop.core)"), f"the files were not read: {answer}")
+    files = [("src/shop/core.clj", BY_CITY), ("test/shop/core_test.clj", BY_CITY_TEST)]
+    edits = [{"filePath": file, "type": "append", "code": code} for file, code in files]
+    answer = way.call("edit_files", edits=edits, load=True, test=["affected"], onFailure="restore")
+    require(answer["tests"] == {"passed": 2, "failed": 0, "unfinished": 0}, f"a test fails: {answer}")
+
+
+def clojure_check(workspace, _python):
+    done = subprocess.run(
+        ["bash", "-c", CLOJURE_RUN], cwd=workspace, capture_output=True, text=True, timeout=LIMIT_S, check=False
+    )
+    require("0 failures, 0 errors" in done.stdout, "a test fails")
+
+
 TASKS = {
     "a Flask shop that goes wrong after eight requests": (flask_files, flask_shell, flask_codriver, flask_check),
+    "a Django query set that is slow": (django_files, django_shell, django_codriver, django_check),
     "an asyncio program that hangs": (hanging_files, hanging_shell, hanging_codriver, hanging_check),
     "a leak": (leak_files, leak_shell, leak_codriver, leak_check),
     "a slow function": (slow_files, slow_shell, slow_codriver, slow_check),
+    "a notebook whose second cell makes the fifth wrong": (
+        notebook_files, notebook_shell, notebook_codriver, notebook_check,
+    ),
     "five questions about a CSV file": (csv_files, csv_shell, csv_codriver, csv_check),
-}
+    "a Clojure fix": (broken_clojure_files, clojure_fix_shell, clojure_fix_codriver, clojure_check),
+    "a Clojure feature": (clojure_files, clojure_feature_shell, clojure_feature_codriver, clojure_check),
+}  # fmt: skip
+REPLS = {
+    "a notebook whose second cell makes the fifth wrong": "jupyter", "a Clojure fix": "clojure",
+    "a Clojure feature": "clojure",
+}  # fmt: skip
+"""The REPLs of tasks that do not use Python's."""
 
 
 def output(workspace, python, code):
@@ -388,7 +663,7 @@ def environment_of(workspace, interpreter):
     return str(workspace / ".venv" / "bin" / "python")
 
 
-def do_task(name, interpreter, megabytes):
+def do_task(name, interpreter, megabytes, texts=None):
     """Do a task in both ways, each in a workspace of its own, and return a row."""
     files, shell_script, codriver_script, check = TASKS[name]
     with tempfile.TemporaryDirectory() as folder:
@@ -406,12 +681,16 @@ def do_task(name, interpreter, megabytes):
         python = environment_of(workspace, interpreter)
         files(workspace, megabytes)
         own_settings(folder).write_text('toolset = "default"\n')
-        live = stack.enter_context(serving(folder, "--repl", "python"))
+        live = stack.enter_context(serving(folder, "--repl", REPLS.get(name, "python")))
         codriver = Codriver(workspace)
         codriver.client = stack.enter_context(live.relay(name=CLIENT))
-        codriver.client.call("evaluate_code", code="1", timeoutMs=60_000)  # the REPL has started
+        codriver.client.call("evaluate_code", code="1", timeoutMs=LIMIT_S * 1000)  # the REPL has started
         codriver_script(codriver)
         check(workspace, python)
+    if texts is not None:
+        texts.mkdir(parents=True, exist_ok=True)
+        for kind, way in (("shell", shell), ("codriver", codriver)):
+            (texts / f"{name}, {kind}.txt").write_text("\n\n".join(way.texts))
     return {
         "task": name, "calls": [shell.calls, codriver.calls], "bytes": [shell.bytes, codriver.bytes],
         "seconds": [round(shell.seconds, 2), round(codriver.seconds, 2)],
@@ -424,6 +703,7 @@ def main():
     parser.add_argument("--task", choices=TASKS, action="append")
     parser.add_argument("--megabytes", type=int, default=150, help="size of the CSV file")
     parser.add_argument("--results", type=Path, help="a file of JSON lines; tasks that it has are not done again")
+    parser.add_argument("--texts", type=Path, help="a folder for the texts that each way read")
     given = parser.parse_args()
     rows = []
     if given.results and given.results.exists():
@@ -431,7 +711,7 @@ def main():
     for name in given.task or TASKS:
         if name in {row["task"] for row in rows}:
             continue
-        row = do_task(name, given.interpreter, given.megabytes)
+        row = do_task(name, given.interpreter, given.megabytes, given.texts)
         rows.append(row)
         line = f"{json.dumps(row)}\n"
         sys.stdout.write(line)

@@ -52,7 +52,7 @@ def test_notebook_tools_are_listed_once_there_is_a_notebook_outside_checkpoints(
         assert "run_cell" not in other.tools(), "which needs a kernel"
 
 
-def test_each_cell_is_one_line_with_its_index_id_type_and_outcome(listed):
+def test_a_small_notebook_is_listed_with_its_whole_source(listed):
     cells = [
         {"cell_type": "markdown", "id": "a1", "metadata": {}, "source": ["# Orders\n", "By day"]},
         code("import csv\n", id="b2", execution_count=3),
@@ -63,16 +63,31 @@ def test_each_cell_is_one_line_with_its_index_id_type_and_outcome(listed):
     assert listed(book(*cells, kernelspec={"name": "ir"})) == {
         "ok": True,
         "cells": [
-            "0 a1 markdown # Orders (+1 line)",
+            "0 a1 markdown\n# Orders\nBy day",
             "1 b2 code [3] import csv",
-            "2 code [12] read() (+2 lines), 2 outputs, error",
-            f"3 code {'x' * 79}…, 1 output",
+            "2 code [12], 2 outputs, error\nread()\nshow()\nend()",
+            f"3 code {'x' * 100}, 1 output",
             "4 code",
         ],
         "count": 5,
         "kernelspec": "ir",
         "notes": [NO_KERNEL],
     }
+
+
+def test_each_cell_of_a_large_notebook_is_one_line_with_its_index_id_type_and_outcome(listed):
+    cells = [
+        {"cell_type": "markdown", "id": "a1", "metadata": {}, "source": ["# Orders\n", "By day"]},
+        code("\n\nread()\nshow()\nend()", execution_count=12, outputs=[OUT, ERROR]),
+        code("x" * 3000, outputs=[OUT]),
+        code(""),
+    ]
+    assert listed(book(*cells))["cells"] == [
+        "0 a1 markdown # Orders (+1 line)",
+        "1 code [12] read() (+2 lines), 2 outputs, error",
+        f"2 code {'x' * 79}…, 1 output",
+        "3 code",
+    ]
 
 
 def test_many_cells_are_listed_up_to_the_limit_and_the_rest_by_from(listed):

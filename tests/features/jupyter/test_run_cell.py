@@ -134,8 +134,8 @@ def test_all_cells_run_in_order_with_one_report(client, notebook):
     answer = client.call("run_cell", filePath=notebook.name, cells="all")
     counts = [cell.get("execution_count") for cell in cells_of(notebook)]
     assert answer["cells"] == [
-        f"0 c [{counts[0]}], written to {notebook.name}: done",
-        f"3 c [{counts[3]}], written to {notebook.name}: done",
+        f"0 c [{counts[0]}]: #'a",
+        f"3 c [{counts[3]}]: done",
     ]  # fmt: skip
     assert (answer["ok"], answer["result"], answer["restarted"]) == (True, "3", False)
     assert "notRun" not in answer
@@ -150,7 +150,7 @@ def test_running_all_cells_stops_at_the_first_failure_and_lists_the_rest(client,
         "evaluation-failed",
         "ZeroDivisionError",
     )
-    assert [line.rpartition(": ")[2] for line in answer["cells"]] == ["done", "failed"]
+    assert [line.rpartition(": ")[2] for line in answer["cells"]] == ["1", "failed"]
     assert answer["notRun"] == ["2", "3"]
     assert [len(cell["outputs"]) for cell in cells_of(notebook)] == [1, 1, 0, 0]
 

@@ -1,4 +1,4 @@
-"""The tool `list_cells`: list the cells of a notebook, one line each, or return the source of one cell."""
+"""The tool `list_cells`: list the cells of a notebook, or return the source of one cell."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ MAX_BYTES = 64 * 2**20
 """Maximum size of a notebook in bytes, including its images."""
 LINE_BYTES = 8
 """Minimum size of a cell's line in an answer, which is `"0 code",`."""
+WHOLE_BYTES = 3000
+"""Maximum size of the sources of all cells for which an answer has them in full."""
 FIRST_LINE_CHARACTERS = 80
 """Maximum characters of a cell's first line."""
 
@@ -57,6 +59,8 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     remaining = notebook.cells[arguments.start :]
     # More lines than this cannot fit, so do not format them.
     lines = [_line(cell) for cell in remaining[: max_bytes // LINE_BYTES]]
+    if sum(len(cell.stored_source) for cell in remaining) <= WHOLE_BYTES:
+        lines = [_line(cell, is_whole=True) for cell in remaining]
     fitting, _, _ = fit(lines, max_bytes)
     omitted = len(remaining) - len(fitting)
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
@@ -103,10 +107,11 @@ def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
     return kernels[0] if len(kernels) == 1 else None
 
 
-def _line(cell: Cell) -> str:
+def _line(cell: Cell, *, is_whole: bool = False) -> str:
     """Format a cell as `3 8c1d code [7] import numpy (+2 lines), 1 output, error`.
 
-    Here, 3 is its index from 0, 8c1d its id, and 7 its execution count.
+    Here, 3 is its index from 0, 8c1d its id, and 7 its execution count. With `is_whole`, its source has all lines, and
+    starts on a line of its own if there are several.
     """
     first, *further_lines = cell.source.strip("\n").splitlines() or [""]
     first_line = cut(first, FIRST_LINE_CHARACTERS)
@@ -115,7 +120,10 @@ def _line(cell: Cell) -> str:
     outputs = f", {len(cell.outputs)} output{'s' * (len(cell.outputs) > 1)}" if cell.outputs else ""
     error = ", error" if cell.has_error else ""
     identification = " ".join(filter(None, (str(cell.index), cell.id, cell.type)))
-    return f"{identification}{execution} {first_line}{line_count}{outputs}{error}".rstrip()
+    if is_whole and further_lines:
+        return "\n".join([f"{identification}{execution}{outputs}{error}", first, *further_lines])
+    first_line = first if is_whole else f"{first_line}{line_count}"
+    return f"{identification}{execution} {first_line}{outputs}{error}".rstrip()
 
 
 def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path, bytes, Notebook]:
@@ -138,7 +146,7 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
 TOOL = Tool(
     name="list_cells",
     title="List notebook cells",
-    description="A notebook's cells, a line each: index, id, type, count, first line; or a cell's source.",
+    description="A notebook's cells: index, id, type, count, source (first line if long); or one source.",
     arguments=CellsArguments,
     output=answer_schema(cells=STRINGS, source="string", count="integer", kernelspec="string", sessionKey="string"),
     run=list_cells,

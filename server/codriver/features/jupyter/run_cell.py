@@ -17,7 +17,7 @@ from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.editing.file_changes import UnreadableError, read
 from codriver.editing.vscode import editor_with
-from codriver.errors import RefusedError, refused
+from codriver.errors import RefusedError, cut, refused
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, digest_of
 from codriver.features.jupyter.list_cells import kernel_of
@@ -49,6 +49,9 @@ MAX_IMAGES = 10
 """Maximum number of images in an answer."""
 VSCODE_CONNECTION_FILE = re.compile(r"kernel-v\d+-?\w")
 """Matches the file name of a kernel that VS Code started. Source: `createConnectionFile` of its Jupyter extension."""
+OUTCOME_BYTES = 400
+OUTCOME_CHARACTERS = 80
+"""Maximum characters of the value of a cell in the list of all cells."""
 RESTART_TIMEOUT_S = 60.0
 ALL_CELLS_TIMEOUT_MS = 600_000
 """Default time limit for running all cells."""
@@ -191,7 +194,7 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
 
 
 async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNotebook, target: Target) -> Answer:
-    """Run all cells with code in order until one fails or the time is up, and list the status of each."""
+    """Run all cells with code in order until one fails or the time is up, and list the value or status of each."""
     cells = [cell for cell in notebook.content.cells if _has_code(cell)]
     for cell in cells:
         _check_cell(cell, notebook.path.name)
@@ -208,7 +211,8 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         evaluation = _begin(call, notebook, target, cell)
         current = await wait(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
         description = await call.services.part(CellOutputWrites).describe(current)
-        lines.append(f"{description[0] if description else cell.index}: {current.status}")
+        location = str(description[0] if description else cell.index).partition(f", written to {notebook.display_path}")
+        lines.append(f"{location[0]}: {current.status}")
         not_run = [str(cell.index) for cell in cells[number + 1 :]]
         if current.status != "done" or (description and description[1]):
             answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
@@ -217,8 +221,20 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         refreshed = partial(_read, call.services.workspace, arguments.file_path, allow_outside=True)
         _, stamp, _ = await call.services.work.notebooks.run(call.client, refreshed)
         notebook = replace(notebook, stamp=stamp)
+        if not_run and (outcome := _short_outcome(call, evaluation)):
+            lines[-1] = f"{location[0]}: {outcome}"
     answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
     return replace(answer, fields={**answer.fields, **fields, "cells": lines})
+
+
+def _short_outcome(call: Call, evaluation: str) -> str:
+    """Return the last line of a cell's value, or of what it printed, or an empty string."""
+    transcript = call.services.transcripts.get(evaluation)
+    if transcript is None:
+        return ""
+    texts = (text.last(OUTCOME_BYTES).text.strip() for text in (transcript.result, transcript.out))
+    lines = next((text.splitlines() for text in texts if text and text != "None"), [""])
+    return cut(lines[-1], OUTCOME_CHARACTERS)
 
 
 async def _restarted(call: Call, arguments: RunCellArguments, target: Target) -> Target:
