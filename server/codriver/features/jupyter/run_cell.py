@@ -232,8 +232,8 @@ def _short_outcome(call: Call, evaluation: str) -> str:
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
         return ""
-    texts = (text.last(OUTCOME_BYTES).text.strip() for text in (transcript.result, transcript.out))
-    lines = next((text.splitlines() for text in texts if text and text != "None"), [""])
+    outputs = (one.last(OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
+    lines = next((one.splitlines() for one in outputs if one and one != "None"), [""])
     return cut(lines[-1], OUTCOME_CHARACTERS)
 
 

@@ -65,7 +65,7 @@ CHECK_S: Final = 25.0
 """Time limit for repeating the failed tests, and for running them with the previous files, in seconds."""
 MAX_FAILURES: Final = 5
 """Maximum number of failures that are described."""
-MAX_NAMED: Final = 8
+MAX_NAMED: Final = 4
 """Maximum number of tests that are named."""
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
@@ -310,7 +310,9 @@ class LiveSteps:
         ranked = replace(job_report, suspects={}) if verdict.broken else job_report
         find = partial(failure_sources, self._call, ranked, groups, edit)
         sources = await services.work.files.run(self._call.client, find)
-        return [failure_row(one, services.workspace, sources) for one in groups]
+        return [
+            failure_row(group, services.workspace, sources, is_first=not index) for index, group in enumerate(groups)
+        ]
 
     async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
         """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""

@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 MAX_FAILURES: Final = 15
 """Maximum number of failures in an answer. The others are counted."""
 MESSAGE_CHARACTERS: Final = 500
+LATER_MESSAGE_CHARACTERS: Final = 250
+"""Maximum characters of the message of a failure that is not the first."""
 """Maximum characters of a failure's message."""
 SHORT_CHARACTERS: Final = 100
 """Maximum characters of the message of a failure that is described in short, and of its causes."""
@@ -381,7 +383,9 @@ def report_fields(
         fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
         return fields
     groups = failure_groups(report.failures, workspace)
-    first: list[object] = [failure_row(one, workspace, sources) for one in groups[:MAX_WHOLE]]
+    first: list[object] = [
+        failure_row(group, workspace, sources, is_first=not index) for index, group in enumerate(groups[:MAX_WHOLE])
+    ]
     others: list[object] = [_short_row(one, workspace) for one in groups[MAX_WHOLE:MAX_FAILURES]]
     if groups:
         rows, note, _ = fit(first, budget(call))
@@ -394,11 +398,16 @@ def report_fields(
 
 
 def failure_row(
-    group: FailureGroup, workspace: Path, sources: Mapping[str, FailureSource] | None = None
+    group: FailureGroup,
+    workspace: Path,
+    sources: Mapping[str, FailureSource] | None = None,
+    *,
+    is_first: bool = True,
 ) -> dict[str, object]:
     """Return a failed test with its first failure, its source code, and the project's frames, innermost first.
 
-    Other tests with the same error are named. `sources` has the code to add, by test.
+    Other tests with the same error are named. `sources` has the code to add, by test. Of a failure that is not the
+    first, the message is shorter, and variables are only those of the project's code.
     """
     test = group.test
     source = (sources or {}).get(test.nodeid)
@@ -411,16 +420,17 @@ def failure_row(
         row["in"] = failure.phase
     if failure.part:
         row["subtest"] = failure.part
-    row["message"] = cut(_message(failure), MESSAGE_CHARACTERS)
+    row["message"] = cut(_message(failure), MESSAGE_CHARACTERS if is_first else LATER_MESSAGE_CHARACTERS)
     if source is not None and source.statement and WHERE not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
-    if frames := [frame_location(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]:
+    frames = [frame_location(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]
+    if frames:
         row["frames"] = frames
     displayed = (
         _informative_locals(one, failure) for one in (*failure_frames(test, workspace)[:1], *project_frames[:1])
     )
-    if found := next(filter(None, displayed), []):
+    if (is_first or frames) and (found := next(filter(None, displayed), [])):
         row["locals"] = ", ".join(found)
     if source is not None and source.excerpts:
         row["source"] = "\n".join(source.excerpts)
