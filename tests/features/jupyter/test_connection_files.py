@@ -27,27 +27,31 @@ KERNEL = {
 SERVER = {"url": "http://localhost:8888/", "root_dir": "/w", "pid": 7, "token": "s3cret", "port": 8888}
 
 
-def put(folder, name, content, mode=0o600):
-    path = folder / name
+def write_file(directory, name, content, mode=0o600):
+    path = directory / name
     path.write_text(content if isinstance(content, str) else json.dumps(content))
     path.chmod(mode)
-    os.utime(folder, ns=(0, path.stat().st_mtime_ns - 10**12))  # settled, and another time for each file
+    os.utime(directory, ns=(0, path.stat().st_mtime_ns - 10**12))  # settled, and another time for each file
     return path
 
 
-def names(found):
-    return [one.path.name for one in found]
+def names(files):
+    return [file.path.name for file in files]
 
 
 def test_only_files_of_kernels_and_servers_are_read(tmp_path):
-    put(tmp_path, "kernel-1.json", KERNEL)
-    put(tmp_path, "jpserver-7.json", SERVER)
-    put(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
-    put(tmp_path, "jpserver-7-open.html", "token")
-    put(tmp_path, "nbserver-7.json", SERVER)
-    found = RuntimeDirectory(tmp_path).contents()
-    assert (names(found.kernels), names(found.servers), found.errors) == (["kernel-1.json"], ["jpserver-7.json"], ())
-    kernel, server = found.kernels[0], found.servers[0]
+    write_file(tmp_path, "kernel-1.json", KERNEL)
+    write_file(tmp_path, "jpserver-7.json", SERVER)
+    write_file(tmp_path, "kernel-codriver-7-jupyter.json", KERNEL)
+    write_file(tmp_path, "jpserver-7-open.html", "token")
+    write_file(tmp_path, "nbserver-7.json", SERVER)
+    contents = RuntimeDirectory(tmp_path).contents()
+    assert (names(contents.kernels), names(contents.servers), contents.errors) == (
+        ["kernel-1.json"],
+        ["jpserver-7.json"],
+        (),
+    )
+    kernel, server = contents.kernels[0], contents.servers[0]
     assert (kernel.host, kernel.port, kernel.kernel_name, kernel.session, kernel.kernel_id) == (
         "127.0.0.1", 33281, "python3", "/w/sub/a.ipynb", "1",
     )  # fmt: skip
@@ -57,34 +61,34 @@ def test_only_files_of_kernels_and_servers_are_read(tmp_path):
 
 
 def test_an_unchanged_directory_is_not_read_again(tmp_path):
-    put(tmp_path, "kernel-1.json", KERNEL)
-    folder = RuntimeDirectory(tmp_path)
-    before = folder.contents()
+    write_file(tmp_path, "kernel-1.json", KERNEL)
+    directory = RuntimeDirectory(tmp_path)
+    contents = directory.contents()
     (tmp_path / "kernel-1.json").write_text("not read")
-    assert folder.contents() is before
-    put(tmp_path, "kernel-2.json", KERNEL)
-    assert names(folder.contents().kernels) == ["kernel-2.json"]
+    assert directory.contents() is contents
+    write_file(tmp_path, "kernel-2.json", KERNEL)
+    assert names(directory.contents().kernels) == ["kernel-2.json"]
 
 
 def test_a_file_that_is_being_written_is_read_again(tmp_path):
-    folder = RuntimeDirectory(tmp_path)
+    directory = RuntimeDirectory(tmp_path)
     path = tmp_path / "kernel-1.json"
     path.touch(mode=0o600)
-    assert folder.contents().errors == ((path, "it does not contain a JSON object"),)
+    assert directory.contents().errors == ((path, "it does not contain a JSON object"),)
     path.write_text(json.dumps(KERNEL))  # the folder's time is the same
-    assert names(folder.contents().kernels) == ["kernel-1.json"]
+    assert names(directory.contents().kernels) == ["kernel-1.json"]
 
 
 def test_a_missing_directory_counts_as_empty(tmp_path):
-    folder = RuntimeDirectory(tmp_path / "later")
-    assert folder.contents() == Contents()
+    directory = RuntimeDirectory(tmp_path / "later")
+    assert directory.contents() == Contents()
     (tmp_path / "later").mkdir()
-    put(tmp_path / "later", "kernel-1.json", KERNEL)
-    assert folder.contents().kernels
+    write_file(tmp_path / "later", "kernel-1.json", KERNEL)
+    assert directory.contents().kernels
 
 
 @pytest.mark.parametrize(
-    ("content", "mode", "words"),
+    ("content", "mode", "fragments"),
     [
         ("", 0o600, "not contain a JSON object"),
         ("[]", 0o600, "not contain a JSON object"),
@@ -96,13 +100,13 @@ def test_a_missing_directory_counts_as_empty(tmp_path):
         (KERNEL, 0o666, "write|others|read"),
     ],
 )
-def test_an_unusable_file_is_reported_with_its_reason(tmp_path, content, mode, words):
-    path = put(tmp_path, "kernel-1.json", content, mode)
-    found = RuntimeDirectory(tmp_path).contents()
-    assert not found.kernels
-    ((told, why),) = found.errors
-    assert told == path
-    assert any(word in why for word in words.split("|")), why
+def test_an_unusable_file_is_reported_with_its_reason(tmp_path, content, mode, fragments):
+    path = write_file(tmp_path, "kernel-1.json", content, mode)
+    contents = RuntimeDirectory(tmp_path).contents()
+    assert not contents.kernels
+    ((path_in_error, reason),) = contents.errors
+    assert path_in_error == path
+    assert any(fragment in reason for fragment in fragments.split("|")), reason
 
 
 # VS Code writes the files itself, with the modes that the umask leaves.
@@ -110,60 +114,60 @@ OPEN_MODES = [0o640, 0o644, 0o664]
 
 
 @pytest.fixture
-def exposed():
+def open_directory():
     """Create a directory that every user of the machine can read."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
+    directory = Path(tempfile.mkdtemp())
+    directory.chmod(0o755)
+    yield directory
+    shutil.rmtree(directory)
 
 
 @pytest.mark.parametrize("mode", [*OPEN_MODES, 0o666], ids=oct)
-def test_a_file_reachable_by_other_users_must_be_private(exposed, mode):
-    path = put(exposed, "kernel-1.json", KERNEL, mode)
-    found = RuntimeDirectory(exposed).contents()
-    assert not found.kernels
-    ((told, why),) = found.errors
-    assert told == path
-    assert "others" in why
+def test_a_file_reachable_by_other_users_must_be_private(open_directory, mode):
+    path = write_file(open_directory, "kernel-1.json", KERNEL, mode)
+    contents = RuntimeDirectory(open_directory).contents()
+    assert not contents.kernels
+    ((path_in_error, reason),) = contents.errors
+    assert path_in_error == path
+    assert "others" in reason
 
 
 @pytest.mark.parametrize("mode", OPEN_MODES, ids=oct)
 @pytest.mark.parametrize("closed", [".", ".."])
-def test_the_mode_of_a_file_in_a_private_directory_does_not_matter(exposed, mode, closed):
-    runtime = exposed / "runtime"
+def test_the_mode_of_a_file_in_a_private_directory_does_not_matter(open_directory, mode, closed):
+    runtime = open_directory / "runtime"
     runtime.mkdir(mode=0o755)
     (runtime / closed).chmod(0o700)
-    put(runtime, "kernel-1.json", KERNEL, mode)
+    write_file(runtime, "kernel-1.json", KERNEL, mode)
     assert names(RuntimeDirectory(runtime).contents().kernels) == ["kernel-1.json"]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="groups have numbers on POSIX alone")
 @pytest.mark.parametrize("is_current_group", [True, False])
-def test_the_users_own_group_does_not_count_as_other_users(exposed, is_current_group):
+def test_the_users_own_group_does_not_count_as_other_users(open_directory, is_current_group):
     try:
-        os.chown(exposed, -1, os.geteuid() if is_current_group else os.geteuid() + 1)
+        os.chown(open_directory, -1, os.geteuid() if is_current_group else os.geteuid() + 1)
     except PermissionError:
         pytest.skip("only root may use a group that it is not in")
-    exposed.chmod(0o750)
-    put(exposed, "kernel-1.json", KERNEL, 0o664)
-    assert bool(RuntimeDirectory(exposed).contents().kernels) is is_current_group
+    open_directory.chmod(0o750)
+    write_file(open_directory, "kernel-1.json", KERNEL, 0o664)
+    assert bool(RuntimeDirectory(open_directory).contents().kernels) is is_current_group
 
 
-def test_a_private_directory_linking_to_an_open_one_protects_nothing(exposed, tmp_path):
-    put(exposed, "kernel-1.json", KERNEL, 0o644)
+def test_a_private_directory_linking_to_an_open_one_protects_nothing(open_directory, tmp_path):
+    write_file(open_directory, "kernel-1.json", KERNEL, 0o644)
     tmp_path.chmod(0o700)
-    (tmp_path / "runtime").symlink_to(exposed)
+    (tmp_path / "runtime").symlink_to(open_directory)
     assert not RuntimeDirectory(tmp_path / "runtime").contents().kernels
 
 
 def test_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
-    put(tmp_path / "elsewhere", "a.json", KERNEL)
+    write_file(tmp_path / "elsewhere", "a.json", KERNEL)
     (tmp_path / "kernel-1.json").symlink_to(tmp_path / "elsewhere" / "a.json")
-    found = RuntimeDirectory(tmp_path).contents()
-    assert not found.kernels
-    assert "link" in found.errors[0][1]
+    contents = RuntimeDirectory(tmp_path).contents()
+    assert not contents.kernels
+    assert "link" in contents.errors[0][1]
 
 
 @pytest.mark.parametrize("missing", ["url", "root_dir", "pid"])
@@ -173,11 +177,11 @@ def test_a_server_file_without_required_fields_is_refused(missing):
 
 
 @pytest.mark.parametrize(
-    ("root", "concerned"), [("/w", True), ("/", True), ("/w/sub", True), ("/other", False), ("/w2", False)]
+    ("root", "is_relevant"), [("/w", True), ("/", True), ("/w/sub", True), ("/other", False), ("/w2", False)]
 )
-def test_a_server_is_relevant_if_its_root_overlaps_the_workspace(root, concerned):
+def test_a_server_is_relevant_if_its_root_overlaps_the_workspace(root, is_relevant):
     server = read_server_file(Path("jpserver-7.json"), json.dumps({**SERVER, "root_dir": root}).encode())
-    assert server.overlaps(Path("/w")) is concerned
+    assert server.overlaps(Path("/w")) is is_relevant
 
 
 def test_a_kernel_is_alive_if_its_port_is_listening():

@@ -21,7 +21,7 @@ from codriver.features.jupyter.kernels.content_reader import (
 ALPHABET = 'a"\\\n\té文😀\x00'
 
 
-def read(content):
+def parse(content):
     """Return the content, and how often its reader yielded."""
     work, turns = parse_content(content, "token"), 0
     while True:
@@ -32,9 +32,9 @@ def read(content):
         turns += 1
 
 
-def problem(content):
+def refusal_reason(content):
     with pytest.raises(UnreadableError) as caught:
-        read(content)
+        parse(content)
     return caught.value.cause
 
 
@@ -45,30 +45,30 @@ def test_long_texts_are_parsed_exactly_as_json(text, ascii_only):
     content = {"data": {"text/plain": long, "list": [1, long, {"x": None}]}, "short": text}
     if not ascii_only and text == "\ud800":
         return
-    found, turns = read(json.dumps(content, ensure_ascii=ascii_only).encode())
-    assert found == content
+    parsed, turns = parse(json.dumps(content, ensure_ascii=ascii_only).encode())
+    assert parsed == content
     assert turns > 6
 
 
 @given(st.text(ALPHABET, max_size=40), st.integers(1, 2000), st.booleans())
 def test_texts_are_parsed_wherever_a_chunk_ends(text, count, ascii_only):
     content = {"text": "x" * SHORT_BYTES + text * count}
-    assert read(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
+    assert parse(json.dumps(content, ensure_ascii=ascii_only).encode())[0] == content
 
 
 def test_short_content_is_parsed_without_yielding():
-    assert read(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
+    assert parse(b'{"a": [1, "b"]}') == ({"a": [1, "b"]}, 0)
 
 
 def test_short_content_has_the_same_depth_limit_as_long_content():
     flat = {"a": [["["] * 3] * 1000}
-    assert read(json.dumps(flat).encode())[0] == flat
+    assert parse(json.dumps(flat).encode())[0] == flat
     for depth in (MAX_DEPTH - 1, MAX_DEPTH):
         nested = b'{"a": ' + b"[" * depth + b"]" * depth + b"}"
         if depth < MAX_DEPTH:
-            assert read(nested)[0]["a"]
+            assert parse(nested)[0]["a"]
         else:
-            assert f"more than {MAX_DEPTH} deep" in problem(nested)
+            assert f"more than {MAX_DEPTH} deep" in refusal_reason(nested)
 
 
 @pytest.mark.parametrize(
@@ -88,20 +88,20 @@ def test_short_content_has_the_same_depth_limit_as_long_content():
     ids=range(10),
 )
 def test_unreadable_content_is_refused_with_a_reason(content, reason):
-    assert reason in problem(content)
+    assert reason in refusal_reason(content)
 
 
 def test_brackets_inside_strings_do_not_count_as_elements():
     content = {"a": "[{}, " * MAX_ELEMENTS, "b": ["[" * 300] * 1000}
-    assert read(json.dumps(content).encode())[0] == content
+    assert parse(json.dumps(content).encode())[0] == content
 
 
-def in_pieces(content, size):
+def in_chunks(content, size):
     return [content[start : start + size] for start in range(0, len(content), size)]
 
 
-def joined_of(pieces):
-    work = join_chunks(pieces)
+def join(chunks):
+    work = join_chunks(chunks)
     while True:
         try:
             next(work)
@@ -112,32 +112,32 @@ def joined_of(pieces):
 @given(
     st.text(ALPHABET, max_size=60), st.booleans(), st.integers(0, 60), st.integers(0, 60), st.sampled_from([1, 7, 999])
 )
-def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, more, size):
-    whole = "x" * 100 + text * 30 + "y" * 200
-    content = json.dumps({"name": "stdout", "text": whole}, ensure_ascii=ascii_only).encode()
-    head, tail = content[: 60 + cut], content[-60 - more :]
+def test_a_text_without_its_middle_has_a_marker(text, ascii_only, cut, extra, size):
+    long_text = "x" * 100 + text * 30 + "y" * 200
+    content = json.dumps({"name": "stdout", "text": long_text}, ensure_ascii=ascii_only).encode()
+    head, tail = content[: 60 + cut], content[-60 - extra :]
     omitted_bytes = len(content) - len(head) - len(tail)
-    pieces = join_around_gap(in_pieces(head, size), in_pieces(tail, size), omitted_bytes)
-    found = json.loads(joined_of(pieces).decode(errors="replace"))
-    begins, mark, ends = found["text"].partition("\n[... ")
-    assert whole.startswith(begins)
-    assert whole.endswith(ends.partition(" ...]\n")[2])
+    chunks = join_around_gap(in_chunks(head, size), in_chunks(tail, size), omitted_bytes)
+    parsed = json.loads(join(chunks).decode(errors="replace"))
+    start, mark, end = parsed["text"].partition("\n[... ")
+    assert long_text.startswith(start)
+    assert long_text.endswith(end.partition(" ...]\n")[2])
     assert mark
-    assert found["name"] == "stdout"
+    assert parsed["name"] == "stdout"
 
 
 def test_a_display_without_its_middle_is_still_a_display():
     content = json.dumps(
         {"data": {"text/plain": "a" * 1000}, "metadata": {}, "transient": {"display_id": "d"}}
     ).encode()
-    found = json.loads(joined_of(join_around_gap([content[:100]], [content[-200:]], len(content) - 300)))
-    assert found["transient"] == {"display_id": "d"}
-    assert "bytes are left out here" in found["data"]["text/plain"]
+    parsed = json.loads(join(join_around_gap([content[:100]], [content[-200:]], len(content) - 300)))
+    assert parsed["transient"] == {"display_id": "d"}
+    assert "bytes are left out here" in parsed["data"]["text/plain"]
 
 
 def test_no_chunk_exceeds_the_chunk_size(monkeypatch):
     lengths = []
     loaded = content_reader._load
     monkeypatch.setattr(content_reader, "_load", lambda text: lengths.append(len(text)) or loaded(text))
-    read(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
+    parse(json.dumps({"a": ALPHABET * 100_000}, ensure_ascii=False).encode())
     assert max(lengths) <= CHUNK_BYTES + 2

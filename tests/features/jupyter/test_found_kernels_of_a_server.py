@@ -14,24 +14,24 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
+def open_notebook(tmp_path_factory):
     """Run a server in a workspace in which a person has a notebook open, in their own Jupyter Server."""
     real_kernels.need("ipykernel")
-    folder = tmp_path_factory.mktemp("found")
-    workspace = folder / "workspace"
+    directory = tmp_path_factory.mktemp("found")
+    workspace = directory / "workspace"
     workspace.mkdir()
     (workspace / "main.py").touch()
     with jupyter_server(workspace) as jupyter, variables(JUPYTER_RUNTIME_DIR=jupyter.runtime):
-        asked = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
-        status, session = jupyter.call("POST", "/api/sessions", asked)
+        session_model = {"path": "a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
+        status, session = jupyter.call("POST", "/api/sessions", session_model)
         assert status == 201
-        with serving(folder) as live, live.client() as client:
+        with serving(directory) as live, live.client() as client:
             until(lambda: all_connected(client, ["py", "a-ipynb"]), "both REPLs")
             yield jupyter, session, client
 
 
-def test_a_discovered_notebook_kernel_is_used_only_by_its_key(found):
-    jupyter, session, client = found
+def test_a_discovered_notebook_kernel_is_used_only_by_its_key(open_notebook):
+    jupyter, session, client = open_notebook
     row = rows(client)["a-ipynb"]
     file = jupyter.runtime / f"kernel-{session['kernel']['id']}.json"
     assert (row["kind"], row["origin"], row["notebook"], row["dialect"]) == ("kernel", str(file), "a.ipynb", "python")
@@ -42,8 +42,8 @@ def test_a_discovered_notebook_kernel_is_used_only_by_its_key(found):
     assert (answer["sessionKey"].partition("/")[0], answer["error"]["class"]) == ("py", "NameError")
 
 
-def test_a_discovered_kernel_is_restarted_only_by_its_own_key(found):
-    _jupyter, _session, client = found
+def test_a_discovered_kernel_is_restarted_only_by_its_own_key(open_notebook):
+    _jupyter, _session, client = open_notebook
     generation = rows(client)["a-ipynb"]["generation"]
     assert client.call("restart_repl", who="ann")["sessionKey"] == "py"
     assert rows(client)["a-ipynb"]["generation"] == generation
@@ -54,14 +54,20 @@ def test_a_discovered_kernel_is_restarted_only_by_its_own_key(found):
     assert after["error"]["class"] == "NameError"
 
 
-def test_files_that_lead_to_no_kernel_are_reported_without_hanging(found):
-    jupyter, session, client = found
-    right = json.loads((jupyter.runtime / f"kernel-{session['kernel']['id']}.json").read_text())
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        ports = {name: port for name in right if name.endswith("_port")}
-        put(jupyter.runtime, "wrong", {**right, "key": "of-another-kernel", "jupyter_session": notebook(jupyter, "b")})
-        put(jupyter.runtime, "taken", {**right, **ports, "jupyter_session": notebook(jupyter, "c")})
+def test_files_that_lead_to_no_kernel_are_reported_without_hanging(open_notebook):
+    jupyter, session, client = open_notebook
+    connection = json.loads((jupyter.runtime / f"kernel-{session['kernel']['id']}.json").read_text())
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        ports = {name: port for name in connection if name.endswith("_port")}
+        write_connection_file(
+            jupyter.runtime,
+            "wrong",
+            {**connection, "key": "of-another-kernel", "jupyter_session": notebook(jupyter, "b")},
+        )
+        write_connection_file(
+            jupyter.runtime, "taken", {**connection, **ports, "jupyter_session": notebook(jupyter, "c")}
+        )
         until(lambda: {"b-ipynb", "c-ipynb"} <= rows(client).keys(), "both")
         until(lambda: "belongs to another kernel" in rows(client)["b-ipynb"].get("note", ""), "the word on it")
         until(lambda: "ZeroMQ" in rows(client)["c-ipynb"].get("note", ""), "the word on the stranger")
@@ -71,34 +77,38 @@ def test_files_that_lead_to_no_kernel_are_reported_without_hanging(found):
         until(lambda: not {"b-ipynb", "c-ipynb"} & rows(client).keys(), "that they are forgotten")
 
 
-def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(found, tmp_path):
-    jupyter, _session, client = found
+def test_a_kernel_with_an_unreadable_file_is_reached_through_its_server(open_notebook, tmp_path):
+    jupyter, _session, client = open_notebook
     (jupyter.folder / "sub").mkdir()
     (tmp_path / "workspace").symlink_to(jupyter.folder / "sub")
-    asked = {"path": "sub/c.ipynb", "name": "c.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
-    _status, session = jupyter.call("POST", "/api/sessions", asked)
+    session_model = {"path": "sub/c.ipynb", "name": "c.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+    _status, session = jupyter.call("POST", "/api/sessions", session_model)
     kernel = session["kernel"]["id"]
     file = jupyter.runtime / f"kernel-{kernel}.json"
     file.rename(file.with_suffix(".moved"))
     file.symlink_to(file.with_suffix(".moved"))
     with variables(JUPYTER_RUNTIME_DIR=jupyter.runtime), serving(tmp_path) as live:
         until(live.port_file.exists, "the server in the folder below")
-        with live.client() as other:
-            until(lambda: all_connected(other, ["c-ipynb"]), "the kernel of c.ipynb")
-            row = rows(other)["c-ipynb"]
+        with live.client() as second_client:
+            until(lambda: all_connected(second_client, ["c-ipynb"]), "the kernel of c.ipynb")
+            row = rows(second_client)["c-ipynb"]
             assert (row["kind"], row["notebook"]) == ("server", "c.ipynb")
             assert row["origin"] == f"{jupyter.base}/api/kernels/{kernel}"
-            assert other.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
-            assert TOKEN not in json.dumps(rows(other))
-            restarted = other.call("restart_repl", replSessionKey="c-ipynb", timeoutMs=60_000)
+            assert (
+                second_client.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+            )
+            assert TOKEN not in json.dumps(rows(second_client))
+            restarted = second_client.call("restart_repl", replSessionKey="c-ipynb", timeoutMs=60_000)
             assert restarted["phase"] == "connected"
-            assert other.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+            assert (
+                second_client.call("evaluate_code", code="6*7", replSessionKey="c-ipynb", who="ann")["result"] == "42"
+            )
     assert kernel in jupyter.kernels()
     until(lambda: [key for key in rows(client) if key.startswith("c-ipynb")] == ["c-ipynb"], "one REPL of it")
 
 
-def test_a_kernel_shut_down_by_its_user_is_forgotten(found):
-    jupyter, session, client = found
+def test_a_kernel_shut_down_by_its_user_is_forgotten(open_notebook):
+    jupyter, session, client = open_notebook
     status, _ = jupyter.call("DELETE", f"/api/sessions/{session['id']}")
     assert status == 204
     until(lambda: "a-ipynb" not in rows(client), "that it is forgotten")
@@ -109,7 +119,7 @@ def notebook(jupyter, name):
     return str(jupyter.folder / f"{name}.ipynb")
 
 
-def put(folder, name, content):
-    path = Path(folder) / f"kernel-{name}.json"
+def write_connection_file(directory, name, content):
+    path = Path(directory) / f"kernel-{name}.json"
     path.touch(mode=0o600)
     path.write_text(json.dumps(content))

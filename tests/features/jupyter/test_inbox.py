@@ -12,40 +12,40 @@ def message(number, kind="stream", parent="p", stream="stdout", size=1000):
 
 
 def inbox(*messages, first=3, last=2):
-    made = Inbox(first * EACH, last * EACH)
-    for one in messages:
-        made.put(one)
-    return made
+    queue = Inbox(first * EACH, last * EACH)
+    for message in messages:
+        queue.put(message)
+    return queue
 
 
-def taken(from_inbox):
+def drain(from_inbox):
     """Return the numbers of all messages, and in place of dropped ones their parent, stream and bytes."""
-    found = []
+    items = []
     while len(from_inbox):
-        one = from_inbox.pop()
-        is_gap = isinstance(one, DroppedMessages)
-        found.append((one.parent["msg_id"], one.stream, one.size) if is_gap else int(one.header["msg_id"]))
-    return found
+        item = from_inbox.pop()
+        is_gap = isinstance(item, DroppedMessages)
+        items.append((item.parent["msg_id"], item.stream, item.size) if is_gap else int(item.header["msg_id"]))
+    return items
 
 
 def test_messages_within_the_limit_stay_in_order():
-    assert taken(inbox(*map(message, range(5)))) == [0, 1, 2, 3, 4]
+    assert drain(inbox(*map(message, range(5)))) == [0, 1, 2, 3, 4]
 
 
 def test_the_start_and_end_of_a_flood_are_kept_and_the_rest_counted():
-    assert taken(inbox(*map(message, range(100)))) == [0, 1, 2, ("p", "stdout", 95_000), 98, 99]
+    assert drain(inbox(*map(message, range(100)))) == [0, 1, 2, ("p", "stdout", 95_000), 98, 99]
 
 
 def test_awaited_messages_are_never_dropped():
     flood = [message(number, "status" if number % 10 == 5 else "display_data") for number in range(60)]
-    found = taken(inbox(*flood))
-    assert [number for number in found if isinstance(number, int)] == [0, 1, 2, 5, 15, 25, 35, 45, 55, 58, 59]
-    assert sum(one[2] for one in found if isinstance(one, tuple)) == 49_000
+    items = drain(inbox(*flood))
+    assert [number for number in items if isinstance(number, int)] == [0, 1, 2, 5, 15, 25, 35, 45, 55, 58, 59]
+    assert sum(item[2] for item in items if isinstance(item, tuple)) == 49_000
 
 
 def test_dropped_messages_are_counted_by_parent_and_stream():
     flood = [message(number, parent="ab"[number // 10], stream="stderr") for number in range(20)]
-    assert taken(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
+    assert drain(inbox(*flood, message(20))) == [0, 1, 2, ("a", "stderr", 7000), ("b", "stderr", 9000), 19, 20]
 
 
 def test_the_inbox_is_full_if_nothing_may_be_dropped():
@@ -62,16 +62,16 @@ def test_received_messages_make_room():
     assert [live.pop().header["msg_id"] for _ in range(4)] == list("0123")
     for number in range(5, 8):
         live.put(message(number))
-    assert taken(live) == [4, 5, 6, 7]
+    assert drain(live) == [4, 5, 6, 7]
 
 
 def test_a_single_oversized_message_is_kept():
-    assert taken(inbox(message(0, size=100_000))) == [0]
+    assert drain(inbox(message(0, size=100_000))) == [0]
 
 
 def test_the_end_of_a_flood_is_kept_whatever_follows():
     """A kernel under load merges its prints: the last of them may be one message just before the idle status."""
     flood = [message(number, size=10_000) for number in range(5)]
-    ended = inbox(*flood, message(5, "status"), message(6, "status"))
-    assert taken(ended) == [("p", "stdout", 40_000), 4, 5, 6]
-    assert taken(inbox(*flood, message(5, "status"), message(6, size=10_000))) == [("p", "stdout", 50_000), 5, 6]
+    finished_flood = inbox(*flood, message(5, "status"), message(6, "status"))
+    assert drain(finished_flood) == [("p", "stdout", 40_000), 4, 5, 6]
+    assert drain(inbox(*flood, message(5, "status"), message(6, size=10_000))) == [("p", "stdout", 50_000), 5, 6]

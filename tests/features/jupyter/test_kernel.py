@@ -66,10 +66,10 @@ async def test_a_request_waits_for_the_code_of_another_client():
         assert (kernel.is_busy, kernel.running_for_others) == (True, "theirs")
         replies = []
 
-        async def ask():
+        async def request():
             replies.append(await kernel.request("complete_request", {"code": "x"}, timeout_s=30))
 
-        tasks.start_soon(ask)
+        tasks.start_soon(request)
         await anyio.wait_all_tasks_blocked()
         assert channel.sent == []
         channel.state("idle", "theirs", session="them")
@@ -91,9 +91,9 @@ async def test_a_dropped_end_does_not_block_the_kernel_forever(monkeypatch):
             channel.answer(identity, "kernel_info_request", channel.info)
 
         tasks.start_soon(request_info)
-        async with opened(channel) as (kernel, _), anyio.create_task_group() as asking:
+        async with opened(channel) as (kernel, _), anyio.create_task_group() as requests:
             channel.state("busy", "theirs", session="them")
-            asking.start_soon(partial(kernel.request, "complete_request", {}, timeout_s=30))
+            requests.start_soon(partial(kernel.request, "complete_request", {}, timeout_s=30))
             _, kind, _, identity = await sent(channel, 1)
             assert kind == "kernel_info_request"
             channel.say("shell", "kernel_info_reply", channel.info, identity, kind)
@@ -101,7 +101,7 @@ async def test_a_dropped_end_does_not_block_the_kernel_forever(monkeypatch):
             channel.answer(identity, kind, {})
 
 
-async def test_a_request_that_never_got_its_turn_is_refused_and_not_sent():
+async def test_a_request_that_never_gets_its_turn_is_refused_and_not_sent():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
         channel.state("busy", "theirs", session="them")
@@ -116,10 +116,10 @@ async def test_a_request_during_execution_uses_a_subshell_if_available():
         channel.state("busy", "theirs", session="them")
         values = []
 
-        async def ask():
+        async def evaluate():
             values.append(await evaluate_expression(kernel, "1 + 1", timeout_s=30))
 
-        tasks.start_soon(ask)
+        tasks.start_soon(evaluate)
         socket, kind, _, identity = await sent(channel, 1)
         assert (socket, kind) == ("control", "create_subshell_request")
         channel.say("control", "create_subshell_reply", {"status": "ok", "subshell_id": "s1"}, identity, kind)
@@ -133,8 +133,8 @@ async def test_a_request_during_execution_uses_a_subshell_if_available():
 async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _):
-        heard = []
-        exchange = kernel.post("shell", "execute_request", {}, Exchange(heard.append))
+        messages = []
+        exchange = kernel.post("shell", "execute_request", {}, Exchange(messages.append))
         channel.state("busy", exchange.id)
         channel.state("idle", exchange.id)
         assert (exchange.idle.is_set(), exchange.replied.is_set()) == (True, False)
@@ -142,11 +142,11 @@ async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
         assert exchange.replied.is_set()
         kernel.finish(exchange)
         channel.say("iopub", "stream", {"text": "late"}, exchange.id)
-        assert [message.type for message in heard] == ["status", "status", "execute_reply", "stream"]
+        assert [message.type for message in messages] == ["status", "status", "execute_reply", "stream"]
 
 
 @pytest.mark.parametrize(
-    "tell",
+    "replace_kernel",
     [
         lambda channel: (setattr(channel, "kernel_session", "kernel-2"), channel.state("starting", "")),
         lambda channel: channel.say("iopub", "status", {"execution_state": "restarting"}),
@@ -155,17 +155,17 @@ async def test_an_exchange_ends_with_reply_and_idle_in_any_order():
     ],
     ids=["starting", "restarting", "another client", "another session"],
 )
-async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(tell):
+async def test_a_restart_by_anyone_ends_the_connection_and_pending_requests(replace_kernel):
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, _), anyio.create_task_group() as tasks:
 
-        async def ask():
+        async def request():
             with pytest.raises(ReplDisconnectedError, match="restarted"):
                 await kernel.request("complete_request", {}, timeout_s=30)
 
-        tasks.start_soon(ask)
+        tasks.start_soon(request)
         await sent(channel, 1)
-        tell(channel)
+        replace_kernel(channel)
         assert "restarted" in await kernel.wait_closed()
 
 

@@ -42,37 +42,37 @@ from codriver.features.jupyter.kernels.server_sessions import (
 OLD_NS = int((YOUNG_S + 60) * 10**9)
 
 
-class Room:
+class Workspace:
     """A workspace, a runtime directory, and discovery in them, with a clock that a test sets."""
 
-    def __init__(self, folder, listener):
-        self.workspace, self.runtime = folder / "ws", folder / "runtime"
-        self.workspace.mkdir()
+    def __init__(self, directory, listener):
+        self.path, self.runtime = directory / "ws", directory / "runtime"
+        self.path.mkdir()
         self.runtime.mkdir()
         self.port = listener.getsockname()[1]
-        self.now = 1000.0
-        self.folders = {}
+        self.clock_s = 1000.0
+        self.working_directories = {}
         self.scanned = 0
         self.search = KernelSearch(
-            self.workspace, self.runtime, clock=lambda: self.now, directories_of=self.directories_of
+            self.path, self.runtime, clock=lambda: self.clock_s, directories_of=self.directories_of
         )
 
     def directories_of(self, paths):
         self.scanned += 1
-        return {path: self.folders[path.name] for path in paths if path.name in self.folders}
+        return {path: self.working_directories[path.name] for path in paths if path.name in self.working_directories}
 
     def kernel(self, name, *, port=None, age_ns=0, **fields):
         path = self.runtime / f"kernel-{name}.json"
         text = {"ip": "127.0.0.1", "shell_port": port or self.port, "key": "k", "kernel_name": "python3", **fields}
         path.write_text(json.dumps(text))
         path.chmod(0o600)
-        at = time.time_ns() - age_ns
-        os.utime(path, ns=(at, at))
+        written_ns = time.time_ns() - age_ns
+        os.utime(path, ns=(written_ns, written_ns))
         return path
 
     def server(self, url, root=None, pid=None):
         path = self.runtime / "jpserver-1.json"
-        root, pid = str(root or self.workspace), pid or os.getpid()
+        root, pid = str(root or self.path), pid or os.getpid()
         path.write_text(json.dumps({"url": url, "root_dir": root, "pid": pid, "token": "s3cret"}))
         path.chmod(0o600)
         return path
@@ -83,31 +83,31 @@ class Room:
 
 @pytest.fixture
 def listener():
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        yield made
+    with socket.create_server(("127.0.0.1", 0)) as listening_socket:
+        yield listening_socket
 
 
 @pytest.fixture
 def dead_port():
-    with socket.create_server(("127.0.0.1", 0)) as made:
-        return made.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as closed_socket:
+        return closed_socket.getsockname()[1]
 
 
 @pytest.fixture
-def room(tmp_path, listener):
-    return Room(tmp_path.resolve(), listener)
+def workspace(tmp_path, listener):
+    return Workspace(tmp_path.resolve(), listener)
 
 
 class Sessions:
     """An HTTP server that answers like a Jupyter Server's list of sessions."""
 
     def __init__(self):
-        self.rows, self.status, self.asked, self.location = [], 200, [], None
+        self.rows, self.status, self.requests, self.location = [], 200, [], None
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
-                outer.asked.append((self.path, self.headers.get("Authorization")))
+                outer.requests.append((self.path, self.headers.get("Authorization")))
                 body = json.dumps(outer.rows).encode()
                 self.send_response(outer.status)
                 if outer.location:
@@ -129,81 +129,81 @@ class Sessions:
 
 @pytest.fixture
 def sessions():
-    made = Sessions()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    fake_server = Sessions()
+    yield fake_server
+    fake_server.server.shutdown()
+    fake_server.server.server_close()
 
 
 # Whose it is
 
 
-def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(room):
-    room.kernel("1", jupyter_session=str(room.workspace / "sub" / "a.ipynb"))
-    room.kernel("2", jupyter_session="/elsewhere/b.ipynb")
-    (found,) = room.search.find().kernels
-    assert (found.key, found.notebook) == ("a-ipynb", str(room.workspace / "sub" / "a.ipynb"))
-    assert (found.origin.kind, found.origin.is_discovered_only) == ("kernel", True)
-    assert found.address == f"jupyter://{room.runtime}/kernel-1.json"
-    assert room.scanned == 0
+def test_a_kernel_belongs_to_the_workspace_by_the_notebook_in_its_file(workspace):
+    workspace.kernel("1", jupyter_session=str(workspace.path / "sub" / "a.ipynb"))
+    workspace.kernel("2", jupyter_session="/elsewhere/b.ipynb")
+    (result,) = workspace.search.find().kernels
+    assert (result.key, result.notebook) == ("a-ipynb", str(workspace.path / "sub" / "a.ipynb"))
+    assert (result.origin.kind, result.origin.is_discovered_only) == ("kernel", True)
+    assert result.address == f"jupyter://{workspace.runtime}/kernel-1.json"
+    assert workspace.scanned == 0
 
 
-def test_a_notebook_reached_through_a_link_belongs_to_the_workspace_too(room, tmp_path):
-    (tmp_path / "link").symlink_to(room.workspace)
-    room.kernel("1", jupyter_session=str(tmp_path / "link" / "a.ipynb"))
-    assert room.keys() == ["a-ipynb"]
+def test_a_notebook_reached_through_a_link_belongs_to_the_workspace_too(workspace, tmp_path):
+    (tmp_path / "link").symlink_to(workspace.path)
+    workspace.kernel("1", jupyter_session=str(tmp_path / "link" / "a.ipynb"))
+    assert workspace.keys() == ["a-ipynb"]
 
 
-def test_without_a_notebook_in_its_file_a_kernel_is_matched_by_its_session(room, sessions):
+def test_without_a_notebook_in_its_file_a_kernel_is_matched_by_its_session(workspace, sessions):
     sessions.add("sub/a.ipynb", "1")
     sessions.add("../other/b.ipynb", "2")
-    room.server(sessions.url)
-    room.kernel("1")
-    room.kernel("2")
-    (found,) = room.search.find().kernels
-    assert (found.key, found.notebook, found.origin.kind) == (
-        "a-ipynb", str(room.workspace / "sub" / "a.ipynb"), "kernel",
+    workspace.server(sessions.url)
+    workspace.kernel("1")
+    workspace.kernel("2")
+    (result,) = workspace.search.find().kernels
+    assert (result.key, result.notebook, result.origin.kind) == (
+        "a-ipynb", str(workspace.path / "sub" / "a.ipynb"), "kernel",
     )  # fmt: skip
-    assert sessions.asked == [("/base/api/sessions?no_track_activity=1", "token s3cret")]
+    assert sessions.requests == [("/base/api/sessions?no_track_activity=1", "token s3cret")]
 
 
-def test_the_session_of_a_server_takes_precedence_over_the_file(room, sessions):
+def test_the_session_of_a_server_takes_precedence_over_the_file(workspace, sessions):
     sessions.add("a.ipynb", "1")
-    room.server(sessions.url)
-    room.kernel("1", jupyter_session=str(room.workspace / "a"))
-    assert room.keys() == ["a-ipynb"]
+    workspace.server(sessions.url)
+    workspace.kernel("1", jupyter_session=str(workspace.path / "a"))
+    assert workspace.keys() == ["a-ipynb"]
 
 
-def test_without_a_session_a_kernel_is_matched_by_its_working_directory(room):
-    room.kernel("1", kernel_name="ir")
-    room.kernel("2")
-    room.folders = {"kernel-1.json": room.workspace / "sub", "kernel-2.json": Path("/elsewhere")}
-    assert room.keys() == ["r"]
-    assert room.keys() == ["r"]
-    assert room.scanned == 1
+def test_without_a_session_a_kernel_is_matched_by_its_working_directory(workspace):
+    workspace.kernel("1", kernel_name="ir")
+    workspace.kernel("2")
+    workspace.working_directories = {"kernel-1.json": workspace.path / "sub", "kernel-2.json": Path("/elsewhere")}
+    assert workspace.keys() == ["r"]
+    assert workspace.keys() == ["r"]
+    assert workspace.scanned == 1
 
 
-def test_a_session_opened_later_identifies_the_kernel(room, sessions):
-    room.server(sessions.url)
-    room.kernel("1")
-    assert room.keys() == []
+def test_a_session_opened_later_identifies_the_kernel(workspace, sessions):
+    workspace.server(sessions.url)
+    workspace.kernel("1")
+    assert workspace.keys() == []
     sessions.add("a.ipynb", "1")
-    room.now += QUERY_SERVERS_S
-    assert room.keys() == ["a-ipynb"]
+    workspace.clock_s += QUERY_SERVERS_S
+    assert workspace.keys() == ["a-ipynb"]
 
 
-def test_a_console_kernel_has_no_notebook(room):
-    room.kernel("1", jupyter_session=str(room.workspace / "console-1-ab12"))
-    (found,) = room.search.find().kernels
-    assert (found.key, found.notebook) == ("jup", None)
+def test_a_console_kernel_has_no_notebook(workspace):
+    workspace.kernel("1", jupyter_session=str(workspace.path / "console-1-ab12"))
+    (result,) = workspace.search.find().kernels
+    assert (result.key, result.notebook) == ("jup", None)
 
 
-def test_a_kernel_known_only_to_a_server_is_identified_by_url(room, sessions):
+def test_a_kernel_known_only_to_a_server_is_identified_by_url(workspace, sessions):
     sessions.add("a.ipynb", "1")
     sessions.add("a.ipynb", "2")
-    room.kernel("1")
-    room.server(sessions.url)
-    by_file, by_server = room.search.find().kernels
+    workspace.kernel("1")
+    workspace.server(sessions.url)
+    by_file, by_server = workspace.search.find().kernels
     assert (by_file.origin.kind, by_server.origin.kind) == ("kernel", "server")
     assert by_server.origin.text == f"{sessions.url}api/kernels/2"
     assert by_server.address == f"jupyter+{sessions.url}api/kernels/2"
@@ -213,69 +213,69 @@ def test_a_kernel_known_only_to_a_server_is_identified_by_url(room, sessions):
 # Whether it is there
 
 
-def test_a_file_with_a_dead_port_is_reported(room, dead_port):
-    path = room.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
-    found = room.search.find()
-    assert not found.kernels
-    ((what, sentence),) = found.errors
-    assert what == str(path)
+def test_a_file_with_a_dead_port_is_reported(workspace, dead_port):
+    path = workspace.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
+    result = workspace.search.find()
+    assert not result.kernels
+    ((subject, sentence),) = result.errors
+    assert subject == str(path)
     assert sentence.startswith(f"nothing listens on the port in {path}, the file of the kernel of ")
 
 
-def test_a_new_file_is_given_time_for_its_kernel_to_start(room, dead_port):
-    room.kernel("1", port=dead_port, jupyter_session=str(room.workspace / "a.ipynb"))
-    assert room.search.find() == kernel_search.SearchResult()
+def test_a_new_file_is_given_time_for_its_kernel_to_start(workspace, dead_port):
+    workspace.kernel("1", port=dead_port, jupyter_session=str(workspace.path / "a.ipynb"))
+    assert workspace.search.find() == kernel_search.SearchResult()
     with socket.create_server(("127.0.0.1", dead_port)):
-        assert room.keys() == ["a-ipynb"]
+        assert workspace.keys() == ["a-ipynb"]
 
 
 @pytest.mark.parametrize(("notebook", "pause_s"), [("a.ipynb", PROBE_S), (None, UNASSIGNED_PROBE_S)])
-def test_a_dead_kernel_is_not_probed_constantly(room, dead_port, notebook, pause_s):
-    told = {"jupyter_session": str(room.workspace / notebook)} if notebook else {}
-    room.folders = {"kernel-1.json": room.workspace}
-    room.kernel("1", port=dead_port, age_ns=OLD_NS, **told)
-    room.search.find()
+def test_a_dead_kernel_is_not_probed_constantly(workspace, dead_port, notebook, pause_s):
+    fields = {"jupyter_session": str(workspace.path / notebook)} if notebook else {}
+    workspace.working_directories = {"kernel-1.json": workspace.path}
+    workspace.kernel("1", port=dead_port, age_ns=OLD_NS, **fields)
+    workspace.search.find()
     with socket.create_server(("127.0.0.1", dead_port)):
-        room.now += pause_s / 2
-        assert room.keys() == []
-        room.now += pause_s
-        assert room.keys() != []
+        workspace.clock_s += pause_s / 2
+        assert workspace.keys() == []
+        workspace.clock_s += pause_s
+        assert workspace.keys() != []
 
 
-def test_a_live_kernel_is_probed_again_only_if_in_doubt(room, listener):
-    path = room.kernel("1", age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
-    assert room.keys() == ["a-ipynb"]
+def test_a_live_kernel_is_probed_again_only_if_in_doubt(workspace, listener):
+    path = workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
+    assert workspace.keys() == ["a-ipynb"]
     listener.close()
-    room.now += 2 * PROBE_S
-    assert room.keys() == ["a-ipynb"]
-    room.search.probe_again([str(path)])
-    assert room.keys() == []
+    workspace.clock_s += 2 * PROBE_S
+    assert workspace.keys() == ["a-ipynb"]
+    workspace.search.probe_again([str(path)])
+    assert workspace.keys() == []
 
 
 @pytest.mark.slow
-def test_an_unresponsive_server_does_not_block_discovery(room):
+def test_an_unresponsive_server_does_not_block_discovery(workspace):
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        room.server(f"http://127.0.0.1:{silent.getsockname()[1]}/")
-        room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-        found = room.search.find()
-    assert [kernel.key for kernel in found.kernels] == ["a-ipynb"]
-    assert "is not used: no server answers at http://127.0.0.1:" in found.errors[0][1]
+        workspace.server(f"http://127.0.0.1:{silent.getsockname()[1]}/")
+        workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+        result = workspace.search.find()
+    assert [kernel.key for kernel in result.kernels] == ["a-ipynb"]
+    assert "is not used: no server answers at http://127.0.0.1:" in result.errors[0][1]
 
 
-def test_a_server_of_another_directory_is_not_queried(room, sessions):
-    room.server(sessions.url, root="/elsewhere")
-    room.search.find()
-    assert not sessions.asked
+def test_a_server_of_another_directory_is_not_queried(workspace, sessions):
+    workspace.server(sessions.url, root="/elsewhere")
+    workspace.search.find()
+    assert not sessions.requests
 
 
-def test_a_server_is_queried_after_a_change_and_otherwise_rarely(room, sessions):
-    room.server(sessions.url)
+def test_a_server_is_queried_after_a_change_and_otherwise_rarely(workspace, sessions):
+    workspace.server(sessions.url)
     for _ in range(5):
-        room.search.find()
-    assert len(sessions.asked) == 1
-    room.now += QUERY_SERVERS_S
-    room.search.find()
-    assert len(sessions.asked) == 2
+        workspace.search.find()
+    assert len(sessions.requests) == 1
+    workspace.clock_s += QUERY_SERVERS_S
+    workspace.search.find()
+    assert len(sessions.requests) == 2
 
 
 # Servers
@@ -291,7 +291,7 @@ def test_the_token_is_never_sent_to_another_address(sessions):
     sessions.status, sessions.location = 302, "http://127.0.0.1:1/"
     with pytest.raises(NotebookServerError, match="responded with status 302"):
         list_sessions(server_at(sessions.url))
-    assert len(sessions.asked) == 1
+    assert len(sessions.requests) == 1
 
 
 @pytest.mark.parametrize("status", [401, 403])
@@ -311,8 +311,8 @@ def test_an_answer_that_is_not_a_list_is_refused(answer):
 def test_malformed_sessions_are_skipped():
     strange = [None, {}, {"path": "a"}, {"path": "a", "kernel": {}}, {"path": "", "kernel": {"id": "1"}}]
     rows = [*strange, {"path": "a", "kernel": {"id": "../1"}}, {"path": "/../a.ipynb", "kernel": {"id": "1-a"}}]
-    (found,) = read_sessions(server_at("http://localhost:1/"), json.dumps(rows).encode())
-    assert (str(found.path), found.kernel_id, found.url) == ("/a.ipynb", "1-a", "http://localhost:1/api/kernels/1-a")
+    (result,) = read_sessions(server_at("http://localhost:1/"), json.dumps(rows).encode())
+    assert (str(result.path), result.kernel_id, result.url) == ("/a.ipynb", "1-a", "http://localhost:1/api/kernels/1-a")
 
 
 def test_the_port_of_a_dead_server_is_not_queried():
@@ -330,9 +330,9 @@ def test_a_notebook_is_open_if_a_server_says_so_or_does_not_answer(sessions, tmp
     assert describe_server_with_notebook(root / "work" / "b.ipynb", [server]) is None
     sessions.status = 403
     assert "possibly the Jupyter Server at" in describe_server_with_notebook(root / "work" / "b.ipynb", [server])
-    asked = len(sessions.asked)
+    request_count = len(sessions.requests)
     assert describe_server_with_notebook(Path("/elsewhere/a.ipynb"), [server]) is None
-    assert len(sessions.asked) == asked
+    assert len(sessions.requests) == request_count
 
 
 def test_a_notebook_with_a_longer_name_on_the_server_counts_as_open(sessions, tmp_path):
@@ -354,7 +354,7 @@ def test_a_notebook_is_not_open_in_a_dead_server(tmp_path, dead_port):
 class Discovered:
     """Discovery with a core that performs no effects."""
 
-    def __init__(self, room, protocols=("jupyter",), named_ids=frozenset):
+    def __init__(self, workspace, protocols=("jupyter",), named_ids=frozenset):
         self.effects = []
         self.core = Core(
             state=State(lifecycle=Lifecycle(phase="started", session_id="a")),
@@ -365,128 +365,128 @@ class Discovered:
         )
         self.discovery = KernelDiscovery(
             core=self.core,
-            workspace=room.workspace,
-            environ={"JUPYTER_RUNTIME_DIR": str(room.runtime)},
+            workspace=workspace.path,
+            environ={"JUPYTER_RUNTIME_DIR": str(workspace.runtime)},
             protocols=protocols,
             named_ids=named_ids,
         )
         self.search = self.discovery._search
 
-    def look(self):
+    def reconcile(self):
         self.effects.clear()
         self.discovery._reconcile(self.search.find())
         return {repl.key: repl for repl in self.core.state.repls.values()}
 
-    def said(self):
+    def log_effects(self):
         return [effect for effect in self.effects if isinstance(effect, dispatch.Append)]
 
 
-def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(room):
-    path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
-    repl = discovered.look()["a-ipynb"]
+def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(workspace):
+    path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
     assert (repl.phase, repl.origin, repl.notebook) == (
-        "connecting", Origin("kernel", str(path), is_discovered_only=True), str(room.workspace / "a.ipynb"),
+        "connecting", Origin("kernel", str(path), is_discovered_only=True), str(workspace.path / "a.ipynb"),
     )  # fmt: skip
-    assert discovered.look()
+    assert discovered.reconcile()
     assert not discovered.effects
     path.unlink()
-    assert not discovered.look()
+    assert not discovered.reconcile()
 
 
-def test_the_kernel_of_a_renamed_notebook_keeps_its_key(room, sessions):
+def test_the_kernel_of_a_renamed_notebook_keeps_its_key(workspace, sessions):
     sessions.add("a.ipynb", "1")
-    room.server(sessions.url)
-    room.kernel("1")
-    discovered = Discovered(room)
-    repl = discovered.look()["a-ipynb"]
+    workspace.server(sessions.url)
+    workspace.kernel("1")
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
     discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
     sessions.rows[0]["path"] = "b.ipynb"
     discovered.search._clock = lambda: time.monotonic() + QUERY_SERVERS_S
-    assert discovered.look()["a-ipynb"].notebook == str(room.workspace / "b.ipynb")
-    discovered.look()
+    assert discovered.reconcile()["a-ipynb"].notebook == str(workspace.path / "b.ipynb")
+    discovered.reconcile()
     assert not discovered.effects
 
 
-def test_a_connected_kernel_stays_without_its_file(room):
-    path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
-    repl = discovered.look()["a-ipynb"]
+def test_a_connected_kernel_stays_without_its_file(workspace):
+    path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
     discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
     path.unlink()
-    assert discovered.look()
+    assert discovered.reconcile()
 
 
-def test_a_leftover_file_is_reported_once(room, dead_port):
-    room.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
-    assert not discovered.look()
-    assert len(discovered.said()) == 1
-    discovered.look()
-    assert not discovered.said()
+def test_a_leftover_file_is_reported_once(workspace, dead_port):
+    workspace.kernel("1", port=dead_port, age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    assert not discovered.reconcile()
+    assert len(discovered.log_effects()) == 1
+    discovered.reconcile()
+    assert not discovered.log_effects()
 
 
 @pytest.mark.parametrize("kind", ["process", "kernel", "address"])
-def test_a_named_or_started_kernel_is_not_discovered_again(room, kind):
-    path = room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
+def test_a_named_or_started_kernel_is_not_discovered_again(workspace, kind):
+    path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
     discovered.core.report(ReplFound("own", "jup", Origin(kind, "jupyter"), f"jupyter://{path}"))
-    assert list(discovered.look()) == ["jup"]
+    assert list(discovered.reconcile()) == ["jup"]
 
 
-def test_a_kernel_named_by_its_url_is_not_discovered_again(room):
-    room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
+def test_a_kernel_named_by_its_url_is_not_discovered_again(workspace):
+    workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
     url = "https://host/base/api/kernels/1"
     discovered.core.report(ReplFound("own", "jup", Origin("server", url), f"jupyter+{url}"))
-    assert list(discovered.look()) == ["jup"]
+    assert list(discovered.reconcile()) == ["jup"]
 
 
-def test_a_kernel_named_without_its_id_is_not_discovered_again(room):
-    room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    assert not Discovered(room, named_ids=lambda: {"1"}).look()
+def test_a_kernel_named_without_its_id_is_not_discovered_again(workspace):
+    workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    assert not Discovered(workspace, named_ids=lambda: {"1"}).reconcile()
 
 
-@pytest.mark.parametrize("first", ["kernel", "server"])
-def test_a_kernel_known_by_file_and_server_is_one_repl(room, sessions, first):
+@pytest.mark.parametrize("first_kind", ["kernel", "server"])
+def test_a_kernel_known_by_file_and_server_is_one_repl(workspace, sessions, first_kind):
     sessions.add("a.ipynb", "1")
-    room.server(sessions.url)
-    discovered = Discovered(room, ("jupyter", "jupyter+http"))
-    path = room.runtime / "kernel-1.json"
-    for there in (True, False) if first == "kernel" else (False, True):
-        if there:
-            room.kernel("1")
+    workspace.server(sessions.url)
+    discovered = Discovered(workspace, ("jupyter", "jupyter+http"))
+    path = workspace.runtime / "kernel-1.json"
+    for is_file_present in (True, False) if first_kind == "kernel" else (False, True):
+        if is_file_present:
+            workspace.kernel("1")
         else:
             path.unlink(missing_ok=True)
-        repls = discovered.look()
+        repls = discovered.reconcile()
         (repl,) = repls.values()
-        assert (repl.key, repl.origin.kind) == ("a-ipynb", first)
+        assert (repl.key, repl.origin.kind) == ("a-ipynb", first_kind)
         discovered.core.report(ReplConnected(repl.id, Profile(dialect="python"), repl.address))
 
 
-def test_kernels_without_a_supported_transport_are_not_listed(room, sessions):
+def test_kernels_without_a_supported_transport_are_not_listed(workspace, sessions):
     sessions.add("a.ipynb", "2")
-    room.server(sessions.url)
-    assert not Discovered(room).look()
-    assert list(Discovered(room, ("jupyter", "jupyter+http")).look()) == ["a-ipynb"]
+    workspace.server(sessions.url)
+    assert not Discovered(workspace).reconcile()
+    assert list(Discovered(workspace, ("jupyter", "jupyter+http")).reconcile()) == ["a-ipynb"]
 
 
-def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritten(room, listener):
-    path = room.kernel("1", age_ns=OLD_NS, jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
-    repl = discovered.look()["a-ipynb"]
+def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritten(workspace, listener):
+    path = workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
     discovered.core.report(ReplLost(repl.id, "its key is wrong", final=True))
-    assert discovered.look()["a-ipynb"].phase == "stopped"
+    assert discovered.reconcile()["a-ipynb"].phase == "stopped"
     path.unlink()
-    room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    assert discovered.look()["a-ipynb"].phase == "connecting"
+    workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    assert discovered.reconcile()["a-ipynb"].phase == "connecting"
 
 
-def test_without_the_jupyter_extra_a_kernel_is_listed_with_install_advice(room, monkeypatch):
+def test_without_the_jupyter_extra_a_kernel_is_listed_with_install_advice(workspace, monkeypatch):
     monkeypatch.setattr(kernel_discovery, "find_spec", lambda _: None)
-    room.kernel("1", jupyter_session=str(room.workspace / "a.ipynb"))
-    discovered = Discovered(room)
-    repl = discovered.look()["a-ipynb"]
+    workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
     assert repl.phase == "stopped"
     assert "uv tool install '.[jupyter]'" in repl.note
     assert not [effect for effect in discovered.effects if isinstance(effect, dispatch.ConnectRepl)]

@@ -39,12 +39,12 @@ Cell In[2], line 4
 ValueError: mine"""
 
 
-def told(name, value, traceback):
+def kernel_error(name, value, traceback):
     return read_error({"ename": name, "evalue": value, "traceback": traceback.split("\n")})
 
 
 def python(name, value, traceback, cell):
-    return failure_of(told(name, value, traceback), language="python", cell=cell)
+    return failure_of(kernel_error(name, value, traceback), language="python", cell=cell)
 
 
 def test_the_position_is_in_the_innermost_user_frame(monkeypatch):
@@ -55,8 +55,8 @@ def test_the_position_is_in_the_innermost_user_frame(monkeypatch):
 
 
 def test_the_position_is_in_the_failing_cell_if_executions_overlap(monkeypatch):
-    in_own_code = CELL.partition("File ~/ws")[0]
-    assert python("ZeroDivisionError", "division by zero", in_own_code, 11).line == 4
+    without_file = CELL.partition("File ~/ws")[0]
+    assert python("ZeroDivisionError", "division by zero", without_file, 11).line == 4
 
 
 def test_an_error_during_handling_includes_the_original_error():
@@ -86,7 +86,7 @@ def test_a_syntax_error_message_omits_its_internal_file_name():
     ],
 )
 def test_errors_of_other_languages_are_parsed(language, name, value, traceback, kind, message, line):
-    failure = failure_of(told(name, value, traceback), language=language, cell=1)
+    failure = failure_of(kernel_error(name, value, traceback), language=language, cell=1)
     assert (failure.type, failure.message, failure.line, failure.column) == (kind, message, line, None)
 
 
@@ -101,7 +101,7 @@ def test_errors_of_other_languages_are_parsed(language, name, value, traceback, 
     ],
 )
 def test_an_answer_omits_the_traceback_of_the_reported_failure(language, name, value, traceback):
-    failure = failure_of(told(name, value, traceback), language=language, cell=10)
+    failure = failure_of(kernel_error(name, value, traceback), language=language, cell=10)
     chain = [{"class": link.type, "message": link.message, "relation": link.relation} for link in failure.chain]
     error = {"class": failure.type, "message": failure.message, **({"chain": chain} if chain else {})}
     assert without_report(f"mine\n{format_report(failure, language=language)}", error, "/ws") == ("mine\n", [])

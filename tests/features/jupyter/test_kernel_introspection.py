@@ -27,8 +27,8 @@ PYTHONS = ("ipykernel", "xpython")
 
 @asynccontextmanager
 async def connected(kernel, listener=lambda _evaluation, _event: None):
-    place = kernel.address.partition("://")[2]
-    async with connect_jupyter(place, listener=listener, workspace=kernel.folder, is_remote=False) as adapter:
+    path = kernel.address.partition("://")[2]
+    async with connect_jupyter(path, listener=listener, workspace=kernel.folder, is_remote=False) as adapter:
         yield adapter
 
 
@@ -59,22 +59,28 @@ async def test_a_python_kernel_describes_symbols_like_the_embedded_worker(adapte
     assert (await adapter.query(Lookup("json.dumps"))).file.endswith("json/__init__.py")
     assert await adapter.query(Lookup("nobody")) is None
     assert (await adapter.query(FindSource("area"))).text.startswith("def area")
-    names = [one.name for one in (await adapter.query(ListNames("user"))).listed]
+    names = [symbol.name for symbol in (await adapter.query(ListNames("user"))).listed]
     assert {"area", "radius"} <= set(names)
     assert not {"In", "Out", "exit", "get_ipython"} & set(names)
-    assert "json.dumps" in [one.name for one in (await adapter.query(ListNames("json.dump*"))).listed]
+    assert "json.dumps" in [symbol.name for symbol in (await adapter.query(ListNames("json.dump*"))).listed]
     assert await adapter.query(ListNames("no.such.module")) is None
 
 
 @python_kernels
 async def test_completions_include_the_kernels_own_and_other_modules(adapter):
     await evaluate(adapter, Request("define", "import json\nwidth_of_it = 1"))
-    assert [one.candidate for one in await adapter.query(Complete("json.dum"))] == ["json.dump", "json.dumps"]
-    assert "width_of_it" in [one.candidate for one in await adapter.query(Complete("width_of"))]
-    assert [one.candidate for one in await adapter.query(Complete("dum", namespace="json"))] == ["dump", "dumps"]
+    assert [completion.candidate for completion in await adapter.query(Complete("json.dum"))] == [
+        "json.dump",
+        "json.dumps",
+    ]
+    assert "width_of_it" in [completion.candidate for completion in await adapter.query(Complete("width_of"))]
+    assert [completion.candidate for completion in await adapter.query(Complete("dum", namespace="json"))] == [
+        "dump",
+        "dumps",
+    ]
     assert await adapter.query(Complete("nothing_begins_so")) == ()
-    assert "%timeit" in [one.candidate for one in await adapter.query(Complete("%timei"))]
-    assert "'a'.upper" in [one.candidate for one in await adapter.query(Complete("'a'.upp"))]
+    assert "%timeit" in [completion.candidate for completion in await adapter.query(Complete("%timei"))]
+    assert "'a'.upper" in [completion.candidate for completion in await adapter.query(Complete("'a'.upp"))]
 
 
 READABLE = ["x = 1", "%time 1", "!true", "x?", "await f()", "def f():\n    return 1", "%%bash\nls", ""]
@@ -86,8 +92,8 @@ async def test_a_python_kernel_parses_ipython_syntax_and_reports_error_positions
     for code in READABLE:
         assert await adapter.check_syntax(code) is None, code
     for code, line, column in UNREADABLE:
-        fault = await adapter.check_syntax(code)
-        assert (fault.type, fault.line, fault.column) == ("SyntaxError", line, column), code
+        issue = await adapter.check_syntax(code)
+        assert (issue.type, issue.line, issue.column) == ("SyntaxError", line, column), code
 
 
 @python_kernels
@@ -113,10 +119,10 @@ async def test_a_file_of_an_imported_module_is_loaded_into_that_module(name):
         await evaluate(adapter, Request("use", "from loaded_once import sides"))
         request = load(kernel, "loaded_once.py", "def sides():\n    return 4\n", undo_id="batch")
         assert (await evaluate(adapter, request)).status == "done"
-        assert [one.text for one in events if isinstance(one, Value)] == [
+        assert [event.text for event in events if isinstance(event, Value)] == [
             f"<module 'loaded_once' from {request.file!r}>"
         ]
-        assert {one.kind for one in await adapter.query(Drift(kernel.folder))} <= {"renewed"}
+        assert {event.kind for event in await adapter.query(Drift(kernel.folder))} <= {"renewed"}
         assert await adapter.query(Drift(kernel.folder)) == ()
         await evaluate(adapter, Request("held", "sides()"))
         assert events[-1].text == "4"
@@ -162,7 +168,7 @@ async def test_a_failure_includes_the_first_plain_locals_of_its_frame(name, monk
         await evaluate(adapter, load(kernel, "thirds.py", "def third(n):\n    return 3 / n\n"))
         request = load(kernel, "uses_thirds.py", "third(0)\n")
         assert (await evaluate(adapter, request)).failure.locals == ("n=0",)
-        assert "looked at\n" not in [one.text for one in events if isinstance(one, Output)]
+        assert "looked at\n" not in [event.text for event in events if isinstance(event, Output)]
 
 
 @ipykernel
@@ -170,20 +176,20 @@ async def test_only_an_error_in_a_function_needs_another_request(adapter, monkey
     """A value needs no additional message, nor does an error of the cell itself, which has no locals."""
     sent, post = [], Kernel.post
 
-    def noting(*args, **fields):
+    def recording_post(*args, **fields):
         sent.append(args[2])
         return post(*args, **fields)
 
     await evaluate(adapter, Request("define", FAILING))
     await evaluate(adapter, Request("bring-in", "half(0, 1, 2, 3, 4)"))
-    monkeypatch.setattr(Kernel, "post", noting)
+    monkeypatch.setattr(Kernel, "post", recording_post)
     for identity, code, count in (("good", "1 + 1", 1), ("flat", "1 / 0", 1), ("deep", "half(0, 1, 2, 3, 4)", 2)):
         sent.clear()
         await evaluate(adapter, Request(identity, code))
         assert sent == ["execute_request"] * count, code
 
 
-THEIRS = """\
+HOOK_OF_ANOTHER_CLIENT = """\
 def fail_next(*_):
     import sys
     try:
@@ -203,7 +209,7 @@ get_ipython().events.register("post_execute", fail_next)
 async def test_locals_of_another_clients_error_are_not_reported(adapter, monkeypatch):
     monkeypatch.setattr(python_queries, "LOCALS_S", 60)
     await evaluate(adapter, Request("define", FAILING))
-    assert (await evaluate(adapter, Request("hook", THEIRS))).status == "done"
+    assert (await evaluate(adapter, Request("hook", HOOK_OF_ANOTHER_CLIENT))).status == "done"
     try:
         assert (await evaluate(adapter, Request("fail", "mine(1)"))).failure.locals == ()
     finally:
@@ -270,7 +276,7 @@ async def test_a_busy_kernel_with_subshells_answers_and_reports_its_stack(name):
     ):
         await printed(events, "begun")
         assert (await adapter.query(Lookup("spin"))).arglists == ("(wanted)",)
-        assert "spin" in [one.candidate for one in await adapter.query(Complete("spi"))]
+        assert "spin" in [completion.candidate for completion in await adapter.query(Complete("spi"))]
         assert (await adapter.check_syntax("a b")).line == 1
         dump = await adapter.stacks()
         assert "in spin\n    while wanted: pass" in dump.user
@@ -290,21 +296,21 @@ async def test_subshells_are_deleted_after_use(name):
         assert await adapter.stacks() is not None
         await adapter.interrupt()
     async with open_kernel(partial(open_zmq, str(kernel.file)), on_foreign=lambda _message: None) as opened:
-        left = await opened.request("list_subshell_request", {}, socket="control", timeout_s=30)
-        assert left.content["subshell_id"] == []
+        reply = await opened.request("list_subshell_request", {}, socket="control", timeout_s=30)
+        assert reply.content["subshell_id"] == []
 
 
 @ipykernel
 async def test_an_interrupted_test_run_reports_what_passed(name):
     kernel, events = real_kernels.kernel(name), []
-    begun = kernel.folder / "begun"
-    endless = f"import time; open({str(begun)!r}, 'w').close(); time.sleep(600)"
+    start_file = kernel.folder / "begun"
+    endless = f"import time; open({str(start_file)!r}, 'w').close(); time.sleep(600)"
     (kernel.folder / "endless_cases.py").write_text(CASES.replace("self.assertEqual(1, 2)", endless))
     fields = {"kind": "run-tests", "tests": values.TestSelection("endless_cases")}
     async with connected(kernel, lambda evaluation, event: events.append((evaluation, event))) as adapter:
         async with running(adapter, "tests", **fields) as endings:
             with anyio.fail_after(60):
-                while not begun.exists():
+                while not start_file.exists():
                     await anyio.sleep(0.01)
             assert (await adapter.interrupt(TEST_SESSION)).outcome != "idle"  # how soon it ends is not ours to say
         (ending,) = endings
@@ -349,19 +355,19 @@ async def test_a_busy_kernel_without_subshells_refuses_with_an_explanation(name,
     assert [ending.status for ending in endings] == ["done"]
 
 
-OTHERS = {
+OTHER_LANGUAGES = {
     "ir": ("mean", "mean", "stop('no')", "f <- function(x", SyntaxIssue("the code is incomplete")),
     "bash": ("ech", "echo", "false", "fi)", None),
     "deno": ("conso", "console", "null.x", "function f(", SyntaxIssue("the code is incomplete")),
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+@pytest.mark.parametrize("name", OTHER_LANGUAGES)
 async def test_kernels_of_other_languages_answer_what_their_protocol_supports(adapter, name):
-    prefix, candidate, fails, broken, fault = OTHERS[name]
+    prefix, candidate, failing_code, invalid_code, issue = OTHER_LANGUAGES[name]
     assert candidate in [one.candidate for one in await adapter.query(Complete(prefix))]
-    assert await adapter.check_syntax(broken) == fault
-    failure = (await evaluate(adapter, Request("fail", fails))).failure
+    assert await adapter.check_syntax(invalid_code) == issue
+    failure = (await evaluate(adapter, Request("fail", failing_code))).failure
     trace = await adapter.query(LastError())
     assert (trace.type, trace.message) == (failure.type, failure.message)
     if name == "ir":
@@ -370,12 +376,12 @@ async def test_kernels_of_other_languages_answer_what_their_protocol_supports(ad
     else:
         with pytest.raises(CapabilityMissingError):
             await adapter.query(Lookup(candidate))
-    asked = (
+    unsupported_calls = (
         partial(adapter.run_tests, None, None),
         *(partial(adapter.query, one) for one in (Drift("/"), Restore("batch"))),
     )
-    for ask in asked:
+    for call in unsupported_calls:
         with pytest.raises(CapabilityMissingError):
-            await ask()
+            await call()
     assert await adapter.query(ListNames("*")) is None
     assert (await adapter.query(FindSource(candidate)), await adapter.stacks()) == (None, None)

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import contextmanager
+from uuid import uuid4
 
 import pytest
 
@@ -19,22 +20,23 @@ LISTEN = f"import socket; made = socket.create_server(('127.0.0.1', 0)); {WAIT}"
 
 
 @contextmanager
-def process(folder, *words, code=WAIT):
+def process(directory, *arguments, code=WAIT):
     """Run a process with these arguments for the duration of the context."""
-    command = [sys.executable, "-c", code, *words]
-    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as running:
-        running.stdout.readline()
-        yield running
-        running.stdin.close()
+    command = [sys.executable, "-c", code, *arguments]
+    with subprocess.Popen(command, cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        yield child
+        child.stdin.close()
 
 
 @pytest.fixture
-def places(tmp_path):
+def workspace_and_file(tmp_path):
     """Return a workspace, and a connection file in a runtime directory with a space in its name."""
     workspace, runtime = tmp_path / "ws", tmp_path / "run time"
     workspace.mkdir()
     runtime.mkdir()
-    file = runtime / "kernel-v3-1f.json"
+    # A unique name, because a bare name in the command of a test that runs in parallel would be ambiguous.
+    file = runtime / f"kernel-v3-{uuid4().hex}.json"
     file.touch()
     return workspace, file
 
@@ -75,17 +77,17 @@ SPELLINGS = [
 ]
 
 
-@pytest.mark.parametrize("words", SPELLINGS, ids=" ".join)
-def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words):
-    workspace, file = places
-    spelled = [word.format(file=file, name=file.name) for word in words]
-    with process(workspace, *spelled) as running:
+@pytest.mark.parametrize("arguments", SPELLINGS, ids=" ".join)
+def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(workspace_and_file, arguments):
+    workspace, file = workspace_and_file
+    formatted = [argument.format(file=file, name=file.name) for argument in arguments]
+    with process(workspace, *formatted) as running:
         assert find_working_directories([file, file.with_name("other.json")]) == {file: workspace}
         assert find_process(str(file)).id == running.pid
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ["--existing", "{file}"],
         ["--existing={file}"],
@@ -98,45 +100,45 @@ def test_a_kernel_is_found_by_any_spelling_of_its_connection_file(places, words)
     ],
     ids=" ".join,
 )
-def test_consoles_and_other_files_are_not_kernels(places, words):
-    workspace, file = places
-    with process(workspace, *[word.format(file=file, name=file.name) for word in words]):
+def test_consoles_and_other_files_are_not_kernels(workspace_and_file, arguments):
+    workspace, file = workspace_and_file
+    with process(workspace, *[argument.format(file=file, name=file.name) for argument in arguments]):
         assert find_working_directories([file]) == {}
         assert find_process(str(file)) is None
 
 
-def test_a_bare_name_means_a_file_in_the_working_directory_first(places):
-    workspace, file = places
+def test_a_bare_name_means_a_file_in_the_working_directory_first(workspace_and_file):
+    workspace, file = workspace_and_file
     (workspace / file.name).touch()
     with process(workspace, "-f", file.name):
         assert find_working_directories([file]) == {}
         assert find_working_directories([workspace / file.name]) == {workspace / file.name: workspace}
 
 
-def test_a_linked_path_means_the_same_file(places):
-    workspace, file = places
+def test_a_linked_path_means_the_same_file(workspace_and_file):
+    workspace, file = workspace_and_file
     (workspace / "linked").symlink_to(file.parent)
     with process(workspace, f"--f={workspace}/linked/{file.name}"):
         assert find_working_directories([file]) == {file: workspace}
 
 
-def test_another_process_with_the_file_does_not_hide_the_kernel(places):
-    workspace, file = places
+def test_another_process_with_the_file_does_not_hide_the_kernel(workspace_and_file):
+    workspace, file = workspace_and_file
     with process("/", "-f", str(file)), process(workspace, f"--f={file}", code=LISTEN) as kernel:
         assert find_working_directories([file]) == {file: workspace}
         assert find_process(str(file)).id == kernel.pid
 
 
-def test_a_forked_child_of_the_kernel_is_not_mistaken_for_it(places):
-    workspace, file = places
+def test_a_forked_child_of_the_kernel_is_not_mistaken_for_it(workspace_and_file):
+    workspace, file = workspace_and_file
     fork = "import os; made = __import__('socket').create_server(('127.0.0.1', 0)); os.fork(); "
     with process(workspace, f"--f={file}", code=fork + WAIT) as kernel:
         kernel.stdout.readline()  # the child's line
         assert find_process(str(file)).id == kernel.pid
 
 
-def test_two_candidate_processes_are_ambiguous(places):
-    workspace, file = places
+def test_two_candidate_processes_are_ambiguous(workspace_and_file):
+    workspace, file = workspace_and_file
     with process("/", "-f", str(file)), process(workspace, "-f", str(file)):
         assert find_working_directories([file]) == {}
 

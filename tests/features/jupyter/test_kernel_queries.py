@@ -15,19 +15,23 @@ from codriver.repls.contract.adapter_values import Completion, SyntaxIssue
 from codriver.repls.contract.questions import Complete, Lookup
 
 # Recorded from ipykernel 7.4, xeus-python 0.19, IRkernel 1.3, Octave 7.3.
-INSPECTED = (
+BUILTIN_DESCRIPTION = (
     "\x1b[31mSignature:\x1b[39m len(obj, /)\n\x1b[31mDocstring:\x1b[39m Return the number of items in a container.\n"
     "\x1b[31mType:\x1b[39m      builtin_function_or_method"
 )
-OF_A_FUNCTION = (
+FUNCTION_DESCRIPTION = (
     "\x1b[31mSignature:\x1b[39m  area(r: float, n: int = 2) -> float\n\x1b[31mDocstring:\x1b[39m\nOf a circle.\n\n"
     "Note: more.\n\x1b[31mFile:\x1b[39m      /home/u/ws/mod.py\n\x1b[31mType:\x1b[39m      function"
 )
-OF_R = "# Help document:\nNo documentation for 'len' in specified packages and libraries:\nyou could try '??len'\n\n"
-OF_OCTAVE = "'disp' is a built-in function from the file libinterp/corefcn/pr-output.cc\r\n\r\n -- disp (X)\r\n"
+R_DESCRIPTION = (
+    "# Help document:\nNo documentation for 'len' in specified packages and libraries:\nyou could try '??len'\n\n"
+)
+OCTAVE_DESCRIPTION = (
+    "'disp' is a built-in function from the file libinterp/corefcn/pr-output.cc\r\n\r\n -- disp (X)\r\n"
+)
 
 
-def typed(*rows):
+def kinds_metadata(*rows):
     return {"_jupyter_types_experimental": [{"text": text, "type": kind} for text, kind in rows]}
 
 
@@ -40,23 +44,28 @@ def typed(*rows):
                 "matches": ["pardir", "path"],
                 "cursor_start": 14,
                 "cursor_end": 16,
-                "metadata": typed(("pardir", "module"), ("path", "<unknown>")),
+                "metadata": kinds_metadata(("pardir", "module"), ("path", "<unknown>")),
             },
             [Completion("import os; os.pardir", "module"), Completion("import os; os.path")],
         ),
         ("ech", {"matches": ["echo"], "cursor_start": 0, "metadata": {}}, [Completion("echo")]),
         ("ti", {"matches": ["%time", "time"], "cursor_start": 0}, [Completion("time")]),
         ("rep", {"matches": ["rep", "rep", "`repeat `"], "cursor_start": 0}, [Completion("rep")]),
-        ("x", {"matches": ["x1"], "cursor_start": 0, "metadata": typed(("x1", "instance"))}, [("x1", "variable")]),
+        (
+            "x",
+            {"matches": ["x1"], "cursor_start": 0, "metadata": kinds_metadata(("x1", "instance"))},
+            [("x1", "variable")],
+        ),
         ("é.a", {"matches": ["ab"], "cursor_start": 2}, [Completion("é.ab")]),
         ("x", {}, []),
         ("x", {"matches": None, "metadata": {"_jupyter_types_experimental": [1, {"text": 2}]}}, []),
     ],
 )
 def test_completions_are_whole_names_with_the_given_prefix(prefix, content, expected):
-    found = Complete(prefix).read({"completions": read_completions(prefix, content)})
-    assert [(one.candidate, one.type) for one in found] == [
-        (one.candidate, one.type) if isinstance(one, Completion) else one for one in expected
+    completions = Complete(prefix).read({"completions": read_completions(prefix, content)})
+    assert [(completion.candidate, completion.type) for completion in completions] == [
+        (completion.candidate, completion.type) if isinstance(completion, Completion) else completion
+        for completion in expected
     ]
 
 
@@ -65,14 +74,14 @@ def symbol(name, text):
 
 
 def test_an_ipython_description_is_parsed_by_its_titles():
-    found = symbol("len", INSPECTED)
-    assert (found.doc, found.arglists) == ("Return the number of items in a container.", ("(obj, /)",))
-    found = symbol("mod.area", OF_A_FUNCTION)
-    assert (found.name, found.file, found.extra) == ("area", "/home/u/ws/mod.py", {"type": "function"})
-    assert (found.doc, found.arglists) == ("Of a circle.\n\nNote: more.", ("(r: float, n: int = 2) -> float",))
+    lookup = symbol("len", BUILTIN_DESCRIPTION)
+    assert (lookup.doc, lookup.arglists) == ("Return the number of items in a container.", ("(obj, /)",))
+    lookup = symbol("mod.area", FUNCTION_DESCRIPTION)
+    assert (lookup.name, lookup.file, lookup.extra) == ("area", "/home/u/ws/mod.py", {"type": "function"})
+    assert (lookup.doc, lookup.arglists) == ("Of a circle.\n\nNote: more.", ("(r: float, n: int = 2) -> float",))
 
 
-@pytest.mark.parametrize("text", [OF_OCTAVE, "(car LIST) returns the first element of LIST"])
+@pytest.mark.parametrize("text", [OCTAVE_DESCRIPTION, "(car LIST) returns the first element of LIST"])
 def test_any_other_description_is_the_documentation(text):
     assert symbol("it", text).doc == text.replace("\r\n", "\n").strip()
 
@@ -81,7 +90,7 @@ def test_overstruck_titles_are_read_as_plain_text():
     assert symbol("mean", "_\bM_\be_\ba_\bn\n\n     mean(x, ...)").doc == "Mean\n\n     mean(x, ...)"
 
 
-@pytest.mark.parametrize("text", ["\x1b[0m\n", OF_R])
+@pytest.mark.parametrize("text", ["\x1b[0m\n", R_DESCRIPTION])
 def test_an_empty_description_is_no_symbol(text):
     assert symbol("it", text) is None
 
@@ -92,21 +101,21 @@ def test_plain_python_is_distinguished_from_ipython_syntax(code, plain):
 
 
 @asynccontextmanager
-async def questions_to(implementation):
+async def queries_to(implementation):
     channel = ScriptedChannel(implementation=implementation)
     async with open_kernel(channel.open, on_foreign=lambda _message: None) as kernel:
         channel.sent.clear()
         yield channel, KernelQueries(kernel, op_timeout_s=30)
 
 
-async def answered(channel, content):
+async def answer_next(channel, content):
     """Answer the query that is sent next."""
     with anyio.fail_after(30):
         while not channel.sent:
             await anyio.lowlevel.checkpoint()
-    socket, kind, asked, identity = channel.sent.pop()
+    socket, kind, request, identity = channel.sent.pop()
     channel.answer(identity, kind, content, socket=socket)
-    return kind, asked
+    return kind, request
 
 
 STATUSES = [
@@ -121,59 +130,59 @@ STATUSES = [
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("implementation", "status", "message"), STATUSES)
-async def test_code_is_refused_on_the_word_of_a_reliable_kernel(implementation, status, message):
-    async with questions_to(implementation) as (channel, questions), anyio.create_task_group() as tasks:
-        found = []
+async def test_code_is_refused_if_a_reliable_kernel_cannot_parse_it(implementation, status, message):
+    async with queries_to(implementation) as (channel, queries), anyio.create_task_group() as tasks:
+        issues = []
 
-        async def ask():
-            found.append(await questions.check_syntax("if x:\n  y"))
+        async def check():
+            issues.append(await queries.check_syntax("if x:\n  y"))
 
-        tasks.start_soon(ask)
-        assert await answered(channel, {"status": status}) == ("is_complete_request", {"code": "if x:\n  y\n\n"})
-    assert found == [SyntaxIssue(message) if message else None]
+        tasks.start_soon(check)
+        assert await answer_next(channel, {"status": status}) == ("is_complete_request", {"code": "if x:\n  y\n\n"})
+    assert issues == [SyntaxIssue(message) if message else None]
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("implementation", ["bash_kernel", "Octave Kernel", "SoS", "a kernel of tomorrow"])
-async def test_an_unreliable_kernel_is_not_asked_about_syntax(implementation):
-    async with questions_to(implementation) as (channel, questions):
-        assert await questions.check_syntax("fi)") is None
+async def test_an_unreliable_kernel_is_not_queried_about_syntax(implementation):
+    async with queries_to(implementation) as (channel, queries):
+        assert await queries.check_syntax("fi)") is None
         assert channel.sent == []
 
 
 @pytest.mark.anyio
 async def test_a_kernel_without_subshells_refuses_while_others_use_it(monkeypatch):
     monkeypatch.setattr("codriver.features.jupyter.kernels.kernel_queries.BUSY_S", 0.05)
-    async with questions_to("xeus-python") as (channel, questions):
+    async with queries_to("xeus-python") as (channel, queries):
         channel.state("busy", "theirs", session="another")
         with refused_as("repl-busy", match="is running code of another client, and xeus-python"):
-            await questions.complete("x")
-        assert await questions.check_syntax("a b") is None
+            await queries.complete("x")
+        assert await queries.check_syntax("a b") is None
         assert channel.sent == []
 
 
 @pytest.mark.anyio
 async def test_a_query_waits_for_short_executions():
-    async with questions_to("xeus-python") as (channel, questions), anyio.create_task_group() as tasks:
+    async with queries_to("xeus-python") as (channel, queries), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="another")
-        found = []
+        completions = []
 
-        async def ask():
-            found.extend(Complete("x").read(await questions.complete("x")))
+        async def complete():
+            completions.extend(Complete("x").read(await queries.complete("x")))
 
-        tasks.start_soon(ask)
+        tasks.start_soon(complete)
         await anyio.lowlevel.checkpoint()
         channel.state("idle", "theirs", session="another")
-        await answered(channel, {"matches": ["xy"], "cursor_start": 0})
-    assert found == [Completion("xy")]
+        await answer_next(channel, {"matches": ["xy"], "cursor_start": 0})
+    assert completions == [Completion("xy")]
 
 
 @pytest.mark.anyio
 async def test_a_busy_kernel_is_queried_in_a_subshell():
-    async with questions_to("ipython") as (channel, questions), anyio.create_task_group() as tasks:
+    async with queries_to("ipython") as (channel, queries), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="another")
-        tasks.start_soon(questions.complete, "x")
-        kind, _ = await answered(channel, {"status": "ok", "subshell_id": "sub-1"})
+        tasks.start_soon(queries.complete, "x")
+        kind, _ = await answer_next(channel, {"status": "ok", "subshell_id": "sub-1"})
         assert kind == "create_subshell_request"
         with anyio.fail_after(30):
             while not channel.sent:

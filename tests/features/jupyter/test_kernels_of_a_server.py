@@ -29,14 +29,14 @@ def is_alive(pid):
 @pytest.fixture(scope="module")
 def started(tmp_path_factory):
     """Run a server that has started one kernel of each installed kind."""
-    folder = tmp_path_factory.mktemp("started")
-    spec = folder / "specs" / "kernels" / "deno" / "kernel.json"
+    directory = tmp_path_factory.mktemp("started")
+    spec = directory / "specs" / "kernels" / "deno" / "kernel.json"
     spec.parent.mkdir(parents=True)
     spec.write_text(json.dumps({"argv": ["deno", "jupyter", "--kernel", "--conn", "{connection_file}"]}))
     real_kernels.need(*WORDS)
-    words = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
-    with variables(JUPYTER_PATH=folder / "specs"):
-        live = Live(folder, "--python", PYTHON, *(part for word in words for part in ("--repl", word)))
+    arguments = [word for name, word in WORDS.items() if not real_kernels.missing(name)]
+    with variables(JUPYTER_PATH=directory / "specs"):
+        live = Live(directory, "--python", PYTHON, *(part for word in arguments for part in ("--repl", word)))
     with live.client(name="codriver-tests") as client:  # which is told each session whole
         keys = [row["key"] for row in client.call("list_sessions")["sessions"]]
         until(lambda: all_connected(client, keys), "all kernels")
@@ -83,12 +83,12 @@ def test_kernels_end_with_a_killed_server(started):
 
 def test_a_kernel_shuts_down_gracefully_and_its_file_is_removed(tmp_path):
     real_kernels.need("ipykernel")
-    left = tmp_path / "left"
-    code = f"import atexit, pathlib; atexit.register(pathlib.Path({str(left)!r}).touch)"
+    exit_file = tmp_path / "left"
+    code = f"import atexit, pathlib; atexit.register(pathlib.Path({str(exit_file)!r}).touch)"
     with serving(tmp_path, "--python", PYTHON, "--repl", "jupyter") as live, live.client() as client:
         assert client.call("evaluate_code", code=code, who="ann")["ok"]
         assert list((tmp_path / "jupyter").iterdir())
-    assert left.exists()
+    assert exit_file.exists()
     assert not list((tmp_path / "jupyter").iterdir())
 
 

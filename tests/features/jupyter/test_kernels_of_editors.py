@@ -31,7 +31,7 @@ def write_as_vscode_does(file):
     """Write the members that VS Code writes, with the mode that the usual umask leaves."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(closing(socket.create_server(("127.0.0.1", 0)))) for _ in PORTS]
-        ports = {name: one.getsockname()[1] for name, one in zip(PORTS, sockets, strict=True)}
+        ports = {name: listener.getsockname()[1] for name, listener in zip(PORTS, sockets, strict=True)}
     content = {"version": 5, "transport": "tcp", "ip": "127.0.0.1", "signature_scheme": "hmac-sha256", "key": "5c1f-k"}
     file.write_text(json.dumps({**content, **ports, "kernel_name": "python3"}))
     file.chmod(0o644)
@@ -41,8 +41,8 @@ def write_as_vscode_does(file):
 def client(tmp_path_factory):
     """Return a client of a server whose workspace has these kernels."""
     real_kernels.need("ipykernel")
-    folder = tmp_path_factory.mktemp("editors")
-    workspace, runtime = folder / "workspace", folder / "run time"
+    directory = tmp_path_factory.mktemp("editors")
+    workspace, runtime = directory / "workspace", directory / "run time"
     workspace.mkdir()
     runtime.mkdir(mode=0o700)
     (workspace / "main.py").touch()
@@ -54,12 +54,12 @@ def client(tmp_path_factory):
                 write_as_vscode_does(file)
             word = spelling.format(file=file, name=file.name)
             python = str(real_kernels.VENV / "bin" / "python")
-            own = folder / name
-            own.mkdir()
+            home = directory / name
+            home.mkdir()
             command = ["env", "-C", str(workspace), python, "-m", "ipykernel_launcher", word]
-            started = Watched.start(own, command, real_kernels.environment(own))
+            started = Watched.start(home, command, real_kernels.environment(home))
             stack.callback(started.stop)
-        live = stack.enter_context(serving(folder))
+        live = stack.enter_context(serving(directory))
         yield stack.enter_context(live.client())
 
 
@@ -85,10 +85,12 @@ def test_an_editor_kernel_is_interrupted_by_a_signal(client):
     until(lambda: kernels(client).keys() == SPELLINGS.keys(), "all kernels")
     key = kernels(client)["kernel-v2-vscode"]
     code = "import subprocess; subprocess.run(['sleep', '600'])"
-    begun = client.call("evaluate_code", code=code, replSessionKey=key, who="ann", background=True)
-    answer = client.call("interrupt_evaluation", evaluationId=begun["evaluationId"], who="ann")
+    evaluation = client.call("evaluate_code", code=code, replSessionKey=key, who="ann", background=True)
+    answer = client.call("interrupt_evaluation", evaluationId=evaluation["evaluationId"], who="ann")
     until(
-        lambda: client.call("get_evaluation", evaluationId=begun["evaluationId"], who="ann")["status"] != "running",
+        lambda: (
+            client.call("get_evaluation", evaluationId=evaluation["evaluationId"], who="ann")["status"] != "running"
+        ),
         "the end of the evaluation",
     )
     assert client.call("evaluate_code", code="1+2", replSessionKey=key, who="ann")["result"] == "3", answer

@@ -36,13 +36,13 @@ def attached(jupyter):
 @pytest.fixture(scope="module")
 def live(jupyter, attached, token_file, tmp_path_factory):
     """Run a server with a Python REPL of its own, a kernel that it attached to, and one that it started."""
-    folder = tmp_path_factory.mktemp("live")
-    own = folder / "config" / "codriver" / "codriver.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text(
+    directory = tmp_path_factory.mktemp("live")
+    settings = directory / "config" / "codriver" / "codriver.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
         f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\nkey = "theirs"\ntokenFile = "{token_file}"\n'
     )
-    with serving(folder, "--repl", "python", "--kernel", f"made={jupyter.base}/lab?kernel=python3") as running:
+    with serving(directory, "--repl", "python", "--kernel", f"made={jupyter.base}/lab?kernel=python3") as running:
         yield running
 
 
@@ -57,11 +57,11 @@ def rows(client):
     return client.call("list_sessions")["sessions"]
 
 
-def evaluate(client, key, code, **others):
-    return client.call("evaluate_code", code=code, replSessionKey=key, **others)
+def evaluate(client, key, code, **arguments):
+    return client.call("evaluate_code", code=code, replSessionKey=key, **arguments)
 
 
-async def hear_from(jupyter, kernel):
+async def wait_for_first_message(jupyter, kernel):
     """Wait for the first message of a kernel."""
     api = ServerApi(jupyter.base, TokenSource(variable="T"), {"T": TOKEN})
     async with open_server_channel(api, kernel, lambda _: None):
@@ -73,15 +73,15 @@ def test_one_log_contains_evaluations_of_all_kernels(client):
     for key in ("py", "theirs", "made"):
         assert evaluate(client, key, f"print('in {key}'); 6 * 7")["result"] == "42"
     query = "[:find ?key ?text :where [?e :output/repl-session-key ?key] [?e :output/text ?text]]"
-    told = client.call("repl_output_log", query=query)
-    assert all(f"in {key}" in str(told) for key in ("py", "theirs", "made")), told
+    log = client.call("repl_output_log", query=query)
+    assert all(f"in {key}" in str(log) for key in ("py", "theirs", "made")), log
 
 
 def test_the_token_is_in_no_answer(client, live):
     printed = evaluate(client, "made", f"print({TOKEN[:8]!r} + {TOKEN[8:]!r})")
     assert printed["stdout"] == "<<redacted:KERNEL_TOKEN>>\n"
-    shown = f"{client.call('server_health')} {rows(client)} {live.run('status').stdout} {live.run('doctor').stdout}"
-    assert TOKEN not in shown
+    answers = f"{client.call('server_health')} {rows(client)} {live.run('status').stdout} {live.run('doctor').stdout}"
+    assert TOKEN not in answers
 
 
 def test_output_omitted_by_the_jupyter_server_is_noted(client):
@@ -99,18 +99,18 @@ def test_code_in_a_remote_kernel_can_be_interrupted(client):
 
 def test_a_remote_kernel_is_restarted_by_its_own_key(client, jupyter):
     evaluate(client, "made", "lost = 1")
-    before = next(row["generation"] for row in rows(client) if row["key"] == "made")
+    generation = next(row["generation"] for row in rows(client) if row["key"] == "made")
     answer = client.call("restart_repl", replSessionKey="made", timeoutMs=60_000)
-    assert (answer["phase"], answer["generation"]) == ("connected", before + 1), answer
+    assert (answer["phase"], answer["generation"]) == ("connected", generation + 1), answer
     assert evaluate(client, "made", "lost")["status"] == "failed"
 
 
 def test_a_dead_kernel_is_replaced_by_the_next_generation(client):
-    before = next(row["generation"] for row in rows(client) if row["key"] == "theirs")
+    generation = next(row["generation"] for row in rows(client) if row["key"] == "theirs")
     answer = evaluate(client, "theirs", "import os; os._exit(1)")
     assert answer["status"] == "lost", answer
     until(
-        lambda: any(row["key"] == "theirs" and row["generation"] > before for row in rows(client)),
+        lambda: any(row["key"] == "theirs" and row["generation"] > generation for row in rows(client)),
         "the next generation",
     )
     assert evaluate(client, "theirs", "2 + 2")["result"] == "4"
@@ -120,9 +120,11 @@ def test_a_dropped_connection_loses_nothing(jupyter, tmp_path, token_file):
     with cutting_proxy(jupyter.base) as (proxy, base):
         kernel = jupyter.start_kernel()
         options = ("--kernel", f"far={base}/api/kernels/{kernel}")
-        own = tmp_path / "config" / "codriver" / "codriver.toml"
-        own.parent.mkdir(parents=True)
-        own.write_text(f'[[kernels]]\nurl = "{base}/api/kernels/{kernel}"\nkey = "far"\ntokenFile = "{token_file}"\n')
+        settings = tmp_path / "config" / "codriver" / "codriver.toml"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(
+            f'[[kernels]]\nurl = "{base}/api/kernels/{kernel}"\nkey = "far"\ntokenFile = "{token_file}"\n'
+        )
         with serving(tmp_path, *options) as live, live.client() as client:
             until(lambda: [row["phase"] for row in rows(client)] == ["connected"], "the kernel")
             code = "import time; print(1, flush=True); time.sleep(2); n = globals().get('n', 0) + 1; n"
@@ -144,19 +146,19 @@ def test_a_dropped_connection_loses_nothing(jupyter, tmp_path, token_file):
 
 
 def test_only_kernels_that_the_server_started_end_with_it(jupyter, attached, tmp_path, token_file):
-    before = jupyter.kernels()
-    own = tmp_path / "config" / "codriver" / "codriver.toml"
-    own.parent.mkdir(parents=True)
-    own.write_text(
+    kernels_before = jupyter.kernels()
+    settings = tmp_path / "config" / "codriver" / "codriver.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text(
         f'[[kernels]]\nurl = "{jupyter.base}/"\nkernel = "python3"\nkey = "a"\ntokenFile = "{token_file}"\n'
         f'[[kernels]]\nurl = "{jupyter.base}/?kernel=python3"\nkey = "b"\n'
     )
     with serving(tmp_path) as live, live.client() as client:
         until(lambda: [row["phase"] for row in rows(client)] == ["connected"] * 2, "two kernels")
-        assert len(jupyter.kernels() - before) == 2
+        assert len(jupyter.kernels() - kernels_before) == 2
         assert {evaluate(client, key, "import os; os.getpid()")["result"] for key in "ab"}.__len__() == 2
-    assert jupyter.kernels() == before
-    assert attached in before
+    assert jupyter.kernels() == kernels_before
+    assert attached in kernels_before
 
 
 def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path, monkeypatch):
@@ -165,11 +167,11 @@ def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path,
     workspace.mkdir()
     with jupyter_server(workspace) as jupyter:
         monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(jupyter.runtime))
-        wanted = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
-        session = jupyter.call("POST", "/api/sessions", wanted)[1]
+        session_model = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": {"name": "python3"}}
+        session = jupyter.call("POST", "/api/sessions", session_model)[1]
         identity = session["kernel"]["id"]
         # Until the kernel says something: one that does not find its file makes another, with ports of its own.
-        anyio.run(hear_from, jupyter, identity)
+        anyio.run(wait_for_first_message, jupyter, identity)
         (jupyter.runtime / f"kernel-{identity}.json").unlink()
         with serving(tmp_path, "--kernel", f"made={jupyter.base}/?kernel=python3") as live, live.client() as client:
             keys = {"made", "a-ipynb"}
@@ -182,12 +184,12 @@ def test_a_local_server_needs_no_token_and_its_kernels_are_listed_once(tmp_path,
 
 
 def test_a_wrong_token_is_reported_with_its_source(jupyter, attached, tmp_path):
-    own = tmp_path / "config" / "codriver" / "codriver.toml"
-    own.parent.mkdir(parents=True)
+    settings = tmp_path / "config" / "codriver" / "codriver.toml"
+    settings.parent.mkdir(parents=True)
     wrong = tmp_path / "wrong"
     wrong.write_text("wrong-4711-wrong")
     wrong.chmod(0o600)
-    own.write_text(f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\ntokenFile = "{wrong}"\n')
+    settings.write_text(f'[[kernels]]\nurl = "{jupyter.base}/api/kernels/{attached}"\ntokenFile = "{wrong}"\n')
     with serving(tmp_path) as live, live.client() as client:
         (row,) = until(lambda: [row for row in rows(client) if row.get("note")], "the refusal")
         assert "requires a token, or a different one" in row["note"]
@@ -195,12 +197,12 @@ def test_a_wrong_token_is_reported_with_its_source(jupyter, attached, tmp_path):
 
 
 def test_a_url_with_a_token_or_remote_plain_http_prevents_the_start(tmp_path):
-    for place, why in (
+    for url, cause in (
         (f"http://box/lab?token={TOKEN}", "tokenFile or tokenEnv"),
         ("http://box/?kernel=", "not encrypted"),
     ):
-        live = Live(tmp_path, "--kernel", place)
-        said = live.greeting + live.process.stdout.read()
+        live = Live(tmp_path, "--kernel", url)
+        output = live.greeting + live.process.stdout.read()
         live.stop()
-        assert why in said
-        assert TOKEN not in said
+        assert cause in output
+        assert TOKEN not in output

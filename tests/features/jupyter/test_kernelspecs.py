@@ -19,24 +19,24 @@ IR = {"argv": ["R", "--slave", "-e", "IRkernel::main()", "--args", "{connection_
 FILE = Path("/run/user/jupyter/kernel-1.json")
 
 
-def write_spec(folder, name, spec):
-    (folder / name).mkdir(parents=True)
+def write_spec(directory, name, spec):
+    (directory / name).mkdir(parents=True)
     text = spec if isinstance(spec, str) else json.dumps(spec)
-    (folder / name / "kernel.json").write_text(text)
-    return folder / name
+    (directory / name / "kernel.json").write_text(text)
+    return directory / name
 
 
-def program(folder, name):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text("#!/bin/sh\n")
-    (folder / name).chmod(0o755)
-    return str(folder / name)
+def program(directory, name):
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text("#!/bin/sh\n")
+    (directory / name).chmod(0o755)
+    return str(directory / name)
 
 
 def test_the_project_directory_comes_first_and_the_system_last(tmp_path):
     environ = {"JUPYTER_PATH": "/one:/two", "JUPYTER_DATA_DIR": "/data"}
-    folders = kernel_directories(str(tmp_path / ".venv/bin/python"), environ)
-    assert folders == (
+    directories = kernel_directories(str(tmp_path / ".venv/bin/python"), environ)
+    assert directories == (
         tmp_path / ".venv/share/jupyter/kernels",
         *(Path(name) / "kernels" for name in ("/one", "/two", "/data")),
         Path("/usr/local/share/jupyter/kernels"),
@@ -53,8 +53,8 @@ def test_the_user_directory_depends_on_the_platform():
 def test_the_first_kernelspec_of_a_name_is_used(tmp_path):
     write_spec(tmp_path / "a", "ir", IR)
     write_spec(tmp_path / "b", "ir", {"argv": ["other"]})
-    found = find_kernelspec("ir", [tmp_path / "none", tmp_path / "a", tmp_path / "b"])
-    assert (found.directory, found.language) == (tmp_path / "a" / "ir", "R")
+    spec = find_kernelspec("ir", [tmp_path / "none", tmp_path / "a", tmp_path / "b"])
+    assert (spec.directory, spec.language) == (tmp_path / "a" / "ir", "R")
 
 
 def test_an_unknown_kernelspec_is_refused_with_those_available(tmp_path):
@@ -73,7 +73,7 @@ def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
 
 
 @pytest.mark.parametrize(
-    ("spec", "words"),
+    ("spec", "message"),
     [
         ("{", "is not valid JSON"),
         ("[]", "has no `argv`"),
@@ -86,11 +86,11 @@ def test_a_kernelspec_name_cannot_leave_its_directory(tmp_path, name):
         ("[" * 100_000, "cannot be read: it has"),
     ],
 )
-def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, words):
-    folder = write_spec(tmp_path, "ir", spec)
-    with pytest.raises(KernelSpecError, match=words) as refused:
+def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, message):
+    directory = write_spec(tmp_path, "ir", spec)
+    with pytest.raises(KernelSpecError, match=message) as refused:
         find_kernelspec("ir", [tmp_path])
-    assert str(folder) in str(refused.value)
+    assert str(directory) in str(refused.value)
 
 
 @pytest.mark.parametrize("word", ["python", "python3", "python3.11"])
@@ -105,12 +105,12 @@ def test_python_means_the_project_interpreter(tmp_path, word):
 def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["deno", "{resource_dir}/a", "{prefix}", "{other}"]})
     spec = find_kernelspec("k", [tmp_path])
-    in_path, beside = program(tmp_path / "path", "deno"), tmp_path / "env" / "bin"
-    python, environ = str(beside / "python"), {"PATH": str(tmp_path / "path")}
+    on_path, bin_directory = program(tmp_path / "path", "deno"), tmp_path / "env" / "bin"
+    python, environ = str(bin_directory / "python"), {"PATH": str(tmp_path / "path")}
     command, _env = command_of(spec, FILE, python=python, environ=environ)
-    assert command == (in_path, f"{tmp_path}/k/a", str(tmp_path / "env"), "{other}")
-    own = program(beside, "deno")
-    assert command_of(spec, FILE, python=python, environ=environ)[0][0] == own
+    assert command == (on_path, f"{tmp_path}/k/a", str(tmp_path / "env"), "{other}")
+    next_to_python = program(bin_directory, "deno")
+    assert command_of(spec, FILE, python=python, environ=environ)[0][0] == next_to_python
 
 
 def test_a_missing_program_is_refused(tmp_path):

@@ -32,7 +32,7 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
+    ("text", "cause"),
     [
         (f"http://host/lab?token={SECRET}", "tokenFile or tokenEnv"),
         (f"http://host/?kernel=python3&token={SECRET}", "tokenFile or tokenEnv"),
@@ -47,8 +47,8 @@ def test_a_url_names_a_kernel_of_a_server(text, url):
         (f"{SECRET}.json", "has to be absolute"),
     ],
 )
-def test_text_that_names_no_kernel_is_refused_without_echoing_secrets(text, why):
-    with pytest.raises(KernelNameError, match=why) as raised:
+def test_text_that_names_no_kernel_is_refused_without_echoing_secrets(text, cause):
+    with pytest.raises(KernelNameError, match=cause) as raised:
         parse_location(text)
     assert SECRET not in str(raised.value)
 
@@ -59,15 +59,15 @@ def test_a_connection_file_is_named_by_its_path(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("text", "split"),
+    ("text", "expected"),
     [
         ("gpu=https://host/?kernel=python3", ("gpu", "https://host/?kernel=python3")),
         ("https://host/?kernel=python3", (None, "https://host/?kernel=python3")),
         ("/tmp/a=b.json", (None, "/tmp/a=b.json")),
     ],
 )
-def test_a_key_can_precede_a_kernel(text, split):
-    assert split_key(text) == split
+def test_a_key_can_precede_a_kernel(text, expected):
+    assert split_key(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -123,12 +123,12 @@ def test_a_token_is_read_from_an_environment_variable():
     assert TokenSource().read({}) is None
 
 
-@pytest.mark.parametrize("held", [f"{SECRET} and more", f"{SECRET}\r\nHost: else", "\xff" + SECRET, ""])
-def test_a_malformed_token_is_refused_without_echoing_it(held, tmp_path):
+@pytest.mark.parametrize("text", [f"{SECRET} and more", f"{SECRET}\r\nHost: else", "\xff" + SECRET, ""])
+def test_a_malformed_token_is_refused_without_echoing_it(text, tmp_path):
     file = tmp_path / "token"
-    file.write_text(held, encoding="latin-1")
+    file.write_text(text, encoding="latin-1")
     file.chmod(0o600)
-    for source, environ in ((TokenSource(file=str(file)), {}), (TokenSource(variable="HUB"), {"HUB": held})):
+    for source, environ in ((TokenSource(file=str(file)), {}), (TokenSource(variable="HUB"), {"HUB": text})):
         with refused_as("repl-unreachable") as raised:
             source.read(environ)
         assert SECRET not in f"{raised.value} {raised.value.hint} {raised.value.details}"

@@ -34,29 +34,29 @@ class Interpreter:
     def __init__(self, process):
         self._process = process
 
-    def run(self, how, code):
-        self._process.stdin.write(ascii((how, code)) + "\n")
+    def run(self, mode, code):
+        self._process.stdin.write(ascii((mode, code)) + "\n")
         self._process.stdin.flush()
         while (line := self._process.stdout.readline()).startswith(SEPARATOR):
             pass  # a run of tests tells its progress
         return line.strip()
 
-    def ask(self, asked, /, **fields):
-        return json.loads(self.run("eval", python_programs.call_expression(asked, **fields)))
+    def query(self, function, /, **fields):
+        return json.loads(self.run("eval", python_programs.call_expression(function, **fields)))
 
 
 @pytest.fixture(scope="module", params=["python3.8", f"python3.{sys.version_info[1]}"])
 def process(request, tmp_path_factory):
     path = needs.interpreter(request.param)
-    folder = tmp_path_factory.mktemp("kernel")
+    directory = tmp_path_factory.mktemp("kernel")
     command = [path, "-u", "-c", LOOP]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, cwd=folder, stdin=pipe, stdout=pipe, text=True, encoding="utf-8") as process:
+    with subprocess.Popen(command, cwd=directory, stdin=pipe, stdout=pipe, text=True, encoding="utf-8") as process:
         interpreter = Interpreter(process)
         assert interpreter.run("eval", python_programs.call_expression("stacks")) == "None"
         for _ in range(2):
             assert interpreter.run("eval", python_programs.install_expression()) == "None"
-        yield interpreter, folder
+        yield interpreter, directory
         process.stdin.close()
 
 
@@ -66,7 +66,7 @@ def interpreter(process):
 
 
 @pytest.fixture
-def folder(process):
+def directory(process):
     return process[1]
 
 
@@ -77,87 +77,87 @@ def test_the_modules_leave_no_name_in_the_user_namespace(interpreter):
 
 def test_queries_work_even_if_the_user_redefined_their_names(interpreter):
     interpreter.run("exec", "exec = eval_ = ask = 1\njson = None")
-    assert interpreter.ask("lookup", name="ask", ns="")["data"]["value"] == "1"
+    assert interpreter.query("lookup", name="ask", ns="")["data"]["value"] == "1"
 
 
 def test_a_failing_query_is_reported_and_is_not_the_users_last_error(interpreter):
     interpreter.run("eval", "1/0")
-    assert interpreter.ask("lookup", wrong=1)["failed"]["type"] == "TypeError"
-    assert interpreter.ask("no such")["failed"]["type"] == "KeyError"
-    assert interpreter.ask("error", characters=0)["data"]["error"]["type"] == "ZeroDivisionError"
+    assert interpreter.query("lookup", wrong=1)["failed"]["type"] == "TypeError"
+    assert interpreter.query("no such")["failed"]["type"] == "KeyError"
+    assert interpreter.query("error", characters=0)["data"]["error"]["type"] == "ZeroDivisionError"
 
 
 def test_lookup_names_and_completion_match_the_embedded_worker(interpreter):
     interpreter.run("exec", "import os.path\ndef area(r, n=2):\n    'Of a circle.'")
-    told = interpreter.ask("lookup", name="area", ns="")["data"]
-    assert (told["doc"], told["arglists-str"], told["ns"]) == ("Of a circle.", "(r, n=2)", "__main__")
-    assert interpreter.ask("lookup", name="nobody", ns="")["data"] is None
-    assert interpreter.ask("lookup", name="nobody", ns="no.such.module")["data"] is None
-    rows = interpreter.ask("names", name="user", ns="")["data"]["rows"]
+    symbol = interpreter.query("lookup", name="area", ns="")["data"]
+    assert (symbol["doc"], symbol["arglists-str"], symbol["ns"]) == ("Of a circle.", "(r, n=2)", "__main__")
+    assert interpreter.query("lookup", name="nobody", ns="")["data"] is None
+    assert interpreter.query("lookup", name="nobody", ns="no.such.module")["data"] is None
+    rows = interpreter.query("names", name="user", ns="")["data"]["rows"]
     assert {"name": "area", "type": "function", "args": "(r, n=2)", "doc": "Of a circle."} in rows
-    assert interpreter.ask("names", name="no.such", ns="")["data"] is None
-    found = interpreter.ask("complete", prefix="joi", ns="os.path")["data"]["completions"]
-    assert found == [{"candidate": "join", "type": "function"}]
-    source = interpreter.ask("source", name="os.path.join", ns="")["data"]
+    assert interpreter.query("names", name="no.such", ns="")["data"] is None
+    completions = interpreter.query("complete", prefix="joi", ns="os.path")["data"]["completions"]
+    assert completions == [{"candidate": "join", "type": "function"}]
+    source = interpreter.query("source", name="os.path.join", ns="")["data"]
     assert (source["text"][:9], source["file"].rpartition("/")[2]) == ("def join(", "posixpath.py")
 
 
-def test_a_file_that_is_not_a_module_runs_in_the_user_namespace(interpreter, folder):
-    path = str(folder / "circle.py")
-    told = interpreter.run("eval", python_programs.load_code(path, "radius = 3\n", None, ""))
-    assert told == f"<module '__main__' from {path!r}>"
+def test_a_file_that_is_not_a_module_runs_in_the_user_namespace(interpreter, directory):
+    path = str(directory / "circle.py")
+    result = interpreter.run("eval", python_programs.load_code(path, "radius = 3\n", None, ""))
+    assert result == f"<module '__main__' from {path!r}>"
     assert interpreter.run("eval", python_programs.load_code(path, "radius = 4\nradius + 1\n", None, "")) == "5"
     assert interpreter.run("eval", "radius") == "4"
     interpreter.run("eval", python_programs.load_code(path, "radius = 5\nadded = 1\n", None, "batch"))
-    assert interpreter.ask("restore", hold="batch", keep=False)["data"]["left"] == []
+    assert interpreter.query("restore", hold="batch", keep=False)["data"]["left"] == []
     assert interpreter.run("eval", "radius, 'added' in globals()") == "(4, False)"
 
 
-def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpreter, folder):
-    path = folder / "shapes.py"
+def test_a_file_of_an_imported_module_runs_in_it_and_updates_references(interpreter, directory):
+    path = directory / "shapes.py"
     path.write_text("def sides():\n    return 3\n\ndef left():\n    pass\n")
     interpreter.run("exec", "import sys; sys.path.insert(0, '')\nfrom shapes import sides")
     path.write_text("def sides():\n    return 4\n")
-    told = interpreter.run("eval", python_programs.load_code(str(path), path.read_text(), None, "batch"))
-    assert told == f"<module 'shapes' from {str(path)!r}>"
+    result = interpreter.run("eval", python_programs.load_code(str(path), path.read_text(), None, "batch"))
+    assert result == f"<module 'shapes' from {str(path)!r}>"
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(4, False)"
-    rows = interpreter.ask("drift", root=str(folder), only="")["data"]["rows"]
+    rows = interpreter.query("drift", root=str(directory), only="")["data"]["rows"]
     assert {(row["name"], row["kind"]) for row in rows} == {("sides", "renewed"), ("left", "removed")}
-    assert interpreter.ask("drift", root=str(folder), only="")["data"]["rows"] == []
-    assert interpreter.ask("restore", hold="batch", keep=False)["data"]["left"] == []
+    assert interpreter.query("drift", root=str(directory), only="")["data"]["rows"] == []
+    assert interpreter.query("restore", hold="batch", keep=False)["data"]["left"] == []
     assert interpreter.run("eval", "sides(), hasattr(sys.modules['shapes'], 'left')") == "(3, True)"
 
 
-def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, folder):
-    path = str(folder / "bad.py")
+def test_the_last_error_has_its_file_position_and_plain_locals(interpreter, directory):
+    path = str(directory / "bad.py")
     text = "class Odd:\n    def __repr__(self):\n        raise SystemExit\n\n\n"
     text += "def boom(n, token, odd):\n    return 1 / n\n\n\nboom(0, 'hidden', Odd())\n"
     call = python_programs.load_code(path, text, None, "")
     assert interpreter.run("eval", call) == "'ZeroDivisionError'"
-    told = interpreter.ask("error", characters=100)["data"]
-    assert told["error"]["trace"][:2] == [f"boom ({path}:7)", f"<module> ({path}:10)"]
-    assert not any("codriver" in frame for frame in told["error"]["trace"])
-    (found,) = told["locals"]
-    assert found == {"error": 0, "frame": f"boom ({path}:7)", "locals": {"n": "0", "odd": "<Odd>"}}
+    data = interpreter.query("error", characters=100)["data"]
+    assert data["error"]["trace"][:2] == [f"boom ({path}:7)", f"<module> ({path}:10)"]
+    assert not any("codriver" in frame for frame in data["error"]["trace"])
+    (frame_locals,) = data["locals"]
+    assert frame_locals == {"error": 0, "frame": f"boom ({path}:7)", "locals": {"n": "0", "odd": "<Odd>"}}
 
 
 def test_the_position_of_a_syntax_error_is_reported(interpreter):
-    assert interpreter.ask("syntax", code="x = 1\ny = = 2")["data"]["line"] == 2
-    assert interpreter.ask("syntax", code="await f()")["data"] is None
+    assert interpreter.query("syntax", code="x = 1\ny = = 2")["data"]["line"] == 2
+    assert interpreter.query("syntax", code="await f()")["data"] is None
 
 
-def test_tests_run_in_the_project_directory_and_may_start_an_event_loop(interpreter, folder):
-    (folder / "project").mkdir()
-    (folder / "project" / "folder_cases.py").write_text(
+def test_tests_run_in_the_project_directory_and_may_start_an_event_loop(interpreter, directory):
+    (directory / "project").mkdir()
+    (directory / "project" / "folder_cases.py").write_text(
         "import asyncio, os, unittest\nclass T(unittest.TestCase):\n"
         "    def test_loop(self):\n        asyncio.run(asyncio.sleep(0))\n"
         "    def test_place(self):\n        self.assertTrue(os.getcwd().endswith('project'))\n"
     )
-    interpreter.run("exec", f"sys.path.insert(0, {str(folder / 'project')!r})")
+    interpreter.run("exec", f"sys.path.insert(0, {str(directory / 'project')!r})")
     names = {"ns": "folder_cases", "name": "", "match": "", "words": [], "only": [], "root": ""}
     code = WORKER_PYTHON.expression("test", **names)
-    question = python_programs.call_expression("test", code=code, directory=str(folder / "project"))
-    interpreter.run("exec", f"import asyncio\nasync def within():\n    return {question}")
-    told = json.loads(interpreter.run("eval", "asyncio.run(within())"))["data"]
-    assert (told["tests"], [row["outcome"] for row in told["results"]]) == (2, ["pass", "pass"])
-    assert interpreter.run("eval", "__import__('os').getcwd()") == repr(os.path.realpath(folder))
+    expression = python_programs.call_expression("test", code=code, directory=str(directory / "project"))
+    interpreter.run("exec", f"import asyncio\nasync def within():\n    return {expression}")
+    report = json.loads(interpreter.run("eval", "asyncio.run(within())"))["data"]
+    assert (report["tests"], [row["outcome"] for row in report["results"]]) == (2, ["pass", "pass"])
+    assert interpreter.run("eval", "__import__('os').getcwd()") == repr(os.path.realpath(directory))

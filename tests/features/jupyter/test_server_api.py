@@ -37,7 +37,7 @@ def api(base, token=TOKEN, source=SOURCE):
     return ServerApi(base, source, {"T": token})
 
 
-def shown(error):
+def error_text(error):
     return f"{error} {error.hint} {error.details} {error!r}"
 
 
@@ -60,8 +60,8 @@ async def test_a_kernel_can_be_started_listed_interrupted_restarted_and_deleted(
 
 @pytest.mark.slow
 async def test_sessions_of_a_server_name_notebooks_and_their_kernels(server):
-    wanted = {"path": "work/a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
-    opened = server.call("POST", "/api/sessions", wanted)[1]
+    session_model = {"path": "work/a.ipynb", "name": "a", "type": "notebook", "kernel": {"name": "python3"}}
+    opened = server.call("POST", "/api/sessions", session_model)[1]
     (session,) = await api(server.base).sessions()
     assert (session.path, session.kernel.id) == ("work/a.ipynb", opened["kernel"]["id"])
     server.call("DELETE", f"/api/sessions/{opened['id']}")
@@ -75,7 +75,7 @@ async def test_a_wrong_or_missing_token_is_reported_with_its_source(server, toke
         with pytest.raises(TokenRefusedError, match="token") as raised:
             await call()
         assert ("the variable T" if token else "tokenFile or tokenEnv") in raised.value.hint
-        assert "4711" not in shown(raised.value)
+        assert "4711" not in error_text(raised.value)
 
 
 @pytest.mark.slow
@@ -105,7 +105,7 @@ async def test_an_unreadable_token_is_reported_before_anything_is_sent():
 @contextlib.contextmanager
 def answering(answer):
     """Run a server that sends every client the same bytes, and return what it received."""
-    told = []
+    requests = []
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve():
@@ -113,31 +113,31 @@ def answering(answer):
                 while True:
                     connection, _ = listener.accept()
                     with connection:
-                        told.append(connection.recv(65536))
+                        requests.append(connection.recv(65536))
                         answer(connection) if callable(answer) else connection.sendall(answer)
 
         thread = threading.Thread(target=serve)
         thread.start()
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}", told
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", requests
         finally:
             listener.shutdown(socket.SHUT_RDWR)
             thread.join(10)
 
 
 async def test_a_redirect_is_not_followed_with_the_token():
-    with answering(b"") as (elsewhere, told):
-        moved = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/login\r\nContent-Length: 0\r\n\r\n".encode()
-        with answering(moved) as (base, asked), pytest.raises(ServerAnswerError) as refused:
+    with answering(b"") as (target, target_requests):
+        redirect = f"HTTP/1.1 302 Found\r\nLocation: {target}/login\r\nContent-Length: 0\r\n\r\n".encode()
+        with answering(redirect) as (base, requests), pytest.raises(ServerAnswerError) as refused:
             await api(base).kernels()
     assert "is not running" in str(refused.value)
     assert not isinstance(refused.value, TokenRefusedError)  # a Hub whose server is started again has it come back
-    assert f"Authorization: token {TOKEN}".encode() in asked[0]
-    assert told == []
+    assert f"Authorization: token {TOKEN}".encode() in requests[0]
+    assert target_requests == []
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "cause"),
     [
         (b"", "RemoteDisconnected|does not speak HTTP"),
         (b"SSH-2.0-OpenSSH\r\n", "does not speak HTTP"),
@@ -148,16 +148,19 @@ async def test_a_redirect_is_not_followed_with_the_token():
         (b'HTTP/1.1 500 F\r\nContent-Length: 23\r\n\r\n{"message":"\\u001b[2J"}', r"HTTP 500 \(\\x1b\[2J\)"),
     ],
 )
-async def test_a_server_that_is_not_jupyter_is_refused_with_an_explanation(answer, why):
-    with answering(answer) as (base, _), pytest.raises((ReplUnreachableError, ServerAnswerError), match=why) as raised:
+async def test_a_server_that_is_not_jupyter_is_refused_with_an_explanation(answer, cause):
+    with (
+        answering(answer) as (base, _),
+        pytest.raises((ReplUnreachableError, ServerAnswerError), match=cause) as raised,
+    ):
         await api(base).kernels()
-    assert TOKEN not in shown(raised.value)
+    assert TOKEN not in error_text(raised.value)
 
 
 async def test_malformed_list_entries_are_skipped():
     body = b'[3, null, {"id": 7, "connections": "x"}, {"id": "a-1", "name": "ir"}]'
     with answering(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as (base, _):
-        assert [(one.id, one.spec, one.connections) for one in await api(base).kernels()] == [
+        assert [(kernel.id, kernel.spec, kernel.connections) for kernel in await api(base).kernels()] == [
             ("7", "", 0),
             ("a-1", "ir", 0),
         ]
@@ -172,19 +175,19 @@ async def test_an_oversized_answer_is_not_buffered(monkeypatch):
 
 
 async def test_a_server_that_answers_byte_by_byte_times_out():
-    over = threading.Event()
+    is_finished = threading.Event()
 
     def drip(connection):
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
         with contextlib.suppress(OSError):
-            while not over.wait(0.05):
+            while not is_finished.wait(0.05):
                 connection.sendall(b" ")
 
     with answering(drip) as (base, _):
         calls = ServerApi(base, SOURCE, {"T": TOKEN}, timeout_s=0.3)
         with anyio.fail_after(60), pytest.raises(ReplUnreachableError, match="did not respond to GET /api/kernels"):
             await calls.kernels()
-        over.set()
+        is_finished.set()
 
 
 async def test_an_unreachable_server_is_explained():
@@ -201,9 +204,9 @@ def certificate(tmp_path):
     """Create a certificate that no authority signed, with its key."""
     openssl = program("openssl", install="install the package openssl")
     path = tmp_path / "own.pem"
-    words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 1"
+    arguments = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=localhost -days 1"
     subprocess.run(
-        [openssl, *words.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"],
+        [openssl, *arguments.split(), "-keyout", tmp_path / "key", "-out", tmp_path / "certificate"],
         capture_output=True, timeout=60, check=True,
     )  # fmt: skip
     path.write_bytes((tmp_path / "key").read_bytes() + (tmp_path / "certificate").read_bytes())
@@ -213,13 +216,13 @@ def certificate(tmp_path):
 async def test_an_untrusted_certificate_ends_a_call_before_the_token_is_sent(certificate):
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
-    told = []
+    received = []
 
     def serve(listener):
         connection, _ = listener.accept()
         secure = context.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
         with contextlib.suppress(OSError), secure:
-            told.append(secure.recv(65536))
+            received.append(secure.recv(65536))
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve, args=(listener,))
@@ -227,4 +230,4 @@ async def test_an_untrusted_certificate_ends_a_call_before_the_token_is_sent(cer
         with pytest.raises(ReplUnreachableError, match="certificate is not trusted"):
             await api(f"https://127.0.0.1:{listener.getsockname()[1]}").kernels()
         thread.join(10)
-    assert not any(told)
+    assert not any(received)

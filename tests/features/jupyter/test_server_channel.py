@@ -22,7 +22,7 @@ from codriver.features.jupyter.kernels.server_channel import open_server_channel
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 
-def counted(runs):
+def counting_code(runs):
     """Return slow code and its value: how often it ran, counted in a variable of its own."""
     return f"""
 import time
@@ -53,32 +53,32 @@ def kernel(server):
 
 
 @pytest.fixture
-def proxied(server):
-    with cutting_proxy(server.base) as found:
-        yield found
+def proxy_and_base(server):
+    with cutting_proxy(server.base) as proxy:
+        yield proxy
 
 
 def api(base, token=TOKEN):
     return ServerApi(base, TokenSource(variable="T"), {"T": token})
 
 
-class Heard:
+class Recorder:
     """The messages received on a channel."""
 
     def __init__(self):
         self.messages = []
-        self.came = anyio.Event()
+        self.has_received = anyio.Event()
 
-    def take(self, message):
+    def receive(self, message):
         self.messages.append(message)
-        self.came.set()
+        self.has_received.set()
 
-    async def until(self, holds):
+    async def until(self, condition):
         """Wait until the received messages satisfy a condition, and return its value."""
         with anyio.fail_after(60):
-            while not (value := holds()):
-                self.came = anyio.Event()
-                await self.came.wait()
+            while not (value := condition()):
+                self.has_received = anyio.Event()
+                await self.has_received.wait()
         return value
 
     def of(self, request, kind):
@@ -107,77 +107,77 @@ def run(channel, code):
 
 
 @asynccontextmanager
-async def opened(calls, kernel):
-    heard = Heard()
-    async with open_server_channel(calls, kernel, heard.take) as channel:
-        yield channel, heard
+async def open_channel(calls, kernel):
+    recorder = Recorder()
+    async with open_server_channel(calls, kernel, recorder.receive) as channel:
+        yield channel, recorder
 
 
-async def begun(heard, request):
-    await heard.until(lambda: "1\n" in heard.printed(request))
+async def wait_for_start(recorder, request):
+    await recorder.until(lambda: "1\n" in recorder.printed(request))
 
 
-async def tried(proxy, before):
+async def wait_for_reconnection(proxy, attempts):
     """Wait until the channel tries to reconnect."""
     with anyio.fail_after(60):
-        while proxy.seen == before:
+        while proxy.seen == attempts:
             await anyio.sleep(0.01)
 
 
 async def test_code_runs_in_a_remote_kernel_and_each_output_arrives_once(server, shared):
-    async with opened(api(server.base), shared) as (channel, heard):
+    async with open_channel(api(server.base), shared) as (channel, recorder):
         request = run(channel, "print('out'); 1+2")
-        assert (await heard.reply(request))["status"] == "ok"
-        assert (heard.printed(request), heard.value(request)) == ("out\n", "3")
+        assert (await recorder.reply(request))["status"] == "ok"
+        assert (recorder.printed(request), recorder.value(request)) == ("out\n", "3")
         assert channel.address == f"{server.base}/api/kernels/{shared}"
 
 
 async def test_a_subshell_request_is_answered_while_the_kernel_is_busy(server, shared):
-    async with opened(api(server.base), shared) as (channel, heard):
-        made = channel.post("control", "create_subshell_request", {})
-        await heard.until(lambda: heard.of(made, "create_subshell_reply"))
-        subshell = heard.of(made, "create_subshell_reply")[0]["subshell_id"]
+    async with open_channel(api(server.base), shared) as (channel, recorder):
+        creation = channel.post("control", "create_subshell_request", {})
+        await recorder.until(lambda: recorder.of(creation, "create_subshell_reply"))
+        subshell = recorder.of(creation, "create_subshell_reply")[0]["subshell_id"]
         busy = run(channel, "input()")
-        await heard.until(lambda: heard.of(busy, "input_request"))
-        about = {"code": "print", "cursor_pos": 3, "detail_level": 0}
-        asked = channel.post("shell", "inspect_request", about, subshell=subshell)
-        await heard.until(lambda: heard.of(asked, "inspect_reply"))
+        await recorder.until(lambda: recorder.of(busy, "input_request"))
+        content = {"code": "print", "cursor_pos": 3, "detail_level": 0}
+        inspection = channel.post("shell", "inspect_request", content, subshell=subshell)
+        await recorder.until(lambda: recorder.of(inspection, "inspect_reply"))
         channel.post("stdin", "input_reply", {"value": "x"})
-        await heard.reply(busy)
-        assert heard.value(busy) == "'x'"
+        await recorder.reply(busy)
+        assert recorder.value(busy) == "'x'"
 
 
-async def test_output_during_a_dropped_connection_arrives_later_and_code_runs_once(server, proxied, shared):
-    proxy, base = proxied
-    async with opened(api(base), shared) as (channel, heard):
-        request = run(channel, counted("told"))
-        await begun(heard, request)
-        before = proxy.seen
+async def test_output_during_a_dropped_connection_arrives_later_and_code_runs_once(server, proxy_and_base, shared):
+    proxy, base = proxy_and_base
+    async with open_channel(api(base), shared) as (channel, recorder):
+        request = run(channel, counting_code("told"))
+        await wait_for_start(recorder, request)
+        attempts = proxy.seen
         proxy.refuse()
         proxy.cut()
-        await tried(proxy, before)
+        await wait_for_reconnection(proxy, attempts)
         later = run(channel, "told + 40")
         with anyio.fail_after(60):
             while server.call("GET", f"/api/kernels/{shared}")[1]["execution_state"] != "idle":
                 await anyio.sleep(0.05)
-        assert not heard.of(request, "execute_reply")
+        assert not recorder.of(request, "execute_reply")
         proxy.refuse(is_refusing=False)
-        await heard.reply(request)
-        assert (heard.printed(request), heard.value(request)) == ("0\n1\n2\n3\n4\n", "1")
-        await heard.reply(later)
-        assert heard.value(later) == "41"
-        assert not heard.printed(request, "stderr")
+        await recorder.reply(request)
+        assert (recorder.printed(request), recorder.value(request)) == ("0\n1\n2\n3\n4\n", "1")
+        await recorder.reply(later)
+        assert recorder.value(later) == "41"
+        assert not recorder.printed(request, "stderr")
 
 
-async def test_losing_messages_to_another_client_ends_the_channel_with_an_explanation(server, proxied, shared):
-    proxy, base = proxied
-    async with opened(api(server.base), shared) as (other, other_heard):
-        async with opened(api(base), shared) as (channel, heard):
-            request = run(channel, counted("lost"))
-            await begun(heard, request)
+async def test_losing_messages_to_another_client_ends_the_channel_with_an_explanation(server, proxy_and_base, shared):
+    proxy, base = proxy_and_base
+    async with open_channel(api(server.base), shared) as (other_channel, other_recorder):
+        async with open_channel(api(base), shared) as (channel, recorder):
+            request = run(channel, counting_code("lost"))
+            await wait_for_start(recorder, request)
             proxy.refuse()
             proxy.cut()
-            await other_heard.until(lambda: other_heard.of(request, "execute_result"))
+            await other_recorder.until(lambda: other_recorder.of(request, "execute_result"))
             proxy.refuse(is_refusing=False)
             with anyio.fail_after(60):
                 cause = await channel.wait_closed()
@@ -186,56 +186,56 @@ async def test_losing_messages_to_another_client_ends_the_channel_with_an_explan
             assert "The kernel is idle, and its definitions still exist" in cause
             with pytest.raises(ReplDisconnectedError):
                 run(channel, "1")
-        again = run(other, "lost")
-        await other_heard.reply(again)
-        assert other_heard.value(again) == "1"
+        check = run(other_channel, "lost")
+        await other_recorder.reply(check)
+        assert other_recorder.value(check) == "1"
 
 
-async def test_code_still_running_after_a_reconnect_is_followed_to_its_end(server, proxied, shared):
-    proxy, base = proxied
-    async with opened(api(server.base), shared), opened(api(base), shared) as (channel, heard):
+async def test_code_still_running_after_a_reconnect_is_followed_to_its_end(server, proxy_and_base, shared):
+    proxy, base = proxy_and_base
+    async with open_channel(api(server.base), shared), open_channel(api(base), shared) as (channel, recorder):
         request = run(channel, "print(1, flush=True); input(); 42")
-        await heard.until(lambda: heard.of(request, "input_request"))
+        await recorder.until(lambda: recorder.of(request, "input_request"))
         proxy.cut()
-        await heard.until(
-            lambda: "output that the code printed in the meantime may be missing" in heard.printed(request, "stderr")
+        await recorder.until(
+            lambda: "output that the code printed in the meantime may be missing" in recorder.printed(request, "stderr")
         )
         channel.post("stdin", "input_reply", {"value": ""})
-        await heard.reply(request)
-        assert heard.value(request) == "42"
+        await recorder.reply(request)
+        assert recorder.value(request) == "42"
 
 
-async def test_a_half_open_connection_is_replaced_by_the_next(proxied, shared):
-    proxy, base = proxied
-    async with opened(api(base), shared) as (channel, heard):
-        request = run(channel, counted("held"))
-        await begun(heard, request)
+async def test_a_half_open_connection_is_replaced_by_the_next(proxy_and_base, shared):
+    proxy, base = proxy_and_base
+    async with open_channel(api(base), shared) as (channel, recorder):
+        request = run(channel, counting_code("held"))
+        await wait_for_start(recorder, request)
         proxy.cut_near_side()
-        await heard.reply(request)
-        assert heard.value(request) == "1"
+        await recorder.reply(request)
+        assert recorder.value(request) == "1"
 
 
-async def test_a_stalled_connection_is_detected_and_replaced(proxied, shared, monkeypatch):
+async def test_a_stalled_connection_is_detected_and_replaced(proxy_and_base, shared, monkeypatch):
     monkeypatch.setattr(server_socket, "PING_S", 0.1)
     monkeypatch.setattr(server_socket, "PONG_S", 5.0)
-    proxy, base = proxied
-    async with opened(api(base), shared) as (channel, heard):
+    proxy, base = proxy_and_base
+    async with open_channel(api(base), shared) as (channel, recorder):
         request = run(channel, "input(); 7")
-        await heard.until(lambda: heard.of(request, "input_request"))
-        before = proxy.seen
+        await recorder.until(lambda: recorder.of(request, "input_request"))
+        attempts = proxy.seen
         proxy.stall()
-        await tried(proxy, before)
+        await wait_for_reconnection(proxy, attempts)
         proxy.flow()
-        await heard.until(lambda: "stalled" in heard.printed(request, "stderr"))
+        await recorder.until(lambda: "stalled" in recorder.printed(request, "stderr"))
         channel.post("stdin", "input_reply", {"value": ""})
-        await heard.reply(request)
-        assert heard.value(request) == "7"
+        await recorder.reply(request)
+        assert recorder.value(request) == "7"
 
 
-async def test_reconnecting_is_abandoned_after_a_while(proxied, shared, monkeypatch):
+async def test_reconnecting_is_abandoned_after_a_while(proxy_and_base, shared, monkeypatch):
     monkeypatch.setattr(server_channel, "RECONNECT_S", 0.3)
-    proxy, base = proxied
-    async with opened(api(base), shared) as (channel, _):
+    proxy, base = proxy_and_base
+    async with open_channel(api(base), shared) as (channel, _):
         proxy.refuse()
         proxy.cut()
         with anyio.fail_after(60):
@@ -243,63 +243,63 @@ async def test_reconnecting_is_abandoned_after_a_while(proxied, shared, monkeypa
 
 
 async def test_output_omitted_by_the_server_is_marked_as_cut(server, shared):
-    async with opened(api(server.base), shared) as (channel, heard):
+    async with open_channel(api(server.base), shared) as (channel, recorder):
         request = run(channel, "print('x' * 5_000_000)")
-        await heard.reply(request)
-        said = heard.printed(request, "stderr")
-        assert said.startswith(RATE_LIMIT)
-        assert "the Jupyter Server omitted output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in said
+        await recorder.reply(request)
+        printed = recorder.printed(request, "stderr")
+        assert printed.startswith(RATE_LIMIT)
+        assert "the Jupyter Server omitted output here (iopub_data_rate_limit=1000000.0 (bytes/sec))\n" in printed
 
 
 async def test_code_is_interrupted_through_the_server(server, shared):
-    async with opened(api(server.base), shared) as (channel, heard):
+    async with open_channel(api(server.base), shared) as (channel, recorder):
         request = run(channel, "print(1, flush=True)\nwhile True: pass")
-        await heard.until(lambda: heard.printed(request))
+        await recorder.until(lambda: recorder.printed(request))
         assert await channel.interrupt()
-        assert (await heard.reply(request))["ename"] == "KeyboardInterrupt"
+        assert (await recorder.reply(request))["ename"] == "KeyboardInterrupt"
 
 
-@pytest.mark.parametrize("is_by_us", [True, False])
-async def test_a_restart_or_death_of_the_kernel_ends_the_connection(server, shared, is_by_us):
+@pytest.mark.parametrize("is_by_codriver", [True, False])
+async def test_a_restart_or_death_of_the_kernel_ends_the_connection(server, shared, is_by_codriver):
     def carrier(on_message):
         return open_server_channel(api(server.base), shared, on_message)
 
     with anyio.fail_after(60):
-        async with open_kernel(carrier, on_foreign=lambda _: None) as found:
-            if is_by_us:
-                await found.channel.restart()
+        async with open_kernel(carrier, on_foreign=lambda _: None) as kernel:
+            if is_by_codriver:
+                await kernel.channel.restart()
             else:
-                run(found.channel, "import os; os._exit(3)")
-            assert "restarted" in await found.wait_closed()
-        async with open_kernel(carrier, on_foreign=lambda _: None) as found:
-            assert found.info.implementation == "ipython"
+                run(kernel.channel, "import os; os._exit(3)")
+            assert "restarted" in await kernel.wait_closed()
+        async with open_kernel(carrier, on_foreign=lambda _: None) as kernel:
+            assert kernel.info.implementation == "ipython"
 
 
 async def test_deleting_a_kernel_ends_the_channel(server, kernel):
-    async with opened(api(server.base), kernel) as (channel, _):
+    async with open_channel(api(server.base), kernel) as (channel, _):
         server.call("DELETE", f"/api/kernels/{kernel}")
         with anyio.fail_after(60):
             assert await channel.wait_closed() == "the kernel was deleted on its server"
     with pytest.raises(KernelNotFoundError):
-        async with opened(api(server.base), kernel):
+        async with open_channel(api(server.base), kernel):
             pass
 
 
 async def test_closing_the_channel_keeps_the_kernel_and_its_definitions(server, shared):
     for code in ("kept = 11", "kept"):
-        async with opened(api(server.base), shared) as (channel, heard):
+        async with open_channel(api(server.base), shared) as (channel, recorder):
             request = run(channel, code)
-            await heard.reply(request)
-    assert heard.value(request) == "11"
+            await recorder.reply(request)
+    assert recorder.value(request) == "11"
 
 
 async def test_a_wrong_token_is_reported_with_its_source_and_none_is_logged(server, shared, caplog):
     with caplog.at_level(logging.DEBUG):
         with pytest.raises(TokenRefusedError) as raised:
-            async with opened(api(server.base, "wrong-4711-wrong"), shared):
+            async with open_channel(api(server.base, "wrong-4711-wrong"), shared):
                 pass
-        async with opened(api(server.base), shared) as (channel, heard):
-            await heard.reply(run(channel, "1"))
+        async with open_channel(api(server.base), shared) as (channel, recorder):
+            await recorder.reply(run(channel, "1"))
     assert "the token is read from the variable T" in raised.value.hint
     assert "4711" not in f"{raised.value} {caplog.text}"
     assert TOKEN not in caplog.text
@@ -310,16 +310,16 @@ async def test_a_gateway_and_a_server_without_the_subprotocol_work_alike(tmp_pat
         calls = api(gateway.base)
         started = await calls.start("python3", {"KERNEL_COLOUR": "green", "OTHER": "red"})
         with cutting_proxy(gateway.base) as (proxy, base):
-            async with opened(api(base), started.id) as (channel, heard):
+            async with open_channel(api(base), started.id) as (channel, recorder):
                 request = run(
                     channel,
-                    f"import os; print(os.environ.get('OTHER'))\n{counted('runs')}\nos.environ['KERNEL_COLOUR']",
+                    f"import os; print(os.environ.get('OTHER'))\n{counting_code('runs')}\nos.environ['KERNEL_COLOUR']",
                 )
-                await begun(heard, request)
+                await wait_for_start(recorder, request)
                 proxy.cut()
-                await heard.reply(request)
-                assert heard.printed(request) == "None\n0\n1\n2\n3\n4\n"
-                assert heard.value(request) == "'green'"
+                await recorder.reply(request)
+                assert recorder.printed(request) == "None\n0\n1\n2\n3\n4\n"
+                assert recorder.value(request) == "'green'"
         await calls.delete(started.id)
 
 
@@ -335,7 +335,7 @@ async def test_a_listener_that_is_not_jupyter_is_refused_with_an_explanation():
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
         with pytest.raises(ServerAnswerError, match="refused the request: HTTP 200"):
-            async with opened(api(f"http://127.0.0.1:{port}"), "a-1"):
+            async with open_channel(api(f"http://127.0.0.1:{port}"), "a-1"):
                 pass
         tasks.cancel_scope.cancel()
     await listener.aclose()

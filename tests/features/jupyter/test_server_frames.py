@@ -56,29 +56,29 @@ def test_a_text_frame_loses_only_its_buffers(frame):
 
 @given(FRAMES, st.data())
 def test_a_truncated_frame_is_refused(frame, data):
-    whole = encode(frame)
+    encoded = encode(frame)
     with pytest.raises(FrameError):
-        decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
+        decode(encoded[: data.draw(st.integers(0, len(encoded) - 1))])
 
 
 @given(st.binary(max_size=200))
 def test_garbage_is_refused_without_crashing(data):
-    for read in (decode, decode_legacy):
+    for decoder in (decode, decode_legacy):
         with contextlib.suppress(FrameError):
-            assert isinstance(read(data), Frame)
+            assert isinstance(decoder(data), Frame)
 
 
 @given(st.binary(max_size=80), st.integers(0, 79), st.binary(min_size=1, max_size=8))
-def test_a_corrupted_frame_is_refused_or_parsed_without_crashing(tail, place, patch):
-    whole = bytearray(encode(PLAIN) + tail)
-    whole[place : place + len(patch)] = patch
-    for read in (decode, decode_legacy):
+def test_a_corrupted_frame_is_refused_or_parsed_without_crashing(tail, offset, patch):
+    encoded = bytearray(encode(PLAIN) + tail)
+    encoded[offset : offset + len(patch)] = patch
+    for decoder in (decode, decode_legacy):
         with contextlib.suppress(FrameError):
-            assert isinstance(read(bytes(whole)), Frame)
+            assert isinstance(decoder(bytes(encoded)), Frame)
 
 
 @pytest.mark.parametrize(
-    ("data", "problem"),
+    ("data", "reason"),
     [
         (b"", "too few for the number"),
         (struct.pack("<Q", 2**63), "offsets, and 6 to"),
@@ -92,13 +92,13 @@ def test_a_corrupted_frame_is_refused_or_parsed_without_crashing(tail, place, pa
         (struct.pack("<7Q", 6, 56, 57, 59, 61, 63, 65) + b"s[}{}{}{}", "not JSON"),
     ],
 )
-def test_a_malformed_frame_is_refused_with_a_reason(data, problem):
-    with pytest.raises(FrameError, match=problem):
+def test_a_malformed_frame_is_refused_with_a_reason(data, reason):
+    with pytest.raises(FrameError, match=reason):
         decode(data)
 
 
 @pytest.mark.parametrize(
-    ("data", "problem"),
+    ("data", "reason"),
     [
         (b"\0", "too few for the number"),
         (struct.pack(">I", 2**31), "parts, and 1 to"),
@@ -110,8 +110,8 @@ def test_a_malformed_frame_is_refused_with_a_reason(data, problem):
         ("[" * 100_000, "more than 100 deep"),
     ],
 )
-def test_a_malformed_frame_without_the_subprotocol_is_refused_too(data, problem):
-    with pytest.raises(FrameError, match=problem):
+def test_a_malformed_frame_without_the_subprotocol_is_refused_too(data, reason):
+    with pytest.raises(FrameError, match=reason):
         decode_legacy(data)
 
 

@@ -39,26 +39,26 @@ async def test_a_server_that_pings_endlessly_is_dropped():
 
 
 async def test_a_redirect_is_not_followed_with_the_token(tmp_path):
-    heard, token = [], tmp_path / "token"
+    authorizations, token = [], tmp_path / "token"
     token.write_text("a-token-of-the-user")
     token.chmod(0o600)
 
     async def listen(connection):
-        heard.append(connection.request.headers["Authorization"])
+        authorizations.append(connection.request.headers["Authorization"])
 
-    async with serve(listen, "127.0.0.1", 0) as elsewhere:
+    async with serve(listen, "127.0.0.1", 0) as target:
 
         def move(connection, request):
-            heard.append(request.headers["Authorization"])
+            authorizations.append(request.headers["Authorization"])
             answer = connection.respond(302, "")
-            answer.headers["Location"] = f"ws://127.0.0.1:{elsewhere.sockets[0].getsockname()[1]}/"
+            answer.headers["Location"] = f"ws://127.0.0.1:{target.sockets[0].getsockname()[1]}/"
             return answer
 
         async with serve(listen, "127.0.0.1", 0, process_request=move) as server:
             api = ServerApi(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", TokenSource(str(token)), {})
             with anyio.fail_after(60), pytest.raises(Exception, match="302"):
                 await open_socket(api, "k", "s")
-    assert heard == ["token a-token-of-the-user"]
+    assert authorizations == ["token a-token-of-the-user"]
 
 
 async def test_an_oversized_message_is_named_as_the_cause(monkeypatch):

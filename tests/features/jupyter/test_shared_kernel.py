@@ -47,7 +47,7 @@ class Actor:
     def next(self):
         mark = f"{self.name}-{len(self.done)}"
         kind = self._random.choice(("value", "print", "many", "error", "sleep", "define", "late print"))
-        made = {
+        planned = {
             "value": Done(f"'{mark}'", value=f"'{mark}'"),
             "print": Done(f"print('{mark}')", out=f"{mark}\n"),
             "many": Done(
@@ -60,8 +60,8 @@ class Actor:
             "define": Done(f"seen_by_{self.name} = '{mark}'\nseen_by_{self.name}", value=f"'{mark}'"),
             "late print": Done(f"import sys; sys.stdout.write('{mark}'); '{mark}'", out=mark, value=f"'{mark}'"),
         }[kind]
-        self.done.append(made)
-        return made
+        self.done.append(planned)
+        return planned
 
     def pause_s(self):
         return self._random.random() / 10
@@ -71,34 +71,34 @@ def act_as_agent(live, actor, until_s):
     """Evaluate through the server and check each answer; return the failures, and what the answers said about
     others.
     """
-    wrong, others = [], set()
+    mismatches, others = [], set()
     with live.client(name=actor.name) as client:
         while time.monotonic() < until_s:
-            due = actor.next()
-            given = {"code": due.code, "who": actor.name, "replSessionKey": KERNEL, "timeoutMs": 60_000}
-            answer = client.call("evaluate_code", **given)
+            expected = actor.next()
+            arguments = {"code": expected.code, "who": actor.name, "replSessionKey": KERNEL, "timeoutMs": 60_000}
+            answer = client.call("evaluate_code", **arguments)
             others |= set(answer.get("otherWhosSinceLast", ()))
-            value = answer.get("result") if due.value else ""
-            found = (answer.get("stdout", ""), value, answer.get("error", {}).get("message", ""))
-            shortened = len(due.out) > 1000
-            if (found[1:] != (due.value, due.error)) or (found[0] != due.out and not shortened):
-                wrong.append((due, answer))
+            value = answer.get("result") if expected.value else ""
+            actual = (answer.get("stdout", ""), value, answer.get("error", {}).get("message", ""))
+            shortened = len(expected.out) > 1000
+            if (actual[1:] != (expected.value, expected.error)) or (actual[0] != expected.out and not shortened):
+                mismatches.append((expected, answer))
             time.sleep(actor.pause_s())
-    return wrong, others
+    return mismatches, others
 
 
-async def act_as_human(kernel, actor, is_there, seconds):
+async def act_as_human(kernel, actor, is_connected, seconds):
     """Evaluate like a notebook, cell by cell. Return how often a failure of others aborted a cell.
 
     A kernel aborts what follows a failing cell of the same client; it is run again, as a person would.
     """
     aborted_by_others, has_failed = 0, False
     async with real_kernels.human(kernel) as client:
-        is_there.set()
+        is_connected.set()
         until_s = time.monotonic() + seconds
         while time.monotonic() < until_s:
-            due = actor.next()
-            while (status := await run_cell(client, due.code)) == "aborted":
+            expected = actor.next()
+            while (status := await run_cell(client, expected.code)) == "aborted":
                 aborted_by_others += not has_failed
             has_failed = status == "error"
             await anyio.sleep(actor.pause_s())
@@ -107,10 +107,10 @@ async def act_as_human(kernel, actor, is_there, seconds):
 
 async def run_cell(client, code):
     """Return the status of the kernel's reply."""
-    sent = client.execute(code, allow_stdin=False)
+    request_id = client.execute(code, allow_stdin=False)
     while True:
         reply = await client.get_shell_msg(timeout=60)
-        if reply["parent_header"].get("msg_id") == sent:
+        if reply["parent_header"].get("msg_id") == request_id:
             return reply["content"]["status"]
 
 
@@ -128,54 +128,54 @@ def rows_of_log(client):
 
 def evaluations_in_log(client):
     """Return by evaluation its caller, code, output and value, all from the log."""
-    found = {}
+    evaluations = {}
     for _, name, who, category, text in rows_of_log(client):
-        one = found.setdefault(name, {"who": who})
-        assert one["who"] == who, f"{name} is of {one['who']} and of {who}"
-        one[category] = one.get(category, "") + text
-    return found
+        evaluation = evaluations.setdefault(name, {"who": who})
+        assert evaluation["who"] == who, f"{name} is of {evaluation['who']} and of {who}"
+        evaluation[category] = evaluation.get(category, "") + text
+    return evaluations
 
 
-def is_found(due, seen):
+def is_in_log(expected, recorded):
     return (
-        seen.get("evaluatedCode") == due.code
-        and seen.get("evaluationOutput", "") == due.out
-        and seen.get("evaluationResults", "") == due.value
-        and due.error in seen.get("evaluationErrorOutput", "")
+        recorded.get("evaluatedCode") == expected.code
+        and recorded.get("evaluationOutput", "") == expected.out
+        and recorded.get("evaluationResults", "") == expected.value
+        and expected.error in recorded.get("evaluationErrorOutput", "")
     )
 
 
-class LiveBesideNotebook(Live):
+class LiveWithNotebook(Live):
     """A server in whose workspace a person has a notebook open, according to Jupyter's file."""
 
-    def __init__(self, folder, kernel):
-        runtime = folder / "runtime"
+    def __init__(self, directory, kernel):
+        runtime = directory / "runtime"
         runtime.mkdir(mode=0o700)
-        self.notebook = folder / "workspace" / "sales.ipynb"
-        about = {**json.loads(kernel.file.read_text()), "jupyter_session": str(self.notebook)}
+        self.notebook = directory / "workspace" / "sales.ipynb"
+        connection = {**json.loads(kernel.file.read_text()), "jupyter_session": str(self.notebook)}
         file = runtime / "kernel-5f0c.json"
         file.touch(mode=0o600)
-        file.write_text(json.dumps(about))
+        file.write_text(json.dumps(connection))
         self.runtime = runtime
-        super().__init__(folder, "--repl", "none")
+        super().__init__(directory, "--repl", "none")
 
-    def start(self, *words):
+    def start(self, *arguments):
         self.environ["JUPYTER_RUNTIME_DIR"] = str(self.runtime)
-        return super().start(*words)
+        return super().start(*arguments)
 
 
 def test_two_agents_and_a_person_lose_nothing_and_all_is_attributed(tmp_path):
     own_settings(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
     with real_kernels.fresh("ipykernel") as kernel:
-        live = LiveBesideNotebook(tmp_path, kernel)
+        live = LiveWithNotebook(tmp_path, kernel)
         try:
             with live.client() as client:
                 until(lambda: [r["phase"] for r in client.call("list_sessions")["sessions"]] == ["connected"], "it")
                 actors = {name: Actor(name) for name in ("ann", "bob", HUMAN)}
-                is_there = threading.Event()
+                is_connected = threading.Event()
                 with ThreadPoolExecutor(3) as pool:
-                    human = pool.submit(anyio.run, act_as_human, kernel, actors[HUMAN], is_there, SECONDS)
-                    is_there.wait(60)
+                    human = pool.submit(anyio.run, act_as_human, kernel, actors[HUMAN], is_connected, SECONDS)
+                    is_connected.wait(60)
                     until_s = time.monotonic() + SECONDS
                     agents = [pool.submit(act_as_agent, live, actors[name], until_s) for name in ("ann", "bob")]
                     answers = [agent.result() for agent in agents]
@@ -183,15 +183,21 @@ def test_two_agents_and_a_person_lose_nothing_and_all_is_attributed(tmp_path):
                 assert [wrong for wrong, _ in answers] == [[], []]
                 assert all(HUMAN in others for _, others in answers)
                 until(lambda: not client.call("list_sessions")["sessions"][0].get("running"), "the end of all")
-                found = evaluations_in_log(client)
+                evaluations = evaluations_in_log(client)
                 by_notebook = "[:find (count ?e) . :where [?e :output/notebook ?path]]"
-                his = client.call("repl_output_log", query=by_notebook)["result"]
+                cells_by_human = client.call("repl_output_log", query=by_notebook)["result"]
         finally:
             live.stop()
     for name, actor in actors.items():
-        own = {seen["evaluatedCode"]: seen for seen in found.values() if seen["who"] == name}
-        left = [(due, own.get(due.code)) for due in actor.done if not is_found(due, own.get(due.code, {}))]
-        assert left == [], f"of {name}: {len(left)} of {len(actor.done)} are not in the log as they were"
-        assert len(own) == len(actor.done)
+        recorded = {
+            evaluation["evaluatedCode"]: evaluation for evaluation in evaluations.values() if evaluation["who"] == name
+        }
+        missing = [
+            (expected, recorded.get(expected.code))
+            for expected in actor.done
+            if not is_in_log(expected, recorded.get(expected.code, {}))
+        ]
+        assert missing == [], f"of {name}: {len(missing)} of {len(actor.done)} are not in the log as they were"
+        assert len(recorded) == len(actor.done)
     assert aborted == 0, "a failure of an agent aborted what the human had sent"
-    assert his == len(actors[HUMAN].done)
+    assert cells_by_human == len(actors[HUMAN].done)

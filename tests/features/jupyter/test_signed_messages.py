@@ -14,58 +14,58 @@ HEADER = {"msg_id": "1", "msg_type": "stream"}
 PARENT = {"msg_id": "0"}
 
 
-def take(assembler, parts, size=7):
+def assemble(assembler, parts, size=7):
     """Receive the message of these parts, each in chunks of a size."""
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            found = assembler.add(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
-    return found
+            message = assembler.add(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
+    return message
 
 
 def parts(content, signer=SIGNER, header=HEADER):
     return signer.parts(header, PARENT, {}, content)
 
 
-@pytest.mark.parametrize("before", [[], [b"topic"], [b"id", b""]])
-@pytest.mark.parametrize("after", [[], [b"buffer", b""]])
-def test_a_signed_message_is_read_whatever_surrounds_it(before, after):
-    found = take(Assembler(SIGNER), [*before, *parts({"text": "x" * 100}), *after])
-    assert (found.header, found.parent, found.type) == (HEADER, PARENT, "stream")
-    assert json.loads(b"".join(found.head)) == {"text": "x" * 100}
+@pytest.mark.parametrize("leading_parts", [[], [b"topic"], [b"id", b""]])
+@pytest.mark.parametrize("trailing_parts", [[], [b"buffer", b""]])
+def test_a_signed_message_is_read_whatever_surrounds_it(leading_parts, trailing_parts):
+    message = assemble(Assembler(SIGNER), [*leading_parts, *parts({"text": "x" * 100}), *trailing_parts])
+    assert (message.header, message.parent, message.type) == (HEADER, PARENT, "stream")
+    assert json.loads(b"".join(message.head)) == {"text": "x" * 100}
 
 
 def test_messages_signed_with_another_key_are_counted():
     assembler = Assembler(SIGNER)
-    assert take(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
-    assert take(assembler, [b"garbage"]) is None
-    assert take(assembler, [*parts({})[:-1]]) is None
+    assert assemble(assembler, parts({}, Signer(b"other", "hmac-sha256"))) is None
+    assert assemble(assembler, [b"garbage"]) is None
+    assert assemble(assembler, [*parts({})[:-1]]) is None
     assert assembler.unsigned == 3
-    assert take(assembler, parts({})) is not None
+    assert assemble(assembler, parts({})) is not None
 
 
 def test_a_replayed_message_is_dropped():
     assembler, message = Assembler(SIGNER), parts({})
-    assert take(assembler, message) is not None
-    assert take(assembler, message) is None
+    assert assemble(assembler, message) is not None
+    assert assemble(assembler, message) is None
 
 
 def test_without_a_key_nothing_is_signed():
-    assert take(Assembler(Signer(b"", "hmac-sha256")), parts({}, Signer(b"", ""))) is not None
+    assert assemble(Assembler(Signer(b"", "hmac-sha256")), parts({}, Signer(b"", ""))) is not None
 
 
 def test_only_head_and_tail_of_long_content_are_stored_but_all_of_it_is_signed(monkeypatch):
     for name, value in {"MAX_CONTENT_BYTES": 50, "MAX_HEAD_BYTES": 20, "MAX_TAIL_BYTES": 10}.items():
         monkeypatch.setattr(signed_messages, name, value)
     content = json.dumps({"text": "x" * 100}).encode()
-    found = take(Assembler(SIGNER), parts({"text": "x" * 100}))
-    assert (b"".join(found.head), b"".join(found.tail)) == (content[:20], content[-10:])
-    assert found.omitted_bytes == len(content) - 30
+    message = assemble(Assembler(SIGNER), parts({"text": "x" * 100}))
+    assert (b"".join(message.head), b"".join(message.tail)) == (content[:20], content[-10:])
+    assert message.omitted_bytes == len(content) - 30
 
 
 def test_an_oversized_header_is_refused():
     assembler = Assembler(SIGNER)
-    assert take(assembler, parts({}, header={**HEADER, "x": "y" * MAX_HEADER_BYTES}), size=10_000) is None
+    assert assemble(assembler, parts({}, header={**HEADER, "x": "y" * MAX_HEADER_BYTES}), size=10_000) is None
     assert assembler.unsigned == 1
 
 
@@ -81,16 +81,16 @@ def test_endless_parts_are_not_buffered():
     assert assembler.add(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
-def numbered(numbers, *ids, kind="stream", content=None):
+def receive_numbered(counter, *ids, kind="stream", content=None):
     """Receive messages with these ids."""
-    for one in ids:
-        header = {"msg_id": one, "msg_type": kind}
-        numbers.add(take(Assembler(SIGNER), parts(content or {}, header=header), size=100))
-    return numbers
+    for message_id in ids:
+        header = {"msg_id": message_id, "msg_type": kind}
+        counter.add(assemble(Assembler(SIGNER), parts(content or {}, header=header), size=100))
+    return counter
 
 
-def idle(numbers, one):
-    return numbered(numbers, one, kind="status", content={"execution_state": "idle"})
+def idle(counter, message_id):
+    return receive_numbered(counter, message_id, kind="status", content={"execution_state": "idle"})
 
 
 def series(numbers):
@@ -98,19 +98,19 @@ def series(numbers):
 
 
 def test_lost_messages_are_counted_when_the_kernel_becomes_idle():
-    numbers = numbered(LostMessageCounter(), *series(range(10)), *series(range(500, 510)))
-    assert numbers.lost == 0
-    assert idle(numbers, *series([510])).lost == 490
-    numbered(numbers, *series(range(511, 600)))
-    assert idle(numbers, *series([600])).lost == 490
+    counter = receive_numbered(LostMessageCounter(), *series(range(10)), *series(range(500, 510)))
+    assert counter.lost == 0
+    assert idle(counter, *series([510])).lost == 490
+    receive_numbered(counter, *series(range(511, 600)))
+    assert idle(counter, *series([600])).lost == 490
 
 
 def test_reordered_messages_and_replies_to_others_do_not_count_as_lost():
-    numbers = numbered(LostMessageCounter(), *series([0, *range(300, 400), *range(1, 300)]))
-    assert idle(numbers, *series([400])).lost == 0
-    assert idle(numbers, *series([400 + MAX_FOREIGN_REPLIES])).lost == 0
+    counter = receive_numbered(LostMessageCounter(), *series([0, *range(300, 400), *range(1, 300)]))
+    assert idle(counter, *series([400])).lost == 0
+    assert idle(counter, *series([400 + MAX_FOREIGN_REPLIES])).lost == 0
 
 
 def test_messages_without_numbers_never_count_as_lost():
-    numbers = numbered(LostMessageCounter(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
-    assert idle(numbers, "ffff").lost == 0
+    counter = receive_numbered(LostMessageCounter(), "7b1c-0", "_", "a_b", "a_" + "9" * 5000, "17")
+    assert idle(counter, "ffff").lost == 0

@@ -21,19 +21,19 @@ from codriver.repls.launch.recipes import RecipeError, check_word, recipe
 modules("jupyter_client")
 
 
-def write_spec(folder, name, spec):
-    (folder / name).mkdir(parents=True)
-    (folder / name / "kernel.json").write_text(json.dumps(spec))
+def write_spec(directory, name, spec):
+    (directory / name).mkdir(parents=True)
+    (directory / name / "kernel.json").write_text(json.dumps(spec))
 
 
-def program(folder, name):
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text("#!/bin/sh\n")
-    (folder / name).chmod(0o755)
+def program(directory, name):
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / name).write_text("#!/bin/sh\n")
+    (directory / name).chmod(0o755)
 
 
 @pytest.fixture
-def place(tmp_path):
+def workspace_and_environ(tmp_path):
     """Create a workspace with its own environment, and the variables of a machine on which nothing else is
     installed.
     """
@@ -43,64 +43,70 @@ def place(tmp_path):
     return workspace, environ
 
 
-def file_for(environ, words):
-    return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{words}.json")
+def file_for(environ, word):
+    return str(Path(environ["JUPYTER_RUNTIME_DIR"]) / f"kernel-codriver-{os.getpid()}-{word}.json")
 
 
-def test_jupyter_means_ipython_in_the_project_interpreter(place):
-    workspace, environ = place
-    made = recipe("jupyter", workspace, environ, launchers=launchers())
+def test_jupyter_means_ipython_in_the_project_interpreter(workspace_and_environ):
+    workspace, environ = workspace_and_environ
+    kernel_recipe = recipe("jupyter", workspace, environ, launchers=launchers())
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter")
-    assert made.command == (python, "-m", "ipykernel_launcher", "-f", file)
-    assert (str(made.address_file.path), made.protocol, made.port_file) == (file, "jupyter", None)
-    ((words, remedy),) = made.remedies
-    assert words == "No module named ipykernel_launcher"
+    assert kernel_recipe.command == (python, "-m", "ipykernel_launcher", "-f", file)
+    assert (str(kernel_recipe.address_file.path), kernel_recipe.protocol, kernel_recipe.port_file) == (
+        file,
+        "jupyter",
+        None,
+    )
+    ((fragment, remedy),) = kernel_recipe.remedies
+    assert fragment == "No module named ipykernel_launcher"
     assert f"{python} has no ipykernel: run `pip install ipykernel` in that environment" in remedy
 
 
-def test_a_kernelspec_of_the_project_environment_comes_first(place, tmp_path):
-    workspace, environ = place
-    own = workspace / ".venv/share/jupyter/kernels"
-    write_spec(own, "xpython", {"argv": ["python3.11", "-m", "xpython_launcher", "-f", "{connection_file}"]})
+def test_a_kernelspec_of_the_project_environment_comes_first(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
+    environment_specs = workspace / ".venv/share/jupyter/kernels"
+    write_spec(
+        environment_specs, "xpython", {"argv": ["python3.11", "-m", "xpython_launcher", "-f", "{connection_file}"]}
+    )
     write_spec(tmp_path / "data" / "kernels", "xpython", {"argv": ["other"]})
     environ = {**environ, "JUPYTER_DATA_DIR": str(tmp_path / "data")}
-    made = recipe("jupyter:xpython", workspace, environ, launchers=launchers())
+    kernel_recipe = recipe("jupyter:xpython", workspace, environ, launchers=launchers())
     python, file = str(workspace / ".venv/bin/python"), file_for(environ, "jupyter-xpython")
-    assert made.command == (python, "-m", "xpython_launcher", "-f", file)
-    assert "pip install xeus-python" in made.remedies[0][1]
+    assert kernel_recipe.command == (python, "-m", "xpython_launcher", "-f", file)
+    assert "pip install xeus-python" in kernel_recipe.remedies[0][1]
 
 
-def test_variables_of_another_kernel_are_removed_from_the_environment(place, tmp_path):
-    workspace, environ = place
-    strange = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
-    made = recipe("jupyter", workspace, {**environ, **strange}, launchers=launchers())
-    assert made.env == {**environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
+def test_variables_of_another_kernel_are_removed_from_the_environment(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
+    foreign_variables = {"JPY_PARENT_PID": "1", "JPY_SESSION_NAME": "a.ipynb", "PYTHONDONTWRITEBYTECODE": "1"}
+    kernel_recipe = recipe("jupyter", workspace, {**environ, **foreign_variables}, launchers=launchers())
+    assert kernel_recipe.env == {**environ, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}
     program(tmp_path / "bin", "k")
     write_spec(tmp_path / "kernels", "k", {"argv": ["k"], "env": {"PS1": "$$"}})
-    made = recipe("jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)}, launchers=launchers())
-    assert made.env["PS1"] == "$"
-    assert made.remedies == ()
+    kernel_recipe = recipe("jupyter:k", workspace, {**environ, "JUPYTER_PATH": str(tmp_path)}, launchers=launchers())
+    assert kernel_recipe.env["PS1"] == "$"
+    assert kernel_recipe.remedies == ()
 
 
-@pytest.mark.parametrize("words", ["jupyter:none", "jupyter:../k", "jupyter:"])
-def test_an_unknown_kernelspec_is_refused_immediately(place, words):
-    workspace, environ = place
-    with pytest.raises(RecipeError, match=rf"`--repl {words}` cannot be started: there is no kernelspec"):
-        check_word(words, workspace, environ, launchers=launchers())
+@pytest.mark.parametrize("word", ["jupyter:none", "jupyter:../k", "jupyter:"])
+def test_an_unknown_kernelspec_is_refused_immediately(workspace_and_environ, word):
+    workspace, environ = workspace_and_environ
+    with pytest.raises(RecipeError, match=rf"`--repl {word}` cannot be started: there is no kernelspec"):
+        check_word(word, workspace, environ, launchers=launchers())
 
 
-@pytest.mark.parametrize("words", ["jupyter", "jupyter:k"])
-def test_no_kernel_is_started_in_an_untrusted_workspace(place, tmp_path, words):
-    workspace, environ = place
+@pytest.mark.parametrize("word", ["jupyter", "jupyter:k"])
+def test_no_kernel_is_started_in_an_untrusted_workspace(workspace_and_environ, tmp_path, word):
+    workspace, environ = workspace_and_environ
     write_spec(tmp_path / "kernels", "k", {"argv": [sys.executable]})
     environ = {**environ, "JUPYTER_PATH": str(tmp_path)}
-    assert recipe(words, workspace, environ, launchers=launchers()).command
+    assert recipe(word, workspace, environ, launchers=launchers()).command
     with pytest.raises(RecipeError, match="nobody has accepted this checkout: ask your human to run: codriver trust"):
-        recipe(words, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED, launchers=launchers())
+        recipe(word, workspace, environ, acceptance_of=lambda _: NOT_ACCEPTED, launchers=launchers())
 
 
 @pytest.mark.parametrize(
-    ("words", "key", "dialect"),
+    ("word", "key", "dialect"),
     [
         ("jupyter", "jup", "python"),
         ("jupyter:xpython", "jup", "python"),
@@ -108,9 +114,9 @@ def test_no_kernel_is_started_in_an_untrusted_workspace(place, tmp_path, words):
         ("jupyter:deno", "deno", "unknown"),
     ],
 )
-def test_the_repl_option_determines_the_key(words, key, dialect):
-    found = _configured_command(words)
-    assert (found.key, found.dialect, found.keyed, found.origin.text) == (key, dialect, True, words)
+def test_the_repl_option_determines_the_key(word, key, dialect):
+    configured = _configured_command(word)
+    assert (configured.key, configured.dialect, configured.keyed, configured.origin.text) == (key, dialect, True, word)
 
 
 def test_other_options_with_a_colon_are_command_lines():

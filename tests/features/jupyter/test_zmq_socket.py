@@ -37,8 +37,8 @@ async def subscribed(published, *, is_read=True):
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
-        information = {"ip": "127.0.0.1", "iopub_port": port}
-        opened = await open_socket(information, "iopub", "SUB", "ours", SIGNER, LostMessageCounter())
+        connection_info = {"ip": "127.0.0.1", "iopub_port": port}
+        opened = await open_socket(connection_info, "iopub", "SUB", "ours", SIGNER, LostMessageCounter())
         async with anyio.create_task_group() as tasks:
             if is_read:
                 tasks.start_soon(opened.read)
@@ -58,8 +58,8 @@ async def test_a_flood_of_small_messages_is_received_before_anyone_reads_it():
     published = b"".join(print_of(number, 10) for number in range(count))
     async with subscribed(published) as socket:
         await has_received(socket, len(published))
-        taken = [await socket.receive_next() for _ in range(count)]
-        assert [one.header["msg_id"] for one in taken] == [f"s_{number}" for number in range(count)]
+        messages = [await socket.receive_next() for _ in range(count)]
+        assert [message.header["msg_id"] for message in messages] == [f"s_{number}" for number in range(count)]
         assert socket.is_read
 
 
@@ -68,12 +68,16 @@ async def test_the_middle_of_an_excessive_backlog_is_dropped_and_counted():
     published = b"".join(print_of(number, size) for number in range(count))
     async with subscribed(published) as socket:
         await has_received(socket, len(published) - PUBLISHED_BACKLOG_BYTES // 2)
-        taken = []
-        while not taken or isinstance(taken[-1], DroppedMessages) or taken[-1].header["msg_id"] != f"s_{count - 1}":
-            taken.append(await socket.receive_next())
-        assert taken[0].header["msg_id"] == "s_0"
-        (gap,) = (one for one in taken if isinstance(one, DroppedMessages))
-        assert gap.size // size == count - (len(taken) - 1)
+        messages = []
+        while (
+            not messages
+            or isinstance(messages[-1], DroppedMessages)
+            or messages[-1].header["msg_id"] != f"s_{count - 1}"
+        ):
+            messages.append(await socket.receive_next())
+        assert messages[0].header["msg_id"] == "s_0"
+        (gap,) = (message for message in messages if isinstance(message, DroppedMessages))
+        assert gap.size // size == count - (len(messages) - 1)
 
 
 async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
@@ -83,9 +87,9 @@ async def test_other_tasks_get_their_turns_while_a_backlog_is_parsed():
         await has_received(socket, PUBLISHED_BACKLOG_BYTES)
         waiting = [socket._backlog_bytes]
         reading = asyncio.create_task(socket.read())
-        taken = asyncio.create_task(socket.receive_next())
-        while not taken.done():
+        first_message = asyncio.create_task(socket.receive_next())
+        while not first_message.done():
             waiting.append(socket._backlog_bytes)
             await anyio.lowlevel.checkpoint()
         reading.cancel()
-        assert max(before - after for before, after in pairwise(waiting)) < PUBLISHED_BACKLOG_BYTES // 4
+        assert max(previous - current for previous, current in pairwise(waiting)) < PUBLISHED_BACKLOG_BYTES // 4

@@ -11,41 +11,41 @@ from codriver.features.jupyter.kernels.zmtp import GREETING, MAX_COMMAND_BYTES, 
 
 HANDSHAKE = GREETING + ready("ROUTER")
 MESSAGES = [[b"a"], [b"", b"<IDS|MSG>", b"x" * 300], [b"y" * 70_000, b""]]
-WHOLE = HANDSHAKE + b"".join(map(encode, MESSAGES))
+STREAM = HANDSHAKE + b"".join(map(encode, MESSAGES))
 
 
 def messages(decoder, *chunks):
     """Return the messages in the input, assembled."""
-    found, parts, part = [], [], b""
+    complete, parts, part = [], [], b""
     for chunk in chunks:
         for data, ends_part, ends_message, _ in decoder.feed(chunk):
             part += data
             if ends_part:
                 parts, part = [*parts, part], b""
             if ends_message:
-                found, parts = [*found, parts], []
-    return found
+                complete, parts = [*complete, parts], []
+    return complete
 
 
 def test_messages_are_decoded():
     decoder = Decoder()
-    assert messages(decoder, WHOLE) == MESSAGES
+    assert messages(decoder, STREAM) == MESSAGES
     assert decoder.is_ready
 
 
 def test_messages_are_decoded_byte_by_byte():
     short = HANDSHAKE + encode(MESSAGES[1])
-    assert messages(Decoder(), *(short[at : at + 1] for at in range(len(short)))) == [MESSAGES[1]]
+    assert messages(Decoder(), *(short[offset : offset + 1] for offset in range(len(short)))) == [MESSAGES[1]]
 
 
-@given(st.lists(st.integers(0, len(WHOLE)), max_size=8))
+@given(st.lists(st.integers(0, len(STREAM)), max_size=8))
 def test_messages_are_decoded_in_any_chunks(cuts):
-    places = sorted({0, len(WHOLE), *cuts})
-    assert messages(Decoder(), *(WHOLE[start:end] for start, end in pairwise(places))) == MESSAGES
+    offsets = sorted({0, len(STREAM), *cuts})
+    assert messages(Decoder(), *(STREAM[start:end] for start, end in pairwise(offsets))) == MESSAGES
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("received", "reason"),
     [
         (b"HTTP/1.1 400 Bad Request\r\n", "they do not start with a greeting"),
         (b"\xff" + bytes(8) + b"\x7f\x01\x05", "the version is 1, and at least 3 is required"),
@@ -55,9 +55,9 @@ def test_messages_are_decoded_in_any_chunks(cuts):
         (GREETING + b"\x04\x0b\x05ERROR\x04nope", "the peer refused the connection: nope"),
     ],
 )
-def test_invalid_data_is_explained(said, problem):
-    with pytest.raises(ZmtpError, match=problem):
-        Decoder().feed(said)
+def test_invalid_data_is_explained(received, reason):
+    with pytest.raises(ZmtpError, match=reason):
+        Decoder().feed(received)
 
 
 def test_an_endless_part_is_passed_on_without_being_stored():
@@ -76,6 +76,6 @@ def test_a_ping_is_answered_with_its_context():
 
 @given(st.binary(max_size=200))
 def test_garbage_is_decoded_or_refused(garbage):
-    for begun in (b"", HANDSHAKE):
+    for prefix in (b"", HANDSHAKE):
         with suppress(ZmtpError):
-            Decoder().feed(begun + garbage)
+            Decoder().feed(prefix + garbage)
