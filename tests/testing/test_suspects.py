@@ -6,7 +6,7 @@ import pytest
 
 from codriver.testing.recordings import executed_functions
 from codriver.testing.runs import FailureFrame, Recorded, TestFailure, TestFinished
-from codriver.testing.suspects import is_test_file, suspects_of
+from codriver.testing.suspects import is_doctest, is_test_file, suspects_of
 
 ROOT = Path("/project/tests/of-something")
 SHOP = f"{ROOT}/shop.py"
@@ -82,3 +82,29 @@ def test_files_of_tests_are_recognised(file):
 @pytest.mark.parametrize("file", ["shop.py", "testing/run.py", "contest.py", "latest.py"])
 def test_other_files_are_no_files_of_tests(file):
     assert not is_test_file(str(ROOT / file), ROOT)
+
+
+def test_a_module_with_doctests_is_not_a_file_of_tests():
+    data = {
+        "functions": FUNCTIONS,
+        "sizes": [],
+        "tests": [["test_shop.py::a", TESTS, [], [0, 1]], ["shop.py::shop.price", SHOP, [], [0]]],
+    }
+    results = [finished("a", "failed"), TestFinished("shop.py::shop.price", "passed", 0.0, file=SHOP)]
+    found = suspects_of(results[0], executed_functions([Recorded("functions", data)]), results, root=ROOT)
+    assert [one.function.name for one in found] == ["discount", "price"]
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "expected"),
+    [
+        ("shop.py::shop", True),
+        ("src/shop/prices.py::shop.prices.Order.total", True),
+        ("src/shop/__init__.py::shop.total", True),
+        ("checks/shop.py::test_total", False),
+        ("checks/shop.py::Totals::test_total", False),
+        ("README.rst::README.rst", True),
+    ],
+)
+def test_doctests_are_recognized_by_the_name_of_their_module(nodeid, expected):
+    assert is_doctest(nodeid) is expected

@@ -67,7 +67,7 @@ def suspects_of(
     recorded = sum(nodeid in executed.by_test for nodeid in failing)
     called = test.failure.called if test.failure is not None else ()
     order = {(frame.file, frame.line): index for index, frame in enumerate(called)}
-    test_files = {*executed.file_of.values()}
+    test_files = {file for nodeid, file in executed.file_of.items() if not is_doctest(nodeid)}
     found = [
         Suspect(
             one,
@@ -86,6 +86,13 @@ def suspects_of(
         return -one.score, order.get((function.file, function.line), last), function.file, function.line
 
     return sorted(found, key=rank)
+
+
+def is_doctest(nodeid: str) -> bool:
+    """Return whether a test is a doctest of a module, which pytest names after the module, as in `a/b.py::a.b.f`."""
+    file, _, name = nodeid.partition("::")
+    path = PurePath(file)
+    return (path.parent.name if path.stem == "__init__" else path.stem) in name.split(".")
 
 
 def is_test_file(file: str, root: Path) -> bool:
