@@ -72,7 +72,7 @@ def _bodies(tree: ast.Module) -> list[tuple[int, int, str]]:
                 waiting.append((child, f"{prefix}{child.name}."))
             else:
                 waiting.append((child, prefix))
-    return sorted(found, key=lambda one: one[1] - one[0])
+    return sorted(found, key=lambda span: span[1] - span[0])
 
 
 def _last_line_of_signature(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -116,8 +116,8 @@ def _owners(lines: Sequence[str]) -> list[str]:
         if text.startswith("@"):
             decorators.append(number)
         elif definition is not None:
-            for one in decorators:
-                owners[one] = owners[-1]
+            for decorator in decorators:
+                owners[decorator] = owners[-1]
             decorators.clear()
     return owners
 

@@ -33,15 +33,15 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES: Final = 2**26
 """Maximum size of an event. A record of all functions executed by twenty thousand tests is smaller."""
-_OUTCOMES: Final[Mapping[str, Outcome]] = {one: one for one in get_args(Outcome)}
+_OUTCOMES: Final[Mapping[str, Outcome]] = {argument: argument for argument in get_args(Outcome)}
 """Outcomes by their strings in events."""
-_PHASES: Final[Mapping[str, Phase]] = {one: one for one in get_args(Phase)}
+_PHASES: Final[Mapping[str, Phase]] = {argument: argument for argument in get_args(Phase)}
 """Phases by their strings in events."""
-_ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {one: one for one in get_args(RunErrorKind)}
+_ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {argument: argument for argument in get_args(RunErrorKind)}
 """Kinds of errors of a run, by their strings in events."""
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Color codes, which pytest writes into comparisons with the option `--color=yes`."""
-_COUNT_NAMES: Final = tuple(one.name for one in fields(Counts))
+_COUNT_NAMES: Final = tuple(field.name for field in fields(Counts))
 """Names of the counts in an event."""
 
 
@@ -94,7 +94,7 @@ class EventStream:
             return None
         match found.get("event"):
             case "collected":
-                names = tuple(_text(one) for one in _list(found.get("nodeids")))
+                names = tuple(_text(item) for item in _list(found.get("nodeids")))
                 return Collected(_number(found.get("count")), _number(found.get("deselected")), names)
             case "started":
                 return TestStarted(_text(found.get("nodeid")))
@@ -103,7 +103,7 @@ class EventStream:
             case "recorded":
                 return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
             case "secrets":
-                pairs = [one for one in _list(found.get("named")) if isinstance(one, list) and len(one) == 2]
+                pairs = [item for item in _list(found.get("named")) if isinstance(item, list) and len(item) == 2]
                 return SecretsSeen(tuple((_text(name), _text(value)) for name, value in pairs))
             case _:
                 self._note(found)
@@ -119,7 +119,7 @@ class EventStream:
                 if self.error is None:
                     self.error = _run_error(found)
             case "finished":
-                warnings = tuple(_text(one) for one in _list(found.get("warnings")))
+                warnings = tuple(_text(item) for item in _list(found.get("warnings")))
                 status = found.get("status")
                 self.end = RunEnd(status if isinstance(status, int) else None, _counts(found.get("counts")), warnings)
             case "status":
@@ -146,7 +146,7 @@ def _finished(found: Mapping[str, Any]) -> TestFinished | None:
         nodeid=_text(found.get("nodeid")),
         outcome=outcome,
         seconds=_seconds(found.get("seconds")),
-        failures=tuple(_failure(one) for one in _list(found.get("failures")) if isinstance(one, dict)),
+        failures=tuple(_failure(item) for item in _list(found.get("failures")) if isinstance(item, dict)),
         reason=_text(found.get("reason")),
         file=_text(found.get("file")) or None,
         line=line if isinstance(line, int) else None,
@@ -158,8 +158,8 @@ def _finished(found: Mapping[str, Any]) -> TestFinished | None:
 
 def _failure(found: Mapping[str, Any]) -> TestFailure:
     """Return the failure that a map in an event describes."""
-    chain = [_linked(one) for one in _list(found.get("chain")) if isinstance(one, dict)]
-    sections = [one for one in _list(found.get("sections")) if isinstance(one, list) and len(one) == 2]
+    chain = [_linked(item) for item in _list(found.get("chain")) if isinstance(item, dict)]
+    sections = [item for item in _list(found.get("sections")) if isinstance(item, list) and len(item) == 2]
     return TestFailure(
         phase=_PHASES.get(_text(found.get("phase")), "call"),
         type=_text(found.get("type")),
@@ -183,10 +183,13 @@ def _frames(found: object) -> tuple[FailureFrame, ...]:
     """Return the frames that a list in an event describes, or none if the value is not a list."""
     return tuple(
         FailureFrame(
-            _text(one.get("file")), _number(one.get("line")), _text(one.get("function")), _strings(one.get("locals"))
+            _text(item.get("file")),
+            _number(item.get("line")),
+            _text(item.get("function")),
+            _strings(item.get("locals")),
         )
-        for one in _list(found)
-        if isinstance(one, dict)
+        for item in _list(found)
+        if isinstance(item, dict)
     )
 
 
@@ -210,7 +213,7 @@ def _counts(found: object) -> Counts:
 
 def _strings(found: object) -> dict[str, str]:
     """Return the strings of a map, or an empty map for any other value."""
-    return {str(key): _text(one) for key, one in found.items()} if isinstance(found, dict) else {}
+    return {str(key): _text(item) for key, item in found.items()} if isinstance(found, dict) else {}
 
 
 def _list(found: object) -> Sequence[Any]:

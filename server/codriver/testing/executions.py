@@ -53,23 +53,23 @@ class Executions:
         fresh: dict[Function, frozenset[Function]] = {}
         for nodeid, functions in found.by_test.items():
             test = found.file_of[nodeid], function_of(nodeid).partition("::")[2]
-            pairs = [(one.file, one.name) for one in functions]
-            fresh[test] = fresh.get(test, frozenset()) | {self._known.setdefault(one, one) for one in pairs}
+            pairs = [(function.file, function.name) for function in functions]
+            fresh[test] = fresh.get(test, frozenset()) | {self._known.setdefault(pair, pair) for pair in pairs}
         for test, executed in fresh.items():
             self._entries += len(executed) - len(self._by_test.pop(test, ()))
             self._by_test[test] = executed
-        self._at_import |= {(one.file, one.name) for one in found.at_import}
+        self._at_import |= {(executed_function.file, executed_function.name) for executed_function in found.at_import}
         self._preloaded |= found.preloaded
         whole = found.whole_files() if is_finished else frozenset()
         test_files = {*found.file_of.values()}
         used = {file: self._digests.of(file) for file in found.files - test_files} if whole else {}
         executed_in: dict[str, set[str]] = {file: {file} for file in test_files}
         for nodeid, functions in found.by_test.items():
-            executed_in[found.file_of[nodeid]].update(one.file for one in functions)
+            executed_in[found.file_of[nodeid]].update(function.file for function in functions)
         for file in test_files:
             if file in whole:
                 # Test files use code of other test files only if they executed some of it.
-                of_tests = {one: self._digests.of(one) for one in executed_in[file] & test_files}
+                of_tests = {test_file: self._digests.of(test_file) for test_file in executed_in[file] & test_files}
                 self._whole[file] = _Contents({**used, **of_tests})
             elif file in self._whole and not self._whole[file].is_current(self._digests.of):
                 del self._whole[file]
@@ -109,8 +109,8 @@ class Executions:
         ]
         executing = {file for file, _ in self.tests_of(changed)}
         for file in found:
-            for one in before if file not in executing else ():
-                self._whole[file].accept(one, self._digests.of(one))
+            for test_file in before if file not in executing else ():
+                self._whole[file].accept(test_file, self._digests.of(test_file))
         return frozenset(found)
 
     def _matching(self, changed: Collection[Function]) -> set[Function]:

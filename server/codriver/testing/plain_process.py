@@ -532,7 +532,7 @@ def _environment(spec: RunSpec, run_directory: Path) -> dict[str, str]:
     """Return the environment variables of the process. PWD is set, as a shell sets it when it changes its directory."""
     changed = {"PWD": str(spec.directory)} if "PWD" in spec.environment else {}
     if spec.sources:
-        others = [one for one in [spec.environment.get("PYTHONPATH")] if one]
+        others = [path for path in [spec.environment.get("PYTHONPATH")] if path]
         changed["PYTHONPATH"] = os.pathsep.join([str(run_directory / SOURCES), *others])
     return {**spec.environment, **changed}
 

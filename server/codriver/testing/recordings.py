@@ -57,7 +57,9 @@ class ExecutedFunctions:
             test
             for test, executed in self.by_test.items()
             if any(
-                one.file == file and f"{one.name}.".startswith(f"{name}.") for one in executed for file, name in named
+                function.file == file and f"{function.name}.".startswith(f"{name}.")
+                for function in executed
+                for file, name in named
             )
         ]
 
@@ -76,11 +78,11 @@ class ExecutedFunctions:
 def executed_functions(recorded: Iterable[Recorded]) -> ExecutedFunctions:
     """Return the functions by test from the events of a run, in which several processes may have recorded."""
     found = ExecutedFunctions()
-    for one in recorded:
-        if one.recorder == "functions":
-            found.error = found.error or one.error
+    for recording in recorded:
+        if recording.recorder == "functions":
+            found.error = found.error or recording.error
             try:
-                _add(found, _map(one.data))
+                _add(found, _map(recording.data))
             except (IndexError, TypeError, ValueError):  # data from the project's process is not trusted
                 found.error = "the record of executed functions cannot be read"
     return found
@@ -94,9 +96,9 @@ def _add(found: ExecutedFunctions, data: Mapping[str, Any]) -> None:
     for nodeid, file, fixtures, numbers in _list(data.get("tests")):
         origins = [("module", file), *[("fixture", fixture) for fixture in fixtures]]
         executed = _of(functions, numbers).union(*[shared.get(origin, ()) for origin in origins])
-        if any(one.file == PROCESSES for one in executed):
+        if any(function.file == PROCESSES for function in executed):
             found.starting_processes |= {nodeid}
-            executed = frozenset(one for one in executed if one.file != PROCESSES)
+            executed = frozenset(function for function in executed if function.file != PROCESSES)
         found.by_test[nodeid] = found.by_test.get(nodeid, frozenset()) | executed
         found.file_of[nodeid] = file
     found.files |= frozenset(_list(data.get("files")))
@@ -110,9 +112,9 @@ def lines_not_run(recorded: Iterable[Recorded]) -> dict[str, tuple[int, ...]]:
     """Return the requested lines that no process of a run executed, by file."""
     left: dict[str, set[int]] = {}
     ran: dict[str, set[int]] = {}
-    for one in recorded:
-        if one.recorder == "lines":
-            for file, rows in _map(one.data).items():
+    for recording in recorded:
+        if recording.recorder == "lines":
+            for file, rows in _map(recording.data).items():
                 left.setdefault(file, set()).update(_list(_map(rows).get("lines")))
                 ran.setdefault(file, set()).update(_list(_map(rows).get("ran")))
     found = {file: tuple(sorted(lines - ran[file])) for file, lines in left.items()}

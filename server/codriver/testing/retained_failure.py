@@ -98,8 +98,8 @@ class RetainedFailure:
     async def drop(self) -> None:
         """End the retained process, if any, and the code evaluated in it, and wait until the process is gone."""
         retained = self._retained
-        for one in list(self._evaluating.values()):
-            one.scope.cancel()
+        for evaluation in list(self._evaluating.values()):
+            evaluation.scope.cancel()
         if retained is not None:
             retained.dropped.set()
             await retained.over.wait()

@@ -382,7 +382,7 @@ class TestReport:
     @property
     def failures(self) -> tuple[TestFinished, ...]:
         """Return the tests that failed or have errors."""
-        return tuple(one for one in self.results if one.outcome in FAILING_OUTCOMES)
+        return tuple(result for result in self.results if result.outcome in FAILING_OUTCOMES)
 
 
 class ReportBuilder:
@@ -426,7 +426,7 @@ class ReportBuilder:
             exit_status=finished.exit_status if finished is not None else None,
             seconds=finished.seconds if finished is not None else 0.0,
             running=tuple(self._running),
-            not_started=tuple(one for one in nodeids if one not in self._started),
+            not_started=tuple(nodeid for nodeid in nodeids if nodeid not in self._started),
             interruption=finished.interruption if finished is not None else None,
             error=finished.error if finished is not None else None,
             warnings=finished.warnings if finished is not None else (),
@@ -436,7 +436,7 @@ class ReportBuilder:
 
     def _counts(self) -> Counts:
         """Return the counts of an unfinished run, from the outcomes of its tests."""
-        outcomes = Counter(one.outcome for one in self._results)
+        outcomes = Counter(result.outcome for result in self._results)
         return Counts(
             passed=outcomes["passed"],
             failed=outcomes["failed"],
@@ -446,5 +446,5 @@ class ReportBuilder:
             xpassed=outcomes["xpassed"],
             deselected=self._collected.deselected if self._collected is not None else 0,
             collected=self._collected.count if self._collected is not None else 0,
-            reruns=sum(one.reruns for one in self._results),
+            reruns=sum(result.reruns for result in self._results),
         )

@@ -57,11 +57,15 @@ def suspects_of(
     functions. Functions that the failed statement called precede others with an equal score. `root` is the directory of
     the project.
     """
-    outcomes = {one.nodeid: one.outcome for one in results}
+    outcomes = {result.nodeid: result.outcome for result in results}
     failing = [nodeid for nodeid, outcome in outcomes.items() if outcome in FAILING_OUTCOMES]
     passing = [nodeid for nodeid, outcome in outcomes.items() if outcome == "passed"]
-    in_failing = Counter(one for nodeid in failing for one in executed.by_test.get(nodeid, ()))
-    in_passing = Counter(one for nodeid in passing for one in executed.by_test.get(nodeid, ()))
+    in_failing = Counter(
+        executed_function for nodeid in failing for executed_function in executed.by_test.get(nodeid, ())
+    )
+    in_passing = Counter(
+        executed_function for nodeid in passing for executed_function in executed.by_test.get(nodeid, ())
+    )
     if not in_passing:
         return []
     recorded = sum(nodeid in executed.by_test for nodeid in failing)
@@ -70,20 +74,24 @@ def suspects_of(
     test_files = {file for nodeid, file in executed.file_of.items() if not is_doctest(nodeid)}
     found = [
         Suspect(
-            one,
-            in_failing[one] / math.sqrt(recorded * (in_failing[one] + in_passing[one])),
-            executed.sizes.get(one, 0),
+            executed_function,
+            in_failing[executed_function]
+            / math.sqrt(recorded * (in_failing[executed_function] + in_passing[executed_function])),
+            executed.sizes.get(executed_function, 0),
         )
-        for one in executed.by_test.get(test.nodeid, ())
-        if one.file not in test_files
-        and not is_test_file(one.file, root)
-        and ((one.file, one.line) in order or REPRESENTATIONS.isdisjoint(one.name.split(".")))
+        for executed_function in executed.by_test.get(test.nodeid, ())
+        if executed_function.file not in test_files
+        and not is_test_file(executed_function.file, root)
+        and (
+            (executed_function.file, executed_function.line) in order
+            or REPRESENTATIONS.isdisjoint(executed_function.name.split("."))
+        )
     ]
     last = len(order)
 
-    def rank(one: Suspect) -> tuple[float, int, str, int]:
-        function = one.function
-        return -one.score, order.get((function.file, function.line), last), function.file, function.line
+    def rank(executed_function: Suspect) -> tuple[float, int, str, int]:
+        function = executed_function.function
+        return -executed_function.score, order.get((function.file, function.line), last), function.file, function.line
 
     return sorted(found, key=rank)
 

@@ -334,7 +334,7 @@ class TestJobs:
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.over:
             transcript.add_value(words_of(report))
-        failures = dict.fromkeys(one.nodeid for one in report.failures)
+        failures = dict.fromkeys(test.nodeid for test in report.failures)
         test_facts = log_facts.TestFacts(
             job=job_id,
             tests=evaluation.head,
@@ -358,14 +358,14 @@ class TestJobs:
         root = Path(spec.roots[0]) if spec.roots else spec.directory
         executed = executed_functions(report.recorded)
         return {
-            one.nodeid: suspects_of(one, executed, report.results, root=root)[:MAX_SUSPECTS]
-            for one in report.failures[:EXPLAINED]
+            failure.nodeid: suspects_of(failure, executed, report.results, root=root)[:MAX_SUSPECTS]
+            for failure in report.failures[:EXPLAINED]
         }
 
     def _tests_passing_again(self, report: TestReport) -> list[str]:
         """Return the tests that failed in an earlier run and pass in this one, and remember those that fail."""
-        failures = {one.nodeid for one in report.failures}
-        passed = {one.nodeid for one in report.results} - failures
+        failures = {failure.nodeid for failure in report.failures}
+        passed = {result.nodeid for result in report.results} - failures
         found = [name for name in self._once_failed if name in passed]
         for name in failures:
             self._once_failed[name] = None
@@ -441,7 +441,7 @@ def words_of(report: TestReport) -> str:
     words = (
         f"{_counted(tests, 'test')}, {counts.passed} passed, {counts.failed} failed, {_counted(counts.errors, 'error')}"
     )
-    names = list(dict.fromkeys(one.nodeid for one in report.failures))
+    names = list(dict.fromkeys(failure.nodeid for failure in report.failures))
     return words + (f": {few(names, NAMED)}" if names else "")
 
 

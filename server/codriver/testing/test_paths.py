@@ -24,7 +24,7 @@ INI_FILES: Final = (
 def test_paths(directory: Path) -> tuple[Path, ...]:
     """Return the paths of the setting `testpaths`, or none. Blocks."""
     found = _paths_in_toml(directory) or _paths_in_ini(directory)
-    return tuple(path for one in found for path in sorted(directory.glob(one)))
+    return tuple(path for pattern in found for path in sorted(directory.glob(pattern)))
 
 
 def _paths_in_toml(directory: Path) -> list[str]:
@@ -37,7 +37,7 @@ def _paths_in_toml(directory: Path) -> list[str]:
         given = settings.get("testpaths") or settings["ini_options"]["testpaths"]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return []
-    return shlex.split(given) if isinstance(given, str) else [str(one) for one in given]
+    return shlex.split(given) if isinstance(given, str) else [str(path) for path in given]
 
 
 def _paths_in_ini(directory: Path) -> list[str]:

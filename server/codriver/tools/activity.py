@@ -116,7 +116,7 @@ class Event:
         files = self.facts.get("files", ())
         if files:
             row["files"] = [
-                {**one, "diff": cut(one["diff"], DIFF_CHARACTERS)} if "diff" in one else one for one in files
+                {**file, "diff": cut(file["diff"], DIFF_CHARACTERS)} if "diff" in file else file for file in files
             ]
         row |= {name: value for name, value in self.facts.items() if name != "files"}
         return {name: value for name, value in row.items() if value is not None}

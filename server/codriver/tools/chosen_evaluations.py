@@ -23,14 +23,14 @@ def evaluation_of_caller(
     if evaluation_id is not None:
         return evaluation_of(call.state, evaluation_id)
     caller = call.who(who)
-    candidates = [one for one in call.state.evaluations.values() if call.belongs_to(one, caller)]
+    candidates = [evaluation for evaluation in call.state.evaluations.values() if call.belongs_to(evaluation, caller)]
     if is_waiting:
-        candidates = [one for one in candidates if one.status == "needs-input"]
+        candidates = [candidate for candidate in candidates if candidate.status == "needs-input"]
     if not candidates or (is_waiting and len(candidates) > 1):
         what = "of your evaluations waits for input" if is_waiting else "evaluation of yours is known"
         raise refused(
             "bad-arguments",
-            f"several evaluations of yours wait for input: {', '.join(one.id for one in candidates)}"
+            f"several evaluations of yours wait for input: {', '.join(candidate.id for candidate in candidates)}"
             if candidates
             else f"{'none' if is_waiting else 'no'} {what}",
             hint='Pass evaluationId. status with about: "jobs" lists the ids.',

@@ -76,7 +76,7 @@ class EditFilesArguments(Evaluating):
     @property
     def session_files(self) -> tuple[str, ...]:
         """Return the edited files."""
-        return tuple(one.file_path for one in self.edits if one.file_path)
+        return tuple(edit.file_path for edit in self.edits if edit.file_path)
 
     @property
     def is_undo(self) -> bool:
@@ -109,7 +109,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         edit = partial(_revert, call, arguments)
     else:
         requests = [
-            EditRequest(one.file_path, one.to_edit(), is_everywhere=one.files == "all") for one in arguments.edits
+            EditRequest(edit_argument.file_path, edit_argument.to_edit(), is_everywhere=edit_argument.files == "all")
+            for edit_argument in arguments.edits
         ]
         edit = partial(
             services.editor.edit,
@@ -123,7 +124,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if not (arguments.load or arguments.test) or arguments.dry_run:
         outcome = await edit()
         if not arguments.dry_run:
-            services.ledger.acts.add(started_ms, (one.change for one in outcome.files))
+            services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
         rows, fields = await _describe(call, arguments, requests, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
@@ -132,7 +133,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
-    await steps.check(one.file_path for one in arguments.edits if one.file_path)
+    await steps.check(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     result = await act.run(partial(edit_unwatched, call, edit))
     if "reason" not in steps.fields:
@@ -142,18 +143,18 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         job = str(steps.fields.get("evaluationId", ""))
         failed_tests = f" tests ({job})" if job else ""
         files, left = result.outcome.files, set(result.put_back.files)
-        record_edits(call, arguments.who, "edited", [one for one in files if one.display_path in left])
+        record_edits(call, arguments.who, "edited", [file for file in files if file.display_path in left])
         record_edits(
             call,
             arguments.who,
             f"reverted what failed{failed_tests} in",
-            [one for one in files if one.display_path not in left],
+            [file for file in files if file.display_path not in left],
             log_facts.UNDO,
             job,
         )
-        rows = [{"filePath": one.display_path, "applied": one.display_path in left} for one in files]
+        rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
-    services.ledger.acts.add(started_ms, (one.change for one in result.outcome.files))
+    services.ledger.acts.add(started_ms, (file.change for file in result.outcome.files))
     rows, fields = await _describe(call, arguments, requests, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
@@ -262,7 +263,7 @@ def _without_lisp_fields(tool: Tool) -> Tool:
     plain = replace(tool, description=DESCRIPTION.format(" too (Order.total, RATE)"))
     named = tool.schema["properties"]
     edit = named["edits"]["items"]
-    properties = {name: one for name, one in edit["properties"].items() if name not in LISP_ONLY_FIELDS}
+    properties = {name: schema for name, schema in edit["properties"].items() if name not in LISP_ONLY_FIELDS}
     edits = {**named["edits"], "items": {**edit, "description": COMMON_EDIT_TYPES, "properties": properties}}
     object.__setattr__(plain, "schema", {**tool.schema, "properties": {**named, "edits": edits}})
     return plain

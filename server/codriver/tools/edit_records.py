@@ -30,13 +30,13 @@ def record_edits(
     """Record in the log which files a caller changed. `job` is the test run for which an edit was reverted."""
     if results:
         who = call.who(given)
-        for one in results:
-            call.services.ledger.edits.add(who, one.change.path)
-            note_change(call, who, one.change.path)
+        for result in results:
+            call.services.ledger.edits.add(who, result.change.path)
+            note_change(call, who, result.change.path)
         changed = ", ".join(
-            f"{one.display_path} ({len(one.done)})" if one.done else one.display_path for one in results
+            f"{result.display_path} ({len(result.done)})" if result.done else result.display_path for result in results
         )
         diffs = log_facts.edit_facts(
-            [(one.display_path, one.diff) for one in results], call.services.log.without_secrets, job
+            [(result.display_path, result.diff) for result in results], call.services.log.without_secrets, job
         )
         call.dispatch(AddServerLine(f"{who} {did} {changed}", who=who, kind=kind, data=diffs))

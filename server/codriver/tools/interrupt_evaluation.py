@@ -78,13 +78,18 @@ def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
     The key `tests` matches any test run.
     """
     state = call.state
-    running = [one for one in state.unfinished() if one.status in OCCUPYING]
-    if session_key is None or any(state.key_of(one) == session_key and not one.is_job for one in running):
+    running = [evaluation for evaluation in state.unfinished() if evaluation.status in OCCUPYING]
+    if session_key is None or any(
+        state.key_of(evaluation) == session_key and not evaluation.is_job for evaluation in running
+    ):
         return None
-    for one in running:
-        job_report = call.services.tests.report(one.id) if one.is_job else None
-        if one.is_job and session_key in (TEST_JOBS, job_report.job.session_key if job_report is not None else ""):
-            return one
+    for evaluation in running:
+        job_report = call.services.tests.report(evaluation.id) if evaluation.is_job else None
+        if evaluation.is_job and session_key in (
+            TEST_JOBS,
+            job_report.job.session_key if job_report is not None else "",
+        ):
+            return evaluation
     return None
 
 
@@ -95,10 +100,16 @@ def _only_evaluation(call: Call, who: str) -> str:
         RefusedError: there is no such evaluation, or there are several.
     """
     unfinished = call.state.unfinished()
-    mine = [one for one in unfinished if call.belongs_to(one, who)]
-    of_caller = [one.id for one in mine if one.status in OCCUPYING] or [one.id for one in mine]
+    mine = [evaluation for evaluation in unfinished if call.belongs_to(evaluation, who)]
+    of_caller = [evaluation.id for evaluation in mine if evaluation.status in OCCUPYING] or [
+        evaluation.id for evaluation in mine
+    ]
     if len(of_caller) != 1:
-        others = [f"{one.id} of {one.who}" for one in unfinished if one.status in OCCUPYING and one not in mine]
+        others = [
+            f"{evaluation.id} of {evaluation.who}"
+            for evaluation in unfinished
+            if evaluation.status in OCCUPYING and evaluation not in mine
+        ]
         of_others = f"; of others: {', '.join(others)}" if others else ""
         raise refused(
             "bad-arguments",
@@ -126,8 +137,16 @@ def _running_lanes_note(state: State, target: Target) -> str:
     if target.session.name != MAIN_SESSION:
         return ""
     lanes = {session.name for session in target.repl.sessions.values() if session.lane is not None}
-    running = [one for one in state.unfinished() if one.status in OCCUPYING and one.repl == target.repl.id]
-    descriptions = [f"{one.id} of {one.who} in {state.key_of(one)}" for one in running if one.session in lanes]
+    running = [
+        evaluation
+        for evaluation in state.unfinished()
+        if evaluation.status in OCCUPYING and evaluation.repl == target.repl.id
+    ]
+    descriptions = [
+        f"{evaluation.id} of {evaluation.who} in {state.key_of(evaluation)}"
+        for evaluation in running
+        if evaluation.session in lanes
+    ]
     return f"; in lanes: {', '.join(descriptions)}" if descriptions else ""
 
 

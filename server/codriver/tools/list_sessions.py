@@ -39,9 +39,9 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
                 rows.append(row)
     for add in additions:
         rows = add(rows)
-    starts = [start_row(one, state.lifecycle.workspace) for one in call.services.tests.start_states()]
+    starts = [start_row(start_state, state.lifecycle.workspace) for start_state in call.services.tests.start_states()]
     # Agents need this row only if test runs start in an unusual way.
-    listed = starts if not is_lean or any("python" in one for one in starts) else []
+    listed = starts if not is_lean or any("python" in start for start in starts) else []
     return Answer({"sessions": rows, "count": len(rows)} | ({"testRuns": listed} if listed else {}))
 
 

@@ -109,9 +109,11 @@ def manifest_with(
 
 def _extend_tool(tool: Tool, added: tuple[AddedArguments, ...], hooks: CallHooks) -> Tool:
     """Return a tool with the arguments, parts of evaluations and subjects of `status` that features add to it."""
-    models = tuple(one.model for one in added if tool.name in one.tools)
-    inside = {one.inside for one in added if one.inside is not None}
-    added_inside = {model: tuple(one.model for one in added if one.inside is model) for model in inside}
+    models = tuple(arguments.model for arguments in added if tool.name in arguments.tools)
+    inside = {arguments.inside for arguments in added if arguments.inside is not None}
+    added_inside = {
+        model: tuple(arguments.model for arguments in added if arguments.inside is model) for model in inside
+    }
     extended = replace(tool, added=models, added_inside=MappingProxyType(added_inside)) if models or inside else tool
     if hooks.parts and tool.name == "get_evaluation":
         part = extended.schema["properties"]["part"]

@@ -97,8 +97,8 @@ def _check_categories(call: Call, categories: Sequence[str]) -> None:
     Raises:
         RefusedError: a category does not exist.
     """
-    known = (*CATEGORIES, *(one.category for one, _ in call.services.log.sources.growing.values()))
-    if unknown := [one for one in categories if one not in known]:
+    known = (*CATEGORIES, *(source.category for source, _ in call.services.log.sources.growing.values()))
+    if unknown := [category for category in categories if category not in known]:
         raise refused(
             "bad-arguments",
             f"repl_output_log cannot use these arguments: category: there is no category {unknown[0]!r}",
@@ -205,7 +205,7 @@ def _growing_source_fields(call: Call, arguments: LogArguments) -> dict[str, int
             count = store.count(since=arguments.since, who=arguments.by)
             fields |= {event_log.counted_as: count} if count else {}
         elif event_log.category in category:
-            lines = [line for one in (log, store) for line in (one.first_line, one.last_line) if line]
+            lines = [line for log_store in (log, store) for line in (log_store.first_line, log_store.last_line) if line]
             fields |= {"firstLine": min(lines), "lastLine": max(lines)}
     return fields
 

@@ -62,7 +62,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
 
 def _current_repl(state: State, before: Repl) -> Repl:
     """Return the present state of a REPL, or the REPL with its key if a server made a new one after the restart."""
-    same_key = (one for one in state.repls.values() if one.key == before.key)
+    same_key = (repl for repl in state.repls.values() if repl.key == before.key)
     return state.repls.get(before.id) or next(same_key, before)
 
 

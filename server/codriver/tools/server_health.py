@@ -78,11 +78,12 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
     """Return the unfinished evaluations for Codriver's commands: caller, location, start, and what they wait for."""
     state, now = call.state, call.services.now()
     rows = []
-    for one in state.unfinished():
-        since = now - (one.started_at or now)
-        row = {"evaluationId": one.id, "who": one.who, "sessionKey": state.key_of(one), "status": one.status,
-               "kind": one.kind, "code": one.head, "elapsedMs": since}  # fmt: skip
-        waits = {"waits": queue_notes(call, one)[0].partition(";")[0]} if one.status == "queued" else {}
+    for evaluation in state.unfinished():
+        since = now - (evaluation.started_at or now)
+        row = {"evaluationId": evaluation.id, "who": evaluation.who, "sessionKey": state.key_of(evaluation),
+               "status": evaluation.status, "kind": evaluation.kind, "code": evaluation.head,
+               "elapsedMs": since}  # fmt: skip
+        waits = {"waits": queue_notes(call, evaluation)[0].partition(";")[0]} if evaluation.status == "queued" else {}
         rows.append({**row, **waits})
     return rows
 

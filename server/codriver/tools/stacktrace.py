@@ -185,7 +185,7 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
 
 def _has_locals(trace: StackTrace) -> bool:
     """Return whether any frame of a trace and its chain has local variables."""
-    return any(frame.locals for one in (trace, *trace.chain) for frame in one.frames)
+    return any(frame.locals for linked in (trace, *trace.chain) for frame in linked.frames)
 
 
 def trace_json(

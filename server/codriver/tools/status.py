@@ -142,40 +142,40 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
     """Return the evaluations and test runs of this server: unfinished ones first, then newest first."""
     who, state, now_ms = call.who(arguments.who), call.state, call.services.now()
 
-    def matches(one: Evaluation) -> bool:
+    def matches(listed: Evaluation) -> bool:
         match arguments.by:
             case None:
                 return True
             case "me":
-                return belongs_to(call, who, one)
+                return belongs_to(call, who, listed)
             case "others":
-                return not belongs_to(call, who, one)
+                return not belongs_to(call, who, listed)
             case _:
-                return one.who == arguments.by
+                return listed.who == arguments.by
 
-    jobs = [one for one in [*state.evaluations.values()][::-1] if matches(one)]
-    jobs.sort(key=lambda one: one.over)
+    jobs = [evaluation for evaluation in [*state.evaluations.values()][::-1] if matches(evaluation)]
+    jobs.sort(key=lambda listed: listed.over)
     limit = arguments.limit or MAX_JOBS
-    rows, note, _ = fit([_job(call, one, now_ms) for one in jobs[:limit]], budget(call))
+    rows, note, _ = fit([_job(call, job, now_ms) for job in jobs[:limit]], budget(call))
     fields: dict[str, object] = {"jobs": rows, "count": len(rows)}
     if len(jobs) > len(rows):
         fields["omitted"] = len(jobs) - len(rows)
     return Answer(fields | ({"notes": [note]} if note else {}))
 
 
-def _job(call: Call, one: Evaluation, now_ms: int) -> dict[str, object]:
+def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
     """Return the row of an evaluation or test run."""
     row: dict[str, object] = {
-        "evaluationId": one.id,
-        "status": one.status,
-        "who": one.who,
-        "session": call.state.key_of(one),
-        "code": cut(one.head, CODE_CHARACTERS),
+        "evaluationId": evaluation.id,
+        "status": evaluation.status,
+        "who": evaluation.who,
+        "session": call.state.key_of(evaluation),
+        "code": cut(evaluation.head, CODE_CHARACTERS),
     }
-    if one.started_at is not None:
-        row["started"] = display_time(one.started_at, now_ms)
-        row["seconds"] = round(((one.finished_at or now_ms) - one.started_at) / 1000, 1)
-    if one.is_background:
+    if evaluation.started_at is not None:
+        row["started"] = display_time(evaluation.started_at, now_ms)
+        row["seconds"] = round(((evaluation.finished_at or now_ms) - evaluation.started_at) / 1000, 1)
+    if evaluation.is_background:
         row["background"] = True
     return row
 
@@ -191,8 +191,10 @@ DESCRIPTION: Final = (
 def with_subjects(tool: Tool, subjects: Mapping[str, StatusSubject]) -> Tool:
     """Return `status` with the subjects that features add."""
     about, file = tool.schema["properties"]["about"], tool.schema["properties"]["file"]
-    described = replace(tool, description=DESCRIPTION.format("".join(f"{one.summary}, " for one in subjects.values())))
-    uses = [*(one.file for one in subjects.values()), FILE]
+    described = replace(
+        tool, description=DESCRIPTION.format("".join(f"{subject.summary}, " for subject in subjects.values()))
+    )
+    uses = [*(subject.file for subject in subjects.values()), FILE]
     return described.with_properties(
         {
             "about": {**about, "enum": [*about["enum"], *subjects]},

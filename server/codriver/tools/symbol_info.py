@@ -173,7 +173,9 @@ async def describe_source(
     if text is None and is_lisp:
         entries = call.services.log.entries(category={"evaluatedCode"})
         codes = [
-            one.text for one in entries if len(one.text) <= MAX_EVALUATED_CHARACTERS and _is_of(one.session_key, target)
+            entry.text
+            for entry in entries
+            if len(entry.text) <= MAX_EVALUATED_CHARACTERS and _is_of(entry.session_key, target)
         ]
         text = _newest_definition(codes, str(known.get("name", symbol)))
     if text is None:
@@ -251,7 +253,7 @@ async def describe_references(
     search = partial(find_references, call.services.workspace, target_name, suffixes)
     found = await call.services.work.files.run(call.client, search)
     clean = call.services.log.without_secrets
-    lines = [f"{one.file}:{one.line}: {cut(clean(one.text), LINE_CHARACTERS)}" for one in found.uses]
+    lines = [f"{use.file}:{use.line}: {cut(clean(use.text), LINE_CHARACTERS)}" for use in found.uses]
     rows, note, left = fit(lines, budget(call))
     fields: dict[str, object] = {"references": rows, "count": len(rows)}
     if found.omitted + left:
@@ -317,7 +319,7 @@ def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, obj
 
 def _names_json(names: Names, services: Services, most: int) -> dict[str, object]:
     """Return a list of names as answer fields, one line each."""
-    lines = [_line(one, services.log.without_secrets) for one in names.listed]
+    lines = [_line(listed, services.log.without_secrets) for listed in names.listed]
     rows, note, left = fit(lines, most)
     fields: dict[str, object] = {"names": rows, "count": len(rows)}
     if not rows:
@@ -329,13 +331,15 @@ def _names_json(names: Names, services: Services, most: int) -> dict[str, object
     return fields
 
 
-def _line(one: Listed, clean: Callable[[str], str]) -> str:
+def _line(listed: Listed, clean: Callable[[str], str]) -> str:
     """Format a symbol as one line: name, parameters and documentation, and its kind unless it can be called."""
-    parameters = cut(clean(one.parameters), MAX_PARAMETERS_CHARACTERS)
+    parameters = cut(clean(listed.parameters), MAX_PARAMETERS_CHARACTERS)
     blank = " " if parameters.startswith("[") else ""
-    kind = f" ({one.type})" if one.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
-    kind += f" :{one.line}" if one.line is not None else ""
-    return cut(clean(f"{one.name}{blank}{parameters}{kind}{' — ' if one.doc else ''}{one.doc}"), LINE_CHARACTERS)
+    kind = f" ({listed.type})" if listed.type in {*NAMESPACE_TYPES, "macro", "property"} else ""
+    kind += f" :{listed.line}" if listed.line is not None else ""
+    return cut(
+        clean(f"{listed.name}{blank}{parameters}{kind}{' — ' if listed.doc else ''}{listed.doc}"), LINE_CHARACTERS
+    )
 
 
 NAME_LIST_FIELDS = frozenset({"names", "count", "omitted", "notes"})

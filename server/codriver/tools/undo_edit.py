@@ -27,7 +27,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     """Revert the caller's last batch."""
     started_ms = call.services.now()
     outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
-    call.services.ledger.acts.add(started_ms, (one.change for one in outcome.files))
+    call.services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
     record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}

@@ -59,7 +59,9 @@ def _running(workspace: Path) -> Iterator[Check]:
         if keys:
             yield Check(AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
         elif processes:
-            reason = next(filter(None, (one.why_not for one in processes)), "none of its processes can have one")
+            reason = next(
+                filter(None, (process.why_not for process in processes)), "none of its processes can have one"
+            )
             yield Check(AREA, "note", f"{command} is running without a REPL: {reason}")
 
 

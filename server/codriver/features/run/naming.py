@@ -127,7 +127,7 @@ def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) ->
     and a new process gets the first free one.
     """
     serving = _serving(members)
-    pids = [one.pid for one in serving]
+    pids = [process.pid for process in serving]
     assigned = {slot: pid for slot, pid in slots.items() if pid in pids}
     free = [pid for pid in pids if pid not in assigned.values()]
     number = 0
@@ -138,49 +138,53 @@ def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) ->
     slot_of = {pid: slot for slot, pid in assigned.items()}
     are_several = len(serving) > 1 or any(slot != "1" for slot in slot_of.values())
     found = []
-    for one in members:
-        slot = slot_of.get(one.pid)
+    for member in members:
+        slot = slot_of.get(member.pid)
         if slot is not None:
             key = f"{name}/{slot}" if are_several else name
             also = (name if are_several else f"{name}/1",) if slot == "1" else ()
-            found.append(Named(one, slot, key, (*also, str(one.pid), f"{name}:{one.pid}"), "serves"))
+            found.append(Named(member, slot, key, (*also, str(member.pid), f"{name}:{member.pid}"), "serves"))
         else:
-            role = "" if not one.is_ready else "helps" if _is_helper(one) else _role(one, serving)
-            found.append(Named(one, f"pid {one.pid}", f"{name}:{one.pid}", (str(one.pid),), role))
+            role = "" if not member.is_ready else "helps" if _is_helper(member) else _role(member, serving)
+            found.append(Named(member, f"pid {member.pid}", f"{name}:{member.pid}", (str(member.pid),), role))
     return found
 
 
-def _role(one: RunProcess, serving: Sequence[RunProcess]) -> str:
-    return "supervises" if any(other.parent == one.pid for other in serving) else "helps"
+def _role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
+    return "supervises" if any(other.parent == process.pid for other in serving) else "helps"
 
 
 def _serving(members: Sequence[RunProcess]) -> list[RunProcess]:
     """Return the ready processes that run the program's code."""
-    ready = {one.pid: one for one in members if one.is_ready and not _is_helper(one)}
-    reloaded = [one for one in ready.values() if one.is_reloaded and not _has_reloaded_parent(one, ready)]
+    ready = {member.pid: member for member in members if member.is_ready and not _is_helper(member)}
+    reloaded = [
+        process for process in ready.values() if process.is_reloaded and not _has_reloaded_parent(process, ready)
+    ]
     if reloaded:
         return reloaded
-    mains = [one for one in ready.values() if one.parent not in ready]
-    workers = [one for one in ready.values() if one.parent in ready and _is_worker(one, ready[one.parent])]
+    mains = [process for process in ready.values() if process.parent not in ready]
+    workers = [
+        process for process in ready.values() if process.parent in ready and _is_worker(process, ready[process.parent])
+    ]
     return workers or mains
 
 
-def _is_worker(one: RunProcess, parent: RunProcess) -> bool:
+def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
     """Return whether a process handles the requests or tasks of its parent."""
     program, arguments = program_of(parent.words)
     if program == "celery":
         # Tasks may start other processes, which unlike those of the pool have a command line of their own.
-        return one.words == parent.words and THREAD_POOL.search(" ".join(arguments)) is None
+        return process.words == parent.words and THREAD_POOL.search(" ".join(arguments)) is None
     if parent.words[0].startswith(CELERY_TITLE):
-        return one.words[0].startswith(CELERY_TITLE) and "PoolWorker" in one.words[0]
+        return process.words[0].startswith(CELERY_TITLE) and "PoolWorker" in process.words[0]
     return re.split(r"[:.]", program)[0] in SUPERVISORS
 
 
-def _has_reloaded_parent(one: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
-    parent = ready.get(one.parent)
+def _has_reloaded_parent(process: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
+    parent = ready.get(process.parent)
     return parent is not None and parent.is_reloaded
 
 
-def _is_helper(one: RunProcess) -> bool:
-    words = " ".join(one.words)
+def _is_helper(process: RunProcess) -> bool:
+    words = " ".join(process.words)
     return any(helper in words for helper in HELPERS)

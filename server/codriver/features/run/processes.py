@@ -73,11 +73,11 @@ def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
         if name.isdecimal() and (process := _read(int(name))) is not None:
             everyone[process.pid] = process
     mark = os.fsencode(directory)
-    members = {pid for pid, one in everyone.items() if one.environ.get(b"CODRIVER_RUN") == mark}
+    members = {pid for pid, running in everyone.items() if running.environ.get(b"CODRIVER_RUN") == mark}
     members |= {pid for pid, started in (first,) if pid in everyone and everyone[pid].started == started}
     children: dict[int, list[int]] = {}
-    for one in everyone.values():
-        children.setdefault(one.parent, []).append(one.pid)
+    for running in everyone.values():
+        children.setdefault(running.parent, []).append(running.pid)
     unseen = list(members)
     while unseen:
         for pid in children.get(unseen.pop(), ()):
@@ -85,7 +85,7 @@ def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
             if pid not in members and other == mark:
                 members.add(pid)
                 unseen.append(pid)
-    return sorted((everyone[pid] for pid in members), key=lambda one: (one.started, one.pid))
+    return sorted((everyone[pid] for pid in members), key=lambda running: (running.started, running.pid))
 
 
 def _read(pid: int) -> RunProcess | None:

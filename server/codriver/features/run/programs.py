@@ -92,9 +92,9 @@ class Programs:
         for run in runs:
             members = processes_of(str(run.directory), (run.pid, run.ticks))
             rows = named(run.name, members, self._slots.get(run.directory.name, {}))
-            self._slots[run.directory.name] = {one.slot: one.process.pid for one in rows if one.role == "serves"}
-            found += [Member(run, one) for one in rows]
-        if len({one.run.directory for one in found}) < len(runs):
+            self._slots[run.directory.name] = {row.slot: row.process.pid for row in rows if row.role == "serves"}
+            found += [Member(run, row) for row in rows]
+        if len({member.run.directory for member in found}) < len(runs):
             prune(self.services.workspace)
         return found
 
@@ -146,8 +146,8 @@ class Programs:
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
         members = await self.find_members()
-        by_id = {one.id: one for one in members if one.named.process.is_ready}
-        runs = {one.run.directory.name for one in members}
+        by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
+        runs = {candidate.run.directory.name for candidate in members}
         for repl in lost:
             run = repl.id.split(":")[1]
             member = by_id.get(repl.id)
@@ -176,20 +176,22 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
     if not programs.has_runs() or not _may_mean_program(call, arguments, key):
         return
     members = await programs.find_members()
-    ready = [one for one in members if one.named.process.is_ready]
+    ready = [program for program in members if program.named.process.is_ready]
     if key is not None:
-        member = next((one for one in ready if key == one.named.key), None)
-        member = member or next((one for one in ready if key in one.named.aliases), None)
+        member = next((candidate for candidate in ready if key == candidate.named.key), None)
+        member = member or next((candidate for candidate in ready if key in candidate.named.aliases), None)
         if member is None:
             _check_has_repl(members, key)
             return
     else:
         first: dict[Path, Member] = {}
-        for one in sorted(ready, key=lambda one: int(one.named.slot) if one.named.role == "serves" else 0):
-            if one.named.role == "serves":
-                first.setdefault(one.run.directory, one)
+        for program in sorted(
+            ready, key=lambda program: int(program.named.slot) if program.named.role == "serves" else 0
+        ):
+            if program.named.role == "serves":
+                first.setdefault(program.run.directory, program)
         others = [repl.key for repl in _applications(call) if repl.origin.kind != "program"]
-        keys = sorted([*others, *[one.named.key for one in first.values()]])
+        keys = sorted([*others, *[program.named.key for program in first.values()]])
         if first and len(keys) > 1:
             raise refused(
                 "ambiguous-session",
@@ -240,11 +242,11 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
 
 def _check_has_repl(members: Sequence[Member], key: str) -> None:
     """Refuse a process of a run that cannot have a REPL, with the reason."""
-    for one in members:
-        if key in (one.named.key, *one.named.aliases) and one.named.process.why_not:
+    for member in members:
+        if key in (member.named.key, *member.named.aliases) and member.named.process.why_not:
             raise refused(
                 "repl-unreachable",
-                f"process {one.named.process.pid} of {one.run.name} has no REPL: {one.named.process.why_not}",
+                f"process {member.named.process.pid} of {member.run.name} has no REPL: {member.named.process.why_not}",
                 hint="list_sessions shows the processes that have one",
             )
 
@@ -252,7 +254,7 @@ def _check_has_repl(members: Sequence[Member], key: str) -> None:
 async def find_programs(call: Call) -> AddRows:
     """Find the processes of runs, and return the function that adds them to the rows of sessions."""
     programs = call.services.part(Programs)
-    members = {one.id: one for one in await programs.find_members()} if programs.has_runs() else {}
+    members = {member.id: member for member in await programs.find_members()} if programs.has_runs() else {}
     return partial(_with_programs, call, members)
 
 
@@ -268,21 +270,21 @@ def _with_programs(call: Call, members: dict[str, Member], rows: list[dict[str, 
         applications = programs.applications.get(repl.address or "") if repl is not None else None
         found.append(row | ({"applications": list(applications)} if applications else {}))
     known = {repl.id for repl in by_key.values()}
-    ports = {one.pid: one.address.rpartition(":")[2] for one in call.state.programs}
-    return found + [_row(one, ports) for identity, one in members.items() if identity not in known]
+    ports = {program.pid: program.address.rpartition(":")[2] for program in call.state.programs}
+    return found + [_row(member, ports) for identity, member in members.items() if identity not in known]
 
 
-def _row(one: Member, ports: dict[int, str]) -> dict[str, object]:
-    process = one.named.process
+def _row(member: Member, ports: dict[int, str]) -> dict[str, object]:
+    process = member.named.process
     row: dict[str, Any] = {
-        "key": one.named.key,
+        "key": member.named.key,
         "phase": "ready" if process.is_ready else "no REPL",
         "kind": "program",
         "program": " ".join(process.words)[:200],
         "processId": process.pid,
     }
-    if one.named.role:
-        row["role"] = one.named.role
+    if member.named.role:
+        row["role"] = member.named.role
     if process.pid in ports:
         row["port"] = int(ports[process.pid])
     row["note"] = process.why_not or "it connects when its key is used: until then the program is left alone"

@@ -88,7 +88,9 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     process = process_at(os.getpid())
     with _name_lock(parent):
         used = {run.name for run in read_runs(workspace)}
-        numbered = next(one for number in range(1, len(used) + 2) if (one := _numbered(name, number)) not in used)
+        numbered = next(
+            candidate for number in range(1, len(used) + 2) if (candidate := _numbered(name, number)) not in used
+        )
         started_ms = time.time_ns() // 1_000_000
         run = Run(directory, os.getpid(), tuple(command), numbered, started_ms, process.started if process else 0)
         record = {

@@ -104,7 +104,7 @@ class Function:
         """Pair argument texts with the names of their parameters. The rest parameter of a Lisp gets a list."""
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
-        for names in sorted(self.arities, key=lambda one: "&" in one):
+        for names in sorted(self.arities, key=lambda parameters: "&" in parameters):
             fixed = names[: names.index("&")] if "&" in names else names
             if len(fixed) == len(arguments) or ("&" in names and len(fixed) < len(arguments)):
                 rest = [(names[-1], f"({' '.join(arguments[len(fixed) :])})")] if len(fixed) < len(arguments) else []
@@ -210,13 +210,13 @@ class RecordedRuns:
         if job.spec.recorders.keys().isdisjoint(RECORDERS):
             return
         found: dict[str, object] = {}
-        for one in report.recorded:
-            if one.recorder not in RECORDERS:
+        for recording in report.recorded:
+            if recording.recorder not in RECORDERS:
                 continue
-            if one.error:
-                found["refused"] = one.error
-            elif one.recorder == "calls" and not found:
-                found |= one.data
+            if recording.error:
+                found["refused"] = recording.error
+            elif recording.recorder == "calls" and not found:
+                found |= recording.data
         if "lines" in job.spec.recorders and "refused" not in found:
             found["unrun"] = [[file, list(lines)] for file, lines in sorted(lines_not_run(report.recorded).items())]
         self.store(identity, json.dumps(found))
@@ -320,7 +320,7 @@ def _call(
 ) -> CallMade:
     function_index, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
-    arguments_text = tuple([redact(one) for one in arguments])
+    arguments_text = tuple([redact(argument) for argument in arguments])
     outcome = None if result is None else redact(result), None if error is None else redact(error)
     depth = 0 if caller is None else caller.depth + 1
     return CallMade(

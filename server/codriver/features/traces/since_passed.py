@@ -96,7 +96,7 @@ def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFin
         if test.is_collector or test.seconds > MAX_TEST_S:
             continue
         for name, other in older:
-            outcome = next((one.outcome for one in other.report.results if one.nodeid == test.nodeid), None)
+            outcome = next((result.outcome for result in other.report.results if result.nodeid == test.nodeid), None)
             evaluation = call.state.evaluations.get(name)
             if outcome is None or other.job.spec.directory != spec.directory or evaluation is None:
                 continue
@@ -127,8 +127,12 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     name = start_job(call, evaluation.who, comparison)
     await wait(call, name, 2 * MAX_S, owns=False)
     job_report = call.services.tests.report(name)
-    outcome = next((one.outcome for one in job_report.report.results), None) if job_report is not None else None
-    recorded = [one for one in job_report.report.recorded if one.recorder == "calls"] if job_report is not None else []
+    outcome = next((result.outcome for result in job_report.report.results), None) if job_report is not None else None
+    recorded = (
+        [recording for recording in job_report.report.recorded if recording.recorder == "calls"]
+        if job_report is not None
+        else []
+    )
     if outcome is None or not recorded or recorded[0].error:
         return None
     return outcome, call.services.part(RecordedRuns).read(job, json.dumps(recorded[0].data))
@@ -139,7 +143,7 @@ def _first(test: TestFinished, before: Run, now: Run) -> str:
     if now.refused or before.refused:
         return ""
     name = test.nodeid.rpartition("::")[2].partition("[")[0]
-    found = [one for one in differences(before, now) if not f".{one.name}".endswith(f".{name}")]
+    found = [difference for difference in differences(before, now) if not f".{difference.name}".endswith(f".{name}")]
     if not found:
         return ""
     line = difference_line(found[0])

@@ -109,11 +109,11 @@ async def _part(
     lines = walk(run, path, most, left)
     candidates = [lines[0], *lines[1 + start :]]
     fitting: list[str] = []
-    for one in candidates:
-        left -= json_bytes(one) + LINE_BYTES
+    for candidate in candidates:
+        left -= json_bytes(candidate) + LINE_BYTES
         if left < 0 and fitting:
             break
-        fitting.append(one)
+        fitting.append(candidate)
     fields: dict[str, Any] = {"part": "trace", "text": "\n".join(fitting)}
     if len(fitting) < len(candidates):
         fields["next"] = start + len(fitting) - 1
@@ -161,7 +161,7 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
     ending, changed = [*_origin(run), *_slowest(run), *run.notes], _changed_last(run)
-    left = OUTLINE_BYTES - sum(len(one.encode()) + LINE_BYTES for one in (head, *changed.values(), *ending))
+    left = OUTLINE_BYTES - sum(len(string.encode()) + LINE_BYTES for string in (head, *changed.values(), *ending))
     tree = _tree(run, most - 1 - len(ending) - len(changed), left)
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
@@ -171,7 +171,7 @@ def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, self_time, total in run.profile or ():
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
-        if sum(len(one.encode()) + 1 for one in lines) > most_bytes:
+        if sum(len(text.encode()) + 1 for text in lines) > most_bytes:
             return "\n".join(lines[:-1])
     return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
 
@@ -183,11 +183,11 @@ def unrun_lines(run: Run, workspace: str) -> list[str]:
 
 def _ranges(lines: Sequence[int]) -> str:
     found: list[list[int]] = []
-    for one in lines:
-        if found and one == found[-1][1] + 1:
-            found[-1][1] = one
+    for number in lines:
+        if found and number == found[-1][1] + 1:
+            found[-1][1] = number
         else:
-            found.append([one, one])
+            found.append([number, number])
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
@@ -217,7 +217,7 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
 
 def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
     """Return the calls of a call, and as many nested calls as fit level by level, with repeated calls folded."""
-    level, depth = [Group((one,)) for one in children.get(call.number, ())], 1
+    level, depth = [Group((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}
     while level:
         for group in level:
@@ -227,7 +227,7 @@ def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: in
             if depth > 1 and (most_bytes < 0 or len(rows) > most):
                 del rows[number]
                 return [rows[number] for number in sorted(rows)]
-        level = [group for one in level for group in _made_by(one, children)]
+        level = [group for parent in level for group in _made_by(parent, children)]
         depth += 1
     return [rows[number] for number in sorted(rows)]
 
@@ -281,7 +281,7 @@ def _groups(calls: Sequence[CallMade]) -> list[Group]:
 def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
     """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
     found = _groups(children.get(group.representative.number, ()))
-    known = {id(one.representative.function) for one in found}
+    known = {id(selected.representative.function) for selected in found}
     others: dict[int, list[CallMade]] = {}
     for call in () if group.representative.error else group.calls:
         for made in children.get(call.number, ()):
@@ -301,10 +301,10 @@ def _changed_last(run: Run) -> dict[int, str]:
         is_loaded = newest and call.function.changed_ms > newest - ONE_ACT_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
-    groups = [Group(tuple(one)) for one in calls.values()][:MAX_CHANGED]
+    groups = [Group(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED]
     return {
-        one.representative.number: shorten(f"changed last: {line(one.representative, '', len(one.calls))}")
-        for one in groups
+        group.representative.number: shorten(f"changed last: {line(group.representative, '', len(group.calls))}")
+        for group in groups
     }
 
 
@@ -343,10 +343,10 @@ def _failing(run: Run) -> set[int]:
     """Return the numbers of the calls that raised and of all their callers."""
     found: set[int] = set()
     for call in run.calls:
-        one: CallMade | None = call if call.error else None
-        while one is not None and one.number not in found:
-            found.add(one.number)
-            one = one.parent
+        origin: CallMade | None = call if call.error else None
+        while origin is not None and origin.number not in found:
+            found.add(origin.number)
+            origin = origin.parent
     return found
 
 
@@ -366,7 +366,7 @@ def _origin(run: Run) -> Iterator[str]:
     if around:
         yield shorten(
             f"raised first in #{call.number} {call.source}: {call.error}"
-            + "".join(f" < {one}" for one in around[::-1][:3])
+            + "".join(f" < {number}" for number in around[::-1][:3])
         )
 
 
@@ -433,7 +433,7 @@ def differences(before: Run, now: Run) -> list[Pair]:
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
-    capped = {one.name for run in (before, now) for one in run.functions if one.is_capped}
+    capped = {function.name for run in (before, now) for function in run.functions if function.is_capped}
     _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
     causes.sort(key=lambda pair: (not pair.ends_otherwise, not pair.has_changed_code))
     first = causes[0] if causes else None
@@ -447,7 +447,7 @@ def _calls_of_changed(before: Run, now: Run, cause: Pair | None) -> Iterator[Pai
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.ends_otherwise else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
-    for call in sorted(firsts.values(), key=lambda one: one.number):
+    for call in sorted(firsts.values(), key=lambda first: first.number):
         pair = Pair(known.get(call.function.name), call)
         if pair.has_changed_code and (end is None or call.number < end.number or _is_within(call, end)):
             yield pair

@@ -125,7 +125,7 @@ def _functions_by_name(
     found: dict[CodeType, types.FunctionType] = {}
 
     def add(functions: list[types.FunctionType]) -> None:
-        for function in [one for one in functions if is_project_file(one.__code__.co_filename)][-1:]:
+        for function in [candidate for candidate in functions if is_project_file(candidate.__code__.co_filename)][-1:]:
             found.setdefault(function.__code__, function)
 
     for statement in statements:
@@ -184,37 +184,41 @@ def _relevant_statements(frame: FrameType, line: int) -> list[Statement]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    statements = [one for one in ast.walk(tree) if isinstance(one, ast.stmt)]
+    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     # The last one is the innermost. A statement with a body is found by its header.
-    failed: list[ast.stmt] = [one for one in statements if one.lineno <= line <= _end_of_header(one)][-1:]
+    failed: list[ast.stmt] = [
+        statement for statement in statements if statement.lineno <= line <= _end_of_header(statement)
+    ][-1:]
     if not failed:
         return []
     if isinstance(failed[0], (ast.With, ast.AsyncWith)):
         failed = [*reversed(_nested_statements(failed[0].body)), failed[0]]
-    used = {one.id for part in failed for one in _walk_header(part) if isinstance(one, ast.Name)}
+    used = {child.id for part in failed for child in _walk_header(part) if isinstance(child, ast.Name)}
     first = frame.f_code.co_firstlineno
-    before = [one for one in statements if first <= one.lineno < line and one not in failed]
+    before = [statement for statement in statements if first <= statement.lineno < line and statement not in failed]
     made = [
-        one for one in before if isinstance(one, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _stored(one)
+        child
+        for child in before
+        if isinstance(child, (ast.Assign, ast.AnnAssign, ast.AugAssign)) and used & _stored(child)
     ]
-    used |= {one.id for part in made for one in ast.walk(part) if isinstance(one, ast.Name)}
-    changed = [one for one in before if _is_call(one) and used & _loaded(one)]
-    sources = sorted([*made, *changed], key=lambda one: -one.lineno)
-    return [*(_statement(one, is_failed=True) for one in failed), *(_statement(one) for one in sources)]
+    used |= {node.id for part in made for node in ast.walk(part) if isinstance(node, ast.Name)}
+    changed = [child for child in before if _is_call(child) and used & _loaded(child)]
+    sources = sorted([*made, *changed], key=lambda child: -child.lineno)
+    return [*(_statement(child, is_failed=True) for child in failed), *(_statement(source) for source in sources)]
 
 
 def _stored(node: ast.AST) -> set[str]:
     """Return the names that a statement assigns."""
     import ast
 
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
 
 
 def _loaded(node: ast.AST) -> set[str]:
     """Return the names that a statement uses."""
     import ast
 
-    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Load)}
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)}
 
 
 def _is_call(statement: ast.stmt) -> bool:
@@ -254,8 +258,8 @@ def _nested_statements(body: list[ast.stmt]) -> list[ast.stmt]:
     """Return the statements of a body and of the bodies in it, in order."""
     import ast
 
-    found = [one for statement in body for one in ast.walk(statement) if isinstance(one, ast.stmt)]
-    return sorted(found, key=lambda one: one.lineno)
+    found = [node for statement in body for node in ast.walk(statement) if isinstance(node, ast.stmt)]
+    return sorted(found, key=lambda part: part.lineno)
 
 
 def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
@@ -266,7 +270,7 @@ def _walk_header(statement: ast.stmt) -> Iterator[ast.AST]:
     while waiting:
         node = waiting.pop(0)
         yield node
-        waiting += [one for one in ast.iter_child_nodes(node) if not isinstance(one, ast.stmt)]
+        waiting += [child for child in ast.iter_child_nodes(node) if not isinstance(child, ast.stmt)]
 
 
 def _calls_in(node: ast.AST) -> Iterator[tuple[ast.expr, tuple[str, ...]]]:
@@ -382,8 +386,8 @@ def _decorated_function(function: types.FunctionType) -> object:
 
 def _of_class(value: object, name: str) -> object:
     """Return the attribute that the class of a value defines, or `MISSING`."""
-    for one in type.__dict__["__mro__"].__get__(type(value)):
-        defined = type.__dict__["__dict__"].__get__(one)
+    for base in type.__dict__["__mro__"].__get__(type(value)):
+        defined = type.__dict__["__dict__"].__get__(base)
         if name in defined:
             return defined[name]
     return MISSING

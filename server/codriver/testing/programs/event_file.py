@@ -30,9 +30,9 @@ def encoded(value: Any) -> str:
     if kind is float:
         return repr(value) if value - value == 0 else "null"
     if kind is dict:
-        return "{" + ",".join([encoded(str(key)) + ":" + encoded(one) for key, one in value.items()]) + "}"
+        return "{" + ",".join([encoded(str(key)) + ":" + encoded(item) for key, item in value.items()]) + "}"
     if kind is list or kind is tuple:
-        return "[" + ",".join([encoded(one) for one in value]) + "]"
+        return "[" + ",".join([encoded(item) for item in value]) + "]"
     if isinstance(value, str):
         return encode_basestring_ascii(str.__str__(value))
     return encode_basestring_ascii(kind.__name__)

@@ -84,12 +84,12 @@ def described(error: BaseException, trace: TracebackType | None, executed: Seque
 
 def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
     """Return a function that returns what the running test executed, last returned first, or None without a record."""
-    return next((one.executed for one in recorders if hasattr(one, "executed")), lambda: None)
+    return next((recorder.executed for recorder in recorders if hasattr(recorder, "executed")), lambda: None)
 
 
 def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None) -> list[Values]:
     """Return the functions of the project that the innermost statement in the tests or the project called."""
-    frames = [one for one in entries(trace) if not is_library(one[0].f_code.co_filename)]
+    frames = [entry for entry in entries(trace) if not is_library(entry[0].f_code.co_filename)]
     if not frames:
         return []
     files = {frame.f_code.co_filename for frame, _ in (frames[0], frames[-1])}
@@ -105,15 +105,15 @@ def _linked(error: BaseException) -> Iterator[tuple[str, BaseException]]:
     """Yield the errors behind an error, nearest first, and those in its group, without duplicates."""
     seen, waiting = {id(error)}, [error]
     while waiting:
-        one = waiting.pop(0)
-        members = getattr(one, "exceptions", None)
+        current = waiting.pop(0)
+        members = getattr(current, "exceptions", None)
         found: list[tuple[str, BaseException]] = []
         if isinstance(members, tuple):
             found += [("member", member) for member in members if isinstance(member, BaseException)]
-        if one.__cause__ is not None:
-            found.append(("cause", one.__cause__))
-        elif one.__context__ is not None and not one.__suppress_context__:
-            found.append(("context", one.__context__))
+        if current.__cause__ is not None:
+            found.append(("cause", current.__cause__))
+        elif current.__context__ is not None and not current.__suppress_context__:
+            found.append(("context", current.__context__))
         for relation, other in found:
             if id(other) not in seen:
                 seen.add(id(other))
@@ -155,10 +155,10 @@ def frames_of(trace: TracebackType | None) -> list[Values]:
     values: list[Values] = []
     for index, (frame, line) in enumerate(entries(trace)):
         file = frame.f_code.co_filename
-        one: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
+        described: Values = {"file": file, "line": line or 1, "function": frame.f_code.co_name}
         if index < FRAMES_WITH_LOCALS and not is_library(file) and frame.f_locals is not frame.f_globals:
-            one["locals"] = locals_of(frame)
-        values.append(one)
+            described["locals"] = locals_of(frame)
+        values.append(described)
     return values
 
 

@@ -129,12 +129,12 @@ class FunctionsRecorder:
             if context[0] in ("module", "fixture") or context == OUTSIDE
         ]
         tests = [
-            [nodeid, file, [one for one in fixtures if ("fixture", one) in self._sets],
+            [nodeid, file, [fixture for fixture in fixtures if ("fixture", fixture) in self._sets],
              sorted(self._sets.get(("test", nodeid), ()))]
             for nodeid, (file, fixtures) in self._tests.items()
         ]  # fmt: skip
         data = {
-            "functions": [list(one) for one in self._functions],
+            "functions": [list(function) for function in self._functions],
             "sizes": [len(self._code_of[number].co_code) for number in self._functions.values()],
             "shared": shared,
             "tests": tests,
@@ -146,7 +146,7 @@ class FunctionsRecorder:
 
     def _loaded(self) -> set[str]:
         """Return the project's files that are loaded as modules."""
-        files = [str(getattr(one, "__file__", None) or "") for one in list(sys.modules.values())]
+        files = [str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())]
         return {self._project_code.path(file) for file in files} - {""}
 
     def _store_calls(self) -> None:

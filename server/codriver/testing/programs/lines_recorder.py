@@ -108,7 +108,7 @@ def lines_of_functions(path: str) -> set[int]:
     lines: set[int] = set()
     while waiting:
         code = waiting.pop()
-        waiting += [one for one in code.co_consts if isinstance(one, type(code))]
+        waiting += [const for const in code.co_consts if isinstance(const, type(code))]
         if code.co_flags & OPTIMIZED and hasattr(code, "co_lines"):
             lines.update(line for _, _, line in code.co_lines() if line and line != code.co_firstlineno)
     return lines

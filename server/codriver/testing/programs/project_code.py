@@ -28,7 +28,7 @@ class ProjectCode:
     """Recognises the files of a project."""
 
     def __init__(self, roots: Iterable[str]) -> None:
-        self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
+        self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
         self._known: dict[str, str] = {}
 
     def path(self, file: str) -> str:
@@ -43,7 +43,7 @@ class ProjectCode:
         if not os.path.isabs(file) or file.startswith(LIBRARY) or "-packages" + os.sep in file:
             return ""
         real = os.path.realpath(file)
-        root = next((one for one in self._roots if real.startswith(one)), None)
+        root = next((candidate for candidate in self._roots if real.startswith(candidate)), None)
         # A hidden directory, such as an environment, contains no code of the project.
         if root is None or any(part.startswith(".") for part in real[len(root) :].split(os.sep)[:-1]):
             return ""
@@ -57,7 +57,7 @@ def is_function(code: CodeType) -> bool:
 
 def claim_tool(monitoring: Any) -> int:
     """Claim a free tool id of `sys.monitoring`, and return it, or -1 if there is none."""
-    tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+    tool = next((identity for identity in TOOL_IDS if monitoring.get_tool(identity) is None), -1)
     if tool >= 0:
         monitoring.use_tool_id(tool, TOOL_NAME)
     return tool

@@ -244,7 +244,7 @@ class EventsPlugin:
             return
         error = outcome.excinfo[1]
         if isinstance(error, pytest.UsageError):
-            self.events.write("problem", kind="usage", message="\n".join(str(one) for one in error.args))
+            self.events.write("problem", kind="usage", message="\n".join(str(argument) for argument in error.args))
         elif type(error).__name__ == "ConftestImportFailure":
             cause = getattr(error, "cause", None)
             cause = cause if isinstance(cause, BaseException) else error.excinfo[1]
@@ -301,7 +301,7 @@ class EventsPlugin:
         stats = getattr(terminal, "stats", None)
         if isinstance(stats, dict):
             counts = {name: len(stats.get(category, ())) for category, name in CATEGORIES.items()}
-            listed = [one for one in stats.get("warnings", ()) if getattr(one, "count_towards_summary", True)]
+            listed = [entry for entry in stats.get("warnings", ()) if getattr(entry, "count_towards_summary", True)]
             counts["warnings"] = len(listed)
         else:
             counts = dict(counts, warnings=self.warned, deselected=self.deselected)
@@ -354,7 +354,7 @@ class EventsPlugin:
     def write_collected(self, nodeids: list[str], deselected: int) -> None:
         """Write the tests that will run."""
         self.is_collected, self.collected = True, len(nodeids) + deselected
-        names = [self.name_of(one) for one in nodeids]
+        names = [self.name_of(nodeid) for nodeid in nodeids]
         self.events.write("collected", count=self.collected, deselected=deselected, nodeids=names)
 
     @early
@@ -450,7 +450,7 @@ class EventsPlugin:
             '{"event":"test","nodeid":',
             self.encode_id(nodeid),
             ',"outcome":"',
-            next(one for one in RANKS if one in test.outcomes),
+            next(rank for rank in RANKS if rank in test.outcomes),
             '","seconds":',
             str(round(test.seconds, 6)),
         ]
@@ -532,7 +532,7 @@ class ChosenPlugin:
                 left.append(item)
             else:
                 chosen.setdefault(item.nodeid, (len(self.ranks) if rank is None else rank, item))
-        items[:] = [item for _, item in sorted(chosen.values(), key=lambda one: one[0])]
+        items[:] = [item for _, item in sorted(chosen.values(), key=lambda entry: entry[0])]
         if left:
             config.hook.pytest_deselected(items=left)
 
@@ -586,40 +586,42 @@ class RecorderPlugin:
     def enter(self, *context: str) -> None:
         """Attribute what runs from now on to a test, the import of a file, or a fixture."""
         self.context = context
-        for one in self.recorders:
-            one.enter(*context)
+        for recorder in self.recorders:
+            recorder.enter(*context)
 
     @early
     def pytest_load_initial_conftests(self) -> None:
         """Start the recorders that record what runs when `conftest` files are imported."""
-        for one in self.recorders:
-            if getattr(one, "is_early", False):
-                one.start()
+        for recorder in self.recorders:
+            if getattr(recorder, "is_early", False):
+                recorder.start()
 
     @early
     def pytest_sessionstart(self, session: Any) -> None:
         """Start the other recorders."""
         if session.config.pluginmanager.has_plugin("dsession"):  # the workers of xdist run the tests
-            for one in self.recorders:
-                one.finish()
+            for recorder in self.recorders:
+                recorder.finish()
             self.recorders = []
-        for one in self.recorders:
-            if not getattr(one, "is_early", False):
-                one.start()
+        for recorder in self.recorders:
+            if not getattr(recorder, "is_early", False):
+                recorder.start()
 
     @early
     def pytest_collection_modifyitems(self, config: Any, items: list[Item]) -> None:
         """Record how many tests each file has, before any are deselected."""
-        in_part = [str(one).partition("::")[0] for one in getattr(config, "args", ()) if "::" in str(one)]
+        in_part = [
+            str(argument).partition("::")[0] for argument in getattr(config, "args", ()) if "::" in str(argument)
+        ]
         start = str(config.invocation_params.dir)
-        named = {os.path.realpath(os.path.join(start, one)) for one in in_part}
+        named = {os.path.realpath(os.path.join(start, argument)) for argument in in_part}
         names: dict[str, set[str]] = {}
         for item in items:
             names.setdefault(file_of(item), set()).add(item.nodeid)
         counts = {file: len(found) for file, found in names.items() if file not in named}
-        for one in self.recorders:
-            if hasattr(one, "collect"):
-                one.collect(counts)
+        for recorder in self.recorders:
+            if hasattr(recorder, "collect"):
+                recorder.collect(counts)
 
     @early_wrapper
     def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
@@ -631,10 +633,10 @@ class RecorderPlugin:
     @early_wrapper
     def pytest_runtest_protocol(self, item: Item) -> Iterator[None]:
         """Record a test from the start of its fixtures to their end."""
-        shared = [one for one in getattr(item, "fixturenames", ()) if isinstance(one, str)]
+        shared = [fixture for fixture in getattr(item, "fixturenames", ()) if isinstance(fixture, str)]
         nodeid = printed_id(item.config, item.nodeid)
-        for one in self.recorders:
-            one.uses(nodeid, file_of(item), shared)
+        for recorder in self.recorders:
+            recorder.uses(nodeid, file_of(item), shared)
         self.enter("test", nodeid)
         yield
         self.enter("", "")
@@ -652,8 +654,8 @@ class RecorderPlugin:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
         """Write the records."""
-        for one in self.recorders:
-            self.events.write("recorded", recorder=one.name, **one.finish())
+        for recorder in self.recorders:
+            self.events.write("recorded", recorder=recorder.name, **recorder.finish())
 
 
 def file_of(node: Any) -> str:

@@ -40,7 +40,7 @@ class Replaced:
             return self.__wrapped__(*given, **named)
         if given:
             return self.__wrapped__(self._content(given[0]), *given[1:], **named)
-        named = {key: self._content(one) if key in ("file", "path") else one for key, one in named.items()}
+        named = {key: self._content(entry) if key in ("file", "path") else entry for key, entry in named.items()}
         return self.__wrapped__(**named)
 
 
@@ -151,10 +151,10 @@ class Contents:
         """List the names in a directory like `os.listdir`."""
         found = self._listdir(self.content_of(path))
         changed = self._changes_in("." if path is None else path)
-        present = {os.fsdecode(one) for one in found}
-        remaining = [one for one in found if changed.get(os.fsdecode(one), "") is not None]
-        added = [one for one, content_file in changed.items() if content_file is not None and one not in present]
-        return remaining + [os.fsencode(one) if isinstance(path, bytes) else one for one in added]
+        present = {os.fsdecode(entry) for entry in found}
+        remaining = [entry for entry in found if changed.get(os.fsdecode(entry), "") is not None]
+        added = [entry for entry, content_file in changed.items() if content_file is not None and entry not in present]
+        return remaining + [os.fsencode(entry) if isinstance(path, bytes) else entry for entry in added]
 
     def scandir(self, path: Any = None) -> Any:
         """List the entries of a directory like `os.scandir`."""
@@ -164,15 +164,16 @@ class Contents:
             return plain
         with plain as found:
             entries = list(found)
-        present = {os.fsdecode(one.name) for one in entries}
-        remaining: list[Any] = [one for one in entries if changed.get(os.fsdecode(one.name), "") is not None]
+        present = {os.fsdecode(entry.name) for entry in entries}
+        remaining: list[Any] = [entry for entry in entries if changed.get(os.fsdecode(entry.name), "") is not None]
         added = [
-            (one, content_file)
-            for one, content_file in changed.items()
-            if content_file is not None and one not in present
+            (added_name, content_file)
+            for added_name, content_file in changed.items()
+            if content_file is not None and added_name not in present
         ]
         return Entries(
-            remaining + [Entry("." if path is None else path, one, content_file) for one, content_file in added]
+            remaining
+            + [Entry("." if path is None else path, added_name, content_file) for added_name, content_file in added]
         )
 
 

@@ -133,10 +133,10 @@ def obstacle_in(pid: int) -> str:
     try:
         if len(os.listdir(proc + "/task")) > 1:
             return "it still has other threads"
-        descriptors = [_target(proc + "/fd/" + one) for one in os.listdir(proc + "/fd")]
-        if any(one.startswith(GPU_DEVICES) for one in descriptors):
+        descriptors = [_target(proc + "/fd/" + number) for number in os.listdir(proc + "/fd")]
+        if any(descriptor.startswith(GPU_DEVICES) for descriptor in descriptors):
             return "it has a device open"
-        sockets = {one[8:-1] for one in descriptors if one.startswith("socket:[")}
+        sockets = {descriptor[8:-1] for descriptor in descriptors if descriptor.startswith("socket:[")}
         if sockets & _listening(proc):
             return "it still listens on a port"
         with open("/proc/locks", encoding="ascii") as file:

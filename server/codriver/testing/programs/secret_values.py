@@ -43,10 +43,10 @@ class SecretValues:
 
     def _report(self, found: list[tuple[str, str]]) -> None:
         """Report those of the named values that have not been reported yet."""
-        new = [one for one in found if one not in self._seen]
+        new = [pair for pair in found if pair not in self._seen]
         if new:
             self._seen.update(new)
-            self._events.write("secrets", named=[list(one) for one in new])
+            self._events.write("secrets", named=[list(pair) for pair in new])
 
 
 def is_secret(name: object, value: object) -> bool:
@@ -85,4 +85,6 @@ def secrets_from_django() -> Iterator[tuple[str, str]]:
     """Yield the secrets among Django's settings, if they are loaded."""
     settings: Any = getattr(sys.modules.get("django.conf"), "settings", None)
     wrapped = getattr(settings, "__dict__", {}).get("_wrapped")
-    yield from [(name, one) for name, one in getattr(wrapped, "__dict__", {}).items() if is_secret(name, one)]
+    yield from [
+        (name, attribute) for name, attribute in getattr(wrapped, "__dict__", {}).items() if is_secret(name, attribute)
+    ]

@@ -70,7 +70,7 @@ def prepare(codes: Codes, path: str, script: str) -> Callable[[], object]:
     except BaseException as error:
         import_error = error
     if import_error is not None:
-        codes = [one for one in codes if one[0] in request["without_runner"]]
+        codes = [code for code in codes if code[0] in request["without_runner"]]
     modules = load_programs(codes)
     run: Callable[[], object] = modules["process"].prepared(request, import_error, modules)
     return run

@@ -91,8 +91,8 @@ def tests_in_suite(suite: Any) -> list[Case]:
         parts = list(suite)
     except TypeError:
         return [suite]
-    for one in parts:
-        found += tests_in_suite(one)
+    for part in parts:
+        found += tests_in_suite(part)
     return found
 
 
@@ -116,16 +116,16 @@ class Listener:
     def collected(self, suite: Any) -> None:
         """Write the tests that will run."""
         self.secrets.report_all()
-        names = [name_of(one) for one in tests_in_suite(suite)]
+        names = [name_of(test) for test in tests_in_suite(suite)]
         self.count = len(names)
         self.events.write("collected", count=self.count, deselected=0, nodeids=names)
-        for one in self.recorders:
-            one.start()
+        for recorder in self.recorders:
+            recorder.start()
 
     def finished(self) -> None:
         """Write the end of the run."""
-        for one in self.recorders:
-            self.events.write("recorded", recorder=one.name, **one.finish())
+        for recorder in self.recorders:
+            self.events.write("recorded", recorder=recorder.name, **recorder.finish())
         self.events.write("finished", status=None, counts=dict(self.counts, collected=self.count), warnings=[])
 
     def interrupted(self, error: BaseException) -> None:
@@ -139,16 +139,16 @@ class Listener:
         self.started = time.perf_counter()
         name = name_of(test)
         self.events.write("started", nodeid=name)
-        for one in self.recorders:
-            one.uses(name, location_of(test)[0] or "", ())
-            one.enter("test", name)
+        for recorder in self.recorders:
+            recorder.uses(name, location_of(test)[0] or "", ())
+            recorder.enter("test", name)
 
     def stopTest(self, test: Case) -> None:  # noqa: N802  # unittest's name
         """Write the outcome of a test."""
         if self.running is not None:  # a test that is skipped as a whole does not start, from Python 3.12.1 on
             self.running = None
-            for one in self.recorders:
-                one.enter("", "")
+            for recorder in self.recorders:
+                recorder.enter("", "")
             self.secrets.report_environment()
             self.write(test, time.perf_counter() - self.started)
 

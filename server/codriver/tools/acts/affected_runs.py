@@ -51,7 +51,7 @@ class _Changed:
     @property
     def names(self) -> str:
         """Return the names of the files, for a message."""
-        return few([one.display_path for one in self.files], MAX_NAMED_FILES)
+        return few([file.display_path for file in self.files], MAX_NAMED_FILES)
 
 
 async def run_chosen_tests(call: Call, arguments: TestArguments) -> Answer:
@@ -128,7 +128,7 @@ async def _changed(call: Call, arguments: TestArguments) -> _Changed:
     since_ms = services.tests.tested_until_ms()
     before = await services.work.files.run(call.client, partial(_previous, services.workspace, since_ms))
     found = [await _result(call, path, old) for path, old in list(before.items())[:MAX_CHANGED]]
-    return _Changed(tuple(one for one in found if one is not None), is_all=True)
+    return _Changed(tuple(change for change in found if change is not None), is_all=True)
 
 
 def _previous(workspace: Path, since_ms: int) -> dict[Path, bytes | None]:
@@ -164,5 +164,5 @@ def _server(call: Call, path: Path) -> Repl | str:
 
 def _is_of_python(call: Call, run: TestsRun) -> bool:
     """Return whether the tests of a run are Python tests."""
-    repl = next((one for one in call.state.repls.values() if one.key == run.repl), None)
+    repl = next((candidate for candidate in call.state.repls.values() if candidate.key == run.repl), None)
     return repl is None or repl.dialect == PYTHON

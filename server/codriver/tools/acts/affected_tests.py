@@ -150,7 +150,7 @@ def chosen_tests(runs: Sequence[TestsRun], workspace: Path, directory: Path) -> 
 
     if any(run.namespace for run in runs):
         return None
-    only = [one for run in runs for one in run.only]
+    only = [selected for run in runs for selected in run.only]
     functions = [in_directory(test) for _, test in only if test != COLLECTION]
     return ChosenTests(tuple(functions), tuple(in_directory(name) for name, test in only if test == COLLECTION))
 
@@ -182,7 +182,7 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
         if path.suffix in LISP:
             files = list(files_of(workspace, tuple(LISP), max_entries=MAX_ENTRIES))
             reached = graph.importers([path], files, workspace)
-            for file in sorted(reached, key=lambda one: (reached[one], one)):
+            for file in sorted(reached, key=lambda candidate: (reached[candidate], candidate)):
                 is_other = file != path and _share_dialect(file, path)
                 tests = name_in_lisp(workspace, file) if is_other else None
                 if tests is not None:
@@ -192,10 +192,10 @@ def _find_related_tests(graph: ImportGraph, workspace: Path, changed: Sequence[P
     return _RelatedTestFiles(tuple(importing), of_python, tuple((path, name) for name, path in lisp.items()), requires)
 
 
-def _share_dialect(one: Path, other: Path) -> bool:
+def _share_dialect(first: Path, other: Path) -> bool:
     """Return whether one REPL can load both files, such as a `.clj` and a `.cljc` file."""
     dialects = dialects_by_suffix()
-    return not set(dialects.get(one.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
+    return not set(dialects.get(first.suffix, ())).isdisjoint(dialects.get(other.suffix, ()))
 
 
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
@@ -206,10 +206,12 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
     distances = dict(reached)
     for file, distance in reached.items():
         if file.stem == CONFTEST:
-            for one in files:
-                if one.is_relative_to(file.parent):
-                    distances.setdefault(one, distance + 1)
-    yield from sorted((file for file in distances if is_test(file)), key=lambda one: (distances[one], one))
+            for candidate in files:
+                if candidate.is_relative_to(file.parent):
+                    distances.setdefault(candidate, distance + 1)
+    yield from sorted(
+        (file for file in distances if is_test(file)), key=lambda candidate: (distances[candidate], candidate)
+    )
 
 
 async def _of_python(
@@ -218,12 +220,12 @@ async def _of_python(
     """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
     failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
-    edited = {one.change.path for one in changed}
+    edited = {result.change.path for result in changed}
     inside = await services.work.files.run(call.client, partial(_test_path_predicate, call))
     importing = [file for file in found.importing if file in edited or inside(file)]
     named = [name for _, name in found.named if workspace / name not in importing and inside(workspace / name)]
     find = partial(
-        _tests_by_execution, services.tests.executions, changed, [*importing, *[workspace / one for one in named]]
+        _tests_by_execution, services.tests.executions, changed, [*importing, *[workspace / result for result in named]]
     )
     executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
@@ -261,11 +263,11 @@ def _tests_by_execution(
     functions, bodies = [], []
     before: dict[str, bytes] = {}
     is_of_bodies = True
-    for one in changed:
-        if one.change.path.suffix == PYTHON:
-            old, new = one.change.before.data or b"", one.change.after or b""
+    for result in changed:
+        if result.change.path.suffix == PYTHON:
+            old, new = result.change.before.data or b"", result.change.after or b""
             sources = old.decode("utf-8", "replace"), new.decode("utf-8", "replace")
-            file = os.path.realpath(one.change.path)
+            file = os.path.realpath(result.change.path)
             in_bodies = functions_with_changed_bodies(*sources) if old and new else None
             is_of_bodies = is_of_bodies and in_bodies is not None
             bodies += [(file, name) for name in in_bodies or ()]

@@ -76,7 +76,7 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
         if evaluation.status != "done":
             notes.update(dict.fromkeys([f"loaded, too: {few(done)}"] if done else []))
             notes[f"{name} did not load" if evaluation.over else f"{name} is being loaded"] = None
-            left = [one for one, _ in waiting[number + 1 :]]
+            left = [module for module, _ in waiting[number + 1 :]]
             notes.update(dict.fromkeys([f"not loaded: {few(left)}"] if left else []))
             return DependentLoads(tuple(notes), evaluation)
         done.append(name)
@@ -92,7 +92,11 @@ async def follow(
     drift = call.services.ledger.lisp.drifts.get(repl.id)
     notes = []
     if prune:
-        gone = [one.name for one in found if (one.module, one.kind, one.evaluated) == (namespace, "gone", False)]
+        gone = [
+            difference.name
+            for difference in found
+            if (difference.module, difference.kind, difference.evaluated) == (namespace, "gone", False)
+        ]
         codes = filter(None, (removal(repl.dialect, namespace, name, namespace) for name in gone))
         forms = tuple(Form(code, 1, 1, description) for code, description in codes)
         if forms:
@@ -105,8 +109,8 @@ async def follow(
         for number, (name, file) in enumerate(waiting):
             evaluation = await loads.file(Path(file))
             if evaluation.status != "done":
-                before = [one for one, _ in waiting[:number]]
-                after = [one for one, _ in waiting[number + 1 :]]
+                before = [module for module, _ in waiting[:number]]
+                after = [module for module, _ in waiting[number + 1 :]]
                 notes += [f"loaded, too: {few(before)}"] if before else []
                 notes.append(f"{name} did not load" if evaluation.over else f"{name} is being loaded")
                 notes += [f"not loaded: {few(after)}"] if after else []

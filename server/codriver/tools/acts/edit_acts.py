@@ -282,7 +282,7 @@ class LiveSteps:
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
             verdict = replace(verdict, before=await self._before(job, outcome, failed))
-            passed = [one for one in failed if verdict.before.get(one) == "passed"]
+            passed = [test for test in failed if verdict.before.get(test) == "passed"]
             verdict = replace(verdict, again=await self._run_for_outcomes(job, passed) if passed else {})
         self._verdict = verdict
         if not report.results and report.error is not None:
@@ -299,10 +299,12 @@ class LiveSteps:
         verdict, services = self._verdict, self._call.services
         failures = job_report.report.failures
         messages = _messages(failures)
-        is_new = {one for one, known in self._known_messages.items() if messages.get(one) not in (None, known)}
+        is_new = {test for test, known in self._known_messages.items() if messages.get(test) not in (None, known)}
         described = {*(verdict.broken or verdict.failed)} - {*verdict.failed_before, *verdict.flaky}
         described = described or is_new.intersection(verdict.failed_before)
-        groups = failure_groups((one for one in failures if one.nodeid in described), services.workspace)[:MAX_FAILURES]
+        groups = failure_groups((failure for failure in failures if failure.nodeid in described), services.workspace)[
+            :MAX_FAILURES
+        ]
         if not groups:
             return []
         edit = Edit(edited_files(outcome.files), is_put_back=self._restores and bool(verdict.broken))
@@ -320,7 +322,7 @@ class LiveSteps:
         unknown = [name for name in failed if name not in known]
         if not unknown:
             return known
-        sources = {str(one.change.path): one.change.before.data for one in outcome.files}
+        sources = {str(file.change.path): file.change.before.data for file in outcome.files}
         return known | await self._run_for_outcomes(job, unknown, sources)
 
     async def _run_for_outcomes(
@@ -363,7 +365,7 @@ class LiveSteps:
         for number, run in enumerate(runs):
             left_s = min(self._call.services.durations.tests_s, ends_at - anyio.current_time())
             if left_s < MIN_S:
-                names = [one.label for one in runs[number:]]
+                names = [pending.label for pending in runs[number:]]
                 self._verdict = replace(self._verdict, unfinished=(*self._verdict.unfinished, *names))
                 return
             before = await self._outcomes_in_repl(run)
@@ -403,7 +405,7 @@ class LiveSteps:
 
     async def _outcomes_in_repl(self, run: TestsRun) -> dict[str, str]:
         """Return "passed" or "failed" for each test in the results of a REPL's last runs."""
-        repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
+        repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
         found: dict[str, str] = {}
         for _, report in await runs_of_repl(self._call, repl.id) if repl is not None else ():
             for row in report["results"]:
@@ -422,7 +424,7 @@ class LiveSteps:
 
     def _is_of_python(self, run: TestsRun) -> bool:
         """Return whether the tests of a run are Python tests."""
-        repl = next((one for one in self._call.state.repls.values() if one.key == run.repl), None)
+        repl = next((candidate for candidate in self._call.state.repls.values() if candidate.key == run.repl), None)
         return repl is None or repl.dialect == "python"
 
     def _no_tests_fields(self, outcome: Outcome) -> dict[str, object]:
@@ -448,13 +450,13 @@ class LiveSteps:
         """
         for name in self._runs:
             self._call.services.tests.note_reverted(name)
-        for one in self._call.state.evaluations.values():
+        for evaluation in self._call.state.evaluations.values():
             if (
-                one.kind == "run-tests"
-                and one.repl in self._loads.repls
-                and (one.started_at or 0) >= self._load_started_ms
+                evaluation.kind == "run-tests"
+                and evaluation.repl in self._loads.repls
+                and (evaluation.started_at or 0) >= self._load_started_ms
             ):
-                self._call.services.ledger.tests.reverted[one.id] = True
+                self._call.services.ledger.tests.reverted[evaluation.id] = True
         return await self._end_undo_records(commit=False)
 
     async def _end_undo_records(self, *, commit: bool) -> tuple[Sequence[str], str]:
@@ -479,7 +481,9 @@ class LiveSteps:
     async def _choice(self, outcome: Outcome) -> Choice:
         """Choose the test runs of an edit."""
         loaded = [key for key, _ in self._loads.repls.values()]
-        serving_keys = [repl.key for one in outcome.files if not isinstance(repl := self._server(one.change.path), str)]
+        serving_keys = [
+            repl.key for file in outcome.files if not isinstance(repl := self._server(file.change.path), str)
+        ]
         key = (loaded or serving_keys or [""])[0]
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED]
         if not self._selects_affected:
@@ -505,7 +509,9 @@ def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Seq
 
 
 def _messages(failures: Iterable[TestFinished]) -> dict[str, str]:
-    return {one.nodeid: ADDRESS.sub("", one.failure.message) for one in failures if one.failure is not None}
+    return {
+        failure.nodeid: ADDRESS.sub("", failure.failure.message) for failure in failures if failure.failure is not None
+    }
 
 
 def _qualified_test_name(row: Mapping[str, object]) -> str:

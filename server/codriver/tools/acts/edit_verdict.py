@@ -70,7 +70,7 @@ class Verdict:
 def unfinished_in(report: TestReport) -> tuple[str, ...]:
     """Return the tests of a run without an outcome, because they never started or were interrupted."""
     stopped = [report.interruption.nodeid] if report.interruption is not None and report.interruption.nodeid else []
-    done = {one.nodeid for one in report.results}
+    done = {result.nodeid for result in report.results}
     found = dict.fromkeys([*stopped, *report.running, *report.not_started])
     return tuple(name for name in found if name not in done)
 
@@ -78,15 +78,15 @@ def unfinished_in(report: TestReport) -> tuple[str, ...]:
 def failed_tests_in(report: TestReport) -> tuple[str, ...]:
     """Return the tests that failed and the files that could not be collected, without duplicates."""
     stopped = report.interruption.nodeid if report.interruption is not None else ""
-    return tuple(dict.fromkeys(one.nodeid for one in report.failures if one.nodeid != stopped))
+    return tuple(dict.fromkeys(failure.nodeid for failure in report.failures if failure.nodeid != stopped))
 
 
 def outcomes_in(report: TestReport, names: Iterable[str]) -> dict[str, str]:
     """Return the outcomes of tests or files in a report. A file that was collected without an error passed."""
     found: dict[str, str] = {}
-    for one in report.results:
-        if found.get(one.nodeid) not in FAILING_OUTCOMES:
-            found[one.nodeid] = one.outcome
+    for result in report.results:
+        if found.get(result.nodeid) not in FAILING_OUTCOMES:
+            found[result.nodeid] = result.outcome
     return {name: outcome for name in names if (outcome := found.get(name) or _of_file(name, found))}
 
 
@@ -94,7 +94,7 @@ def _of_file(name: str, found: Mapping[str, str]) -> str:
     """Return `passed` for a file with results in `found`, or an empty string for tests and other files."""
     if "::" in name:
         return ""
-    return "passed" if any(one.startswith(f"{name}::") for one in found) else ""
+    return "passed" if any(nodeid.startswith(f"{name}::") for nodeid in found) else ""
 
 
 def files_of(names: Sequence[str]) -> tuple[str, ...]:

@@ -39,12 +39,12 @@ class EditedFile:
     def has_edit_around(self, line: int) -> bool:
         """Return whether the edit changed the function or class around a line, or else the line."""
         first, last = function_around(self.after, line) or (line, line)
-        return any(one.after.start < last and one.after.stop >= first for one in self.replaced)
+        return any(replacement.after.start < last and replacement.after.stop >= first for replacement in self.replaced)
 
     def line_before(self, line: int) -> int:
         """Return the previous number of a line that the edit did not change."""
-        above = [one for one in self.replaced if one.after.stop < line]
-        return line + sum(len(one.before) - len(one.after) for one in above)
+        above = [replacement for replacement in self.replaced if replacement.after.stop < line]
+        return line + sum(len(replacement.before) - len(replacement.after) for replacement in above)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,8 @@ class Edit:
 def edited_files(results: Iterable[FileResult]) -> dict[str, EditedFile]:
     """Return the changed files of an edit by absolute path."""
     return {
-        str(one.change.path): _compared(_lines(one.change.before.data), _lines(one.change.after)) for one in results
+        str(result.change.path): _compared(_lines(result.change.before.data), _lines(result.change.after))
+        for result in results
     }
 
 
@@ -92,8 +93,8 @@ def _compared(before: Sequence[str], after: Sequence[str]) -> EditedFile:
     if max(len(old), len(new)) <= MAX_COMPARED:
         blocks = list(SequenceMatcher(None, old, new, autojunk=False).get_opcodes())
     replaced = [
-        Replaced(range(start + one, start + two), range(start + three, start + four))
-        for tag, one, two, three, four in blocks
-        if tag != "equal" and (one < two or three < four)
+        Replaced(range(start + replacement, start + two), range(start + three, start + four))
+        for tag, replacement, two, three, four in blocks
+        if tag != "equal" and (replacement < two or three < four)
     ]
     return EditedFile(tuple(before), tuple(after), tuple(replaced))

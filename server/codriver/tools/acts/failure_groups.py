@@ -34,7 +34,7 @@ class FailureGroup:
     def fields(self) -> dict[str, object]:
         """Return the answer field that names the other tests. Those in the same file are named without it."""
         file = self.test.nodeid.partition("::")[0]
-        names = [one.nodeid.removeprefix(file) for one in self.others[:MAX_NAMES]]
+        names = [test.nodeid.removeprefix(file) for test in self.others[:MAX_NAMES]]
         left = len(self.others) - len(names)
         return {"alike": [*names, *([f"{left} more"] if left else [])]} if names else {}
 
@@ -45,7 +45,7 @@ def failure_groups(tests: Iterable[TestFinished], workspace: Path) -> list[Failu
     Two errors are the same if the project's code raised them at the same lines, or if their messages are equal. Equal
     messages of failed assertions must also be at the same line, because different values may have the same text.
     """
-    distinct = {one.nodeid: one for one in reversed([*tests])}
+    distinct = {failed_test.nodeid: failed_test for failed_test in reversed([*tests])}
     groups: list[list[TestFinished]] = []
     known: dict[Hashable, list[TestFinished]] = {}
     for test in reversed(distinct.values()):

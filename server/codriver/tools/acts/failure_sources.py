@@ -94,14 +94,18 @@ class _Sources:
         found = FailureSource(self._statement(test))
         frames = failure_frames(test, self._workspace)
         ranked = [
-            one
-            for one in self._suspects.get(test.nodeid, ())
-            if display_path(one.function.file, self._workspace) not in self._changed
-            and not self._edit.has_changed(one.function.file, one.function.line)
+            suspect
+            for suspect in self._suspects.get(test.nodeid, ())
+            if display_path(suspect.function.file, self._workspace) not in self._changed
+            and not self._edit.has_changed(suspect.function.file, suspect.function.line)
         ]
-        raised = [one for one in frames if test.failure is not None and one not in test.failure.called]
+        raised = [
+            failed_frame
+            for failed_frame in frames
+            if test.failure is not None and failed_frame not in test.failure.called
+        ]
         likely = _suspect_of(frames[0], ranked) if frames else None
-        most = max((one.coefficient for one in ranked), default=0.0)
+        most = max((suspect.coefficient for suspect in ranked), default=0.0)
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
         for frame in frames if is_certain else raised:
             if frame in raised:
@@ -111,7 +115,7 @@ class _Sources:
                 self._add_called(found, frame, MAX_CERTAIN_CHARACTERS if is_first else SOURCE_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
-            others = [one for one in ranked if not (raised and one is likely)]
+            others = [suspect for suspect in ranked if not (raised and suspect is likely)]
             self._add_ranked(found, others if is_first else others[:1])
             found.suspects = found.suspects if is_first else []
         return found
@@ -119,10 +123,10 @@ class _Sources:
     def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
         """Add the most suspicious functions for which there is room, and name others."""
         displayed = 0
-        for index, one in enumerate(ranked):
+        for index, suspect in enumerate(ranked):
             if len(found.suspects) == MAX_SUSPECTS:
                 break
-            function = one.function
+            function = suspect.function
             line = self._edit.line_now(function.file, function.line)
             words = f"{display_path(function.file, self._workspace)}:{line} in {function.name}"
             text = function_of(self._edit.lines_now(function.file), line)
@@ -210,11 +214,15 @@ def failure_frames(test: TestFinished, workspace: Path) -> list[FailureFrame]:
     outside = [frame for frame in project_frames if is_of_product(frame)]
     last = outside[:1] if outside and project_frames[0] is outside[0] else []
     for error in reversed(failure.chain):
-        first = next((one for one in error.frames if is_of_product(one)), None)
+        first = next((candidate for candidate in error.frames if is_of_product(candidate)), None)
         if first is not None:
             is_same = bool(last) and (first.file, first.function) == (last[0].file, last[0].function)
             return last if is_same else [first, *last]
-    return last or [one for one in failure.called if is_of_product(one)][:MAX_CALLED_FUNCTIONS] or outside[:1]
+    return (
+        last
+        or [candidate for candidate in failure.called if is_of_product(candidate)][:MAX_CALLED_FUNCTIONS]
+        or outside[:1]
+    )
 
 
 def failed_line(test: TestFinished) -> int | None:
@@ -226,10 +234,10 @@ def failed_line(test: TestFinished) -> int | None:
 def _suspect_of(frame: FailureFrame, ranked: Sequence[Suspect]) -> Suspect | None:
     """Return the function of a frame, or None if it was not recorded."""
     above = [
-        one
-        for one in ranked
-        if one.function.file == frame.file
-        and one.function.line <= frame.line
-        and frame.function in (one.function.name.rpartition(".")[2], *NAMELESS_CODE)
+        suspect
+        for suspect in ranked
+        if suspect.function.file == frame.file
+        and suspect.function.line <= frame.line
+        and frame.function in (suspect.function.name.rpartition(".")[2], *NAMELESS_CODE)
     ]
-    return max(above, key=lambda one: one.function.line, default=None)
+    return max(above, key=lambda suspect: suspect.function.line, default=None)

@@ -209,11 +209,11 @@ def shell_command(spec: RunSpec) -> str:
 
 async def _stop_outdated_run(call: Call, who: str) -> None:
     """Stop the caller's earlier run if files changed since it started, because its results are outdated."""
-    for one in call.state.unfinished():
-        if not (one.is_test_job and one.status in OCCUPYING and call.belongs_to(one, who)):
+    for evaluation in call.state.unfinished():
+        if not (evaluation.is_test_job and evaluation.status in OCCUPYING and call.belongs_to(evaluation, who)):
             continue
-        if await call.services.tests.changed_since(one.started_at or 0):
-            await stop(call, one.id, "files changed since it started, and its caller started a new run")
+        if await call.services.tests.changed_since(evaluation.started_at or 0):
+            await stop(call, evaluation.id, "files changed since it started, and its caller started a new run")
 
 
 def _not_started_answer(call: Call, job: Evaluation) -> Answer:
@@ -361,7 +361,7 @@ def _no_tests_message(job_report: JobReport) -> str:
 
 def _stopped(interruption: Interruption, workspace: Path) -> dict[str, object]:
     """Return the answer fields about where a run was interrupted."""
-    frames = [frame_location(one, workspace) for one in interruption.frames[:MAX_FRAMES]]
+    frames = [frame_location(frame, workspace) for frame in interruption.frames[:MAX_FRAMES]]
     named = {"test": interruption.nodeid} if interruption.nodeid else {}
     return {**named, **({"frames": frames} if frames else {})}
 
@@ -380,13 +380,13 @@ def report_fields(
         if counts[key] or key in ALWAYS_COUNTED:
             fields[key] = counts[key]
     if whole:
-        fields["results"] = fit([_whole_row(one, workspace) for one in report.results], budget(call))[0]
+        fields["results"] = fit([_whole_row(result, workspace) for result in report.results], budget(call))[0]
         return fields
     groups = failure_groups(report.failures, workspace)
     first: list[object] = [
         failure_row(group, workspace, sources, is_first=not index) for index, group in enumerate(groups[:MAX_WHOLE])
     ]
-    others: list[object] = [_short_row(one, workspace) for one in groups[MAX_WHOLE:MAX_FAILURES]]
+    others: list[object] = [_short_row(group, workspace) for group in groups[MAX_WHOLE:MAX_FAILURES]]
     if groups:
         rows, note, _ = fit(first, budget(call))
         rows += leading(others, budget(call) - json_size(rows))
@@ -424,11 +424,11 @@ def failure_row(
     if source is not None and source.statement and WHERE not in failure.message:
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
-    frames = [frame_location(one, workspace) for one in project_frames if one.file != test.file][:MAX_FRAMES]
+    frames = [frame_location(frame, workspace) for frame in project_frames if frame.file != test.file][:MAX_FRAMES]
     if frames:
         row["frames"] = frames
     displayed = (
-        _informative_locals(one, failure) for one in (*failure_frames(test, workspace)[:1], *project_frames[:1])
+        _informative_locals(frame, failure) for frame in (*failure_frames(test, workspace)[:1], *project_frames[:1])
     )
     if (is_first or frames) and (found := next(filter(None, displayed), [])):
         row["locals"] = ", ".join(found)
@@ -436,7 +436,7 @@ def failure_row(
         row["source"] = "\n".join(source.excerpts)
     if source is not None and source.suspects:
         row["suspects"] = source.suspects
-    if causes := [_cause(one, workspace) for one in failure.chain]:
+    if causes := [_cause(cause, workspace) for cause in failure.chain]:
         row["causes"] = causes
     output = "\n".join(text.strip() for title, text in failure.sections if text.strip() and "log" not in title)
     if output:
@@ -457,7 +457,7 @@ def _informative_locals(frame: FailureFrame, failure: TestFailure) -> list[str]:
 def _cause(error: LinkedError, workspace: Path) -> str:
     """Return a line about an error behind a failure, with its location in the project."""
     line = cut(f"{error.type}: {error.message}", SHORT_CHARACTERS)
-    frame = next((one for one in error.frames if is_in_project(one, workspace)), None)
+    frame = next((candidate for candidate in error.frames if is_in_project(candidate, workspace)), None)
     return line if frame is None else f"{line} ({frame_location(frame, workspace)})"
 
 
@@ -510,8 +510,8 @@ def _shows_output(job_report: JobReport) -> bool:
         return False
     if not report.results or (report.error is not None and not report.failures):
         return True
-    options = [one.partition("=")[0] for one in job_report.job.spec.arguments if one.startswith("-")]
-    return any(one not in SILENT and one[:2] not in ("-k", "-m", "-n", "-p", "-o") for one in options)
+    options = [argument.partition("=")[0] for argument in job_report.job.spec.arguments if argument.startswith("-")]
+    return any(option not in SILENT and option[:2] not in ("-k", "-m", "-n", "-p", "-o") for option in options)
 
 
 def _output(call: Call, job: Evaluation, delivery: Delivery, *, whole: bool) -> dict[str, object]:
@@ -531,14 +531,16 @@ def trace_of_tests(call: Call, job: str) -> StackTrace | None:
     A failure with frames in which code can be evaluated is preferred, and its frames are numbered.
     """
     job_report, process = call.services.tests.report(job), call.services.tests.failure.of(job)
-    failures = [one for one in job_report.report.failures if one.failure is not None] if job_report is not None else []
-    found = next((one for one in failures if process is not None and one.nodeid == process.nodeid), None)
+    failures = (
+        [test for test in job_report.report.failures if test.failure is not None] if job_report is not None else []
+    )
+    found = next((test for test in failures if process is not None and test.nodeid == process.nodeid), None)
     found = found or next(iter(failures), None)
     if found is None or found.failure is None:
         return None
     failure, workspace = found.failure, call.services.workspace
-    chain = [StackTrace(one.type, one.message, _frames(one.frames, workspace), relation=one.relation)
-             for one in failure.chain]  # fmt: skip
+    chain = [StackTrace(cause.type, cause.message, _frames(cause.frames, workspace), relation=cause.relation)
+             for cause in failure.chain]  # fmt: skip
     frames = _frames(failure.frames, workspace)
     if process is not None and process.nodeid == found.nodeid:
         frames = _numbered(frames, len(frames) - len(process.frames))
@@ -549,17 +551,17 @@ def trace_of_tests(call: Call, job: str) -> StackTrace | None:
 
 def _numbered(frames: Sequence[StackFrame], start: int) -> tuple[StackFrame, ...]:
     """Number frames from 0. Entries before `start`, such as the position of a syntax error, are not frames."""
-    return tuple(replace(one, number=at - start if at >= start else None) for at, one in enumerate(frames))
+    return tuple(replace(frame, number=at - start if at >= start else None) for at, frame in enumerate(frames))
 
 
 def _frames(frames: Sequence[FailureFrame], workspace: Path) -> tuple[StackFrame, ...]:
     """Convert the frames of a failure to those of a stack trace."""
     return tuple(
         StackFrame(
-            f"{one.function} ({one.file}:{one.line})", one.file, one.line, one.function,
-            tooling=not is_in_project(one, workspace), locals=one.locals,
+            f"{frame.function} ({frame.file}:{frame.line})", frame.file, frame.line, frame.function,
+            tooling=not is_in_project(frame, workspace), locals=frame.locals,
         )
-        for one in frames
+        for frame in frames
     )  # fmt: skip
 
 
@@ -572,7 +574,9 @@ def failed_last(call: Call) -> tuple[tuple[str, ...], Path]:
     last = last_report(call)
     if last is not None:
         stopped = last.report.interruption
-        names = [one.nodeid for one in last.report.failures] + ([stopped.nodeid] if stopped and stopped.nodeid else [])
+        names = [failure.nodeid for failure in last.report.failures] + (
+            [stopped.nodeid] if stopped and stopped.nodeid else []
+        )
         if names:
             return tuple(dict.fromkeys(names)), last.job.spec.directory
     raise refused("no-tests", "no test failed in the last run", hint="Run the tests without failed.")

@@ -99,16 +99,21 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
     state = call.services.core.state
     queue_key = running_session(kind, target.session.name)
     queue = queue_at(state, target.repl.id, queue_key)
-    for one in state.unfinished():
-        if one.is_answered and one.status in OCCUPYING and queue_of(state, one) == queue and call.belongs_to(one, who):
-            since_s = max(0, call.services.now() - (one.started_at or 0)) // 1000
-            how = "has been waiting for input" if one.status == "needs-input" else "has been running"
+    for evaluation in state.unfinished():
+        if (
+            evaluation.is_answered
+            and evaluation.status in OCCUPYING
+            and queue_of(state, evaluation) == queue
+            and call.belongs_to(evaluation, who)
+        ):
+            since_s = max(0, call.services.now() - (evaluation.started_at or 0)) // 1000
+            how = "has been waiting for input" if evaluation.status == "needs-input" else "has been running"
             raise refused(
                 "busy",
-                f"the code was not sent and will not run: your evaluation {one.id} {how} in "
+                f"the code was not sent and will not run: your evaluation {evaluation.id} {how} in "
                 f"{target.repl.key} for {since_s} s",
-                hint=", or ".join(ways_to_free_session(call, one)),
-                details={"evaluationId": one.id},
+                hint=", or ".join(ways_to_free_session(call, evaluation)),
+                details={"evaluationId": evaluation.id},
             )
 
 
@@ -145,20 +150,26 @@ def last_failed_evaluation(state: State, target: Target, kind: Kind | None = Non
     """Return the last evaluation of a session that failed. With `kind`, test runs are ignored."""
     session = (target.repl.id, target.session.name)
     failed = [
-        one
-        for one in state.evaluations.values()
-        if one.status == "failed" and (one.repl, one.session) == session and not (kind and one.kind == "run-tests")
+        evaluation
+        for evaluation in state.evaluations.values()
+        if evaluation.status == "failed"
+        and (evaluation.repl, evaluation.session) == session
+        and not (kind and evaluation.kind == "run-tests")
     ]
     # Evaluating in the frames of an error does not replace it as the last one.
-    failed = [one for one in failed if not one.is_in_frame]
-    return max(failed, key=lambda one: (one.finished_at or 0, one.number), default=None)
+    failed = [failure for failure in failed if not failure.is_in_frame]
+    return max(failed, key=lambda failure: (failure.finished_at or 0, failure.number), default=None)
 
 
 def has_test_frames(state: State, run: Evaluation) -> bool:
     """Return whether a REPL still has the frames of a test run, because no other run has started there since."""
     repl = state.repls.get(run.repl)
-    runs = [one for one in state.evaluations.values() if one.kind == "run-tests" and one.repl == run.repl]
-    newest = max(runs, key=lambda one: one.number, default=None)
+    runs = [
+        evaluation
+        for evaluation in state.evaluations.values()
+        if evaluation.kind == "run-tests" and evaluation.repl == run.repl
+    ]
+    newest = max(runs, key=lambda finished_run: finished_run.number, default=None)
     if repl is None or repl.dialect == PYTHON:  # tests of Python run in a process of their own
         return False
     return run.generation == repl.generation and newest is not None and newest.id == run.id

@@ -32,9 +32,9 @@ def _as_variables(given: object) -> object:
     """Convert a list of `NAME=value`, or one of them, as sent by clients with strict schemas, to a dictionary."""
     if isinstance(given, str):
         given = _from_text(given)
-    if not isinstance(given, list) or not all(isinstance(one, str) and "=" in one[1:] for one in given):
+    if not isinstance(given, list) or not all(isinstance(variable, str) and "=" in variable[1:] for variable in given):
         return given
-    return {name: value for name, _, value in (one.partition("=") for one in given)}
+    return {name: value for name, _, value in (variable.partition("=") for variable in given)}
 
 
 def _from_text(given: str) -> object:
@@ -164,17 +164,21 @@ def unittest_arguments(arguments: Sequence[str], runner: Runner) -> list[str]:
     """Convert arguments of pytest to those of unittest or Django's test command. Unknown options are unchanged."""
     found: list[str] = []
     options = iter(arguments)
-    for one in options:
-        if one in ("-x", "--exitfirst", "--maxfail=1"):
+    for option in options:
+        if option in ("-x", "--exitfirst", "--maxfail=1"):
             found.append("-f" if runner == "unittest" else "--failfast")
-        elif one == "-k":
-            found += [one, next(options, "")]
-        elif one.startswith("-"):
-            found.append(one)
-        elif runner == "unittest" and "::" not in one and not one.endswith(".py") and os.sep in f"{one}{os.sep}":
-            found = ["discover", "-s", one, *found]
+        elif option == "-k":
+            found += [option, next(options, "")]
+        elif option.startswith("-"):
+            found.append(option)
+        elif (
+            runner == "unittest" and "::" not in option and not option.endswith(".py") and os.sep in f"{option}{os.sep}"
+        ):
+            found = ["discover", "-s", option, *found]
         else:
-            found.append(one.removesuffix(".py").replace(".py::", ".").replace("::", ".").replace("/", ".").strip("."))
+            found.append(
+                option.removesuffix(".py").replace(".py::", ".").replace("::", ".").replace("/", ".").strip(".")
+            )
     return found
 
 

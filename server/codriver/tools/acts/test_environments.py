@@ -103,7 +103,7 @@ def _environment_of_process(
             and (repl.owned or _serves(process_id, repl.address or "", process_of))
         ):
             return None
-        pairs = [one.partition(b"=") for one in _words(process_directory / "environ") if b"=" in one]
+        pairs = [word.partition(b"=") for word in _words(process_directory / "environ") if b"=" in word]
         variables = {os.fsdecode(name): os.fsdecode(value) for name, _, value in pairs}
         program = next(iter(_words(process_directory / "cmdline")), b"")
         python = _interpreter(process_directory, os.fsdecode(program), variables)

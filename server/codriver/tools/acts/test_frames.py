@@ -28,22 +28,28 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
     """
     is_command_line = call.client_name.startswith(COMMAND_NAME_PREFIX)
 
-    def is_candidate(one: Evaluation) -> bool:
+    def is_candidate(candidate: Evaluation) -> bool:
         # The command line connects for each call. Another client may have the same name as one that disconnected.
-        is_of_earlier_connection = is_command_line and one.who == who and one.client not in call.state.clients
-        if one.status != "failed" or one.is_in_frame or not (is_of_earlier_connection or call.belongs_to(one, who)):
+        is_of_earlier_connection = (
+            is_command_line and candidate.who == who and candidate.client not in call.state.clients
+        )
+        if (
+            candidate.status != "failed"
+            or candidate.is_in_frame
+            or not (is_of_earlier_connection or call.belongs_to(candidate, who))
+        ):
             return False
-        if not one.is_job:
-            return session_key is None or call.state.key_of(one) == session_key
-        job_report = call.services.tests.report(one.id)
+        if not candidate.is_job:
+            return session_key is None or call.state.key_of(candidate) == session_key
+        job_report = call.services.tests.report(candidate.id)
         return (
             job_report is not None
             and job_report.job.purpose == "tests"
             and session_key in (None, TEST_JOBS, job_report.job.session_key)
         )
 
-    failed = [one for one in call.state.evaluations.values() if is_candidate(one)]
-    last = max(failed, key=lambda one: (one.finished_at or 0, one.number), default=None)
+    failed = [evaluation for evaluation in call.state.evaluations.values() if is_candidate(evaluation)]
+    last = max(failed, key=lambda candidate: (candidate.finished_at or 0, candidate.number), default=None)
     return last if last is not None and last.is_job else None
 
 

@@ -349,7 +349,7 @@ async def _failed_tests_hint(call: Call, evaluation: Evaluation, report: Json) -
 async def _fails_again(call: Call, evaluation: Evaluation, report: Json) -> bool:
     """Return whether a test that failed in the previous run failed again, but passed in the run before that."""
     runs = await runs_of_session(call, evaluation.repl, evaluation.session)
-    before = [earlier for one, earlier in runs if one.number < evaluation.number]
+    before = [earlier for job, earlier in runs if job.number < evaluation.number]
     repl = call.state.repls.get(evaluation.repl)
     if not before or repl is None or repl.dialect == PYTHON:
         return False
@@ -392,24 +392,29 @@ MAX_READ_CHARACTERS: Final = 32 * 2**20
 async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Evaluation, Json]]:
     """Return the finished runs of a session whose reports are still known, newest first."""
     runs = [
-        one
-        for one in call.state.evaluations.values()
-        if one.kind == "run-tests" and one.over and (one.repl, one.session) == (repl, session)
+        evaluation
+        for evaluation in call.state.evaluations.values()
+        if evaluation.kind == "run-tests"
+        and evaluation.over
+        and (evaluation.repl, evaluation.session) == (repl, session)
     ]
-    reports = [(one, await report_of(call, one)) for one in reversed(runs)]
-    return [(one, report) for one, report in reports if report is not None]
+    reports = [(run, await report_of(call, run)) for run in reversed(runs)]
+    return [(job, report) for job, report in reports if report is not None]
 
 
 async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
     """Return the finished runs of a REPL whose reports are still known, newest first, without runs of undone edits."""
     undone = call.services.ledger.tests.reverted
     runs = [
-        one
-        for one in call.state.evaluations.values()
-        if one.kind == "run-tests" and one.over and one.repl == repl and one.id not in undone
+        evaluation
+        for evaluation in call.state.evaluations.values()
+        if evaluation.kind == "run-tests"
+        and evaluation.over
+        and evaluation.repl == repl
+        and evaluation.id not in undone
     ]
-    reports = [(one, await report_of(call, one)) for one in reversed(runs)]
-    return [(one, report) for one, report in reports if report is not None]
+    reports = [(run, await report_of(call, run)) for run in reversed(runs)]
+    return [(job, report) for job, report in reports if report is not None]
 
 
 async def report_of(call: Call, evaluation: Evaluation) -> Json | None:

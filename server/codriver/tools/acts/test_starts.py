@@ -39,9 +39,9 @@ def repeat_command(job_report: JobReport, workspace: Path) -> str:
         variables["PYTHONHASHSEED"] = str(finished.hash_seed)
     arguments = list(spec.arguments)
     if spec.chosen is not None:
-        names = {*spec.chosen.files, *(one.partition("::")[0] for one in spec.chosen.functions)}
-        ran = dict.fromkeys(one.nodeid for one in job_report.report.results)
-        arguments = [*(one for one in arguments if one not in names), *list(ran)[:MAX_REPEATED_TESTS]]
+        names = {*spec.chosen.files, *(function.partition("::")[0] for function in spec.chosen.functions)}
+        ran = dict.fromkeys(result.nodeid for result in job_report.report.results)
+        arguments = [*(argument for argument in arguments if argument not in names), *list(ran)[:MAX_REPEATED_TESTS]]
     runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
     command = typed([spec.python, *runner, *arguments])
     set_first = "".join(f"{typed([f'{name}={value}'])} " for name, value in variables.items())

@@ -128,7 +128,7 @@ def _line(call: Call, group: Sequence[Evaluation]) -> str:
         how += f": {evaluation.failure.type or evaluation.failure.message}"
     where = f"meanwhile {evaluation.who} in {call.state.key_of(evaluation)}"
     if evaluation.kind in LOADS and evaluation.file:
-        files = [_from_workspace(one.file or "", call.services.workspace) for one in group]
+        files = [_from_workspace(record.file or "", call.services.workspace) for record in group]
         return f"{where} loaded {few([*dict.fromkeys(files)], MAX_LOADED_FILES)} ({evaluation.id}, {how})"
     code = cut(" ".join(evaluation.head[: 4 * CODE_CHARACTERS].split()), CODE_CHARACTERS)
     return f"{where}: {code} ({evaluation.id}, {how})"

@@ -85,7 +85,9 @@ async def notes_of_load(call: Call, repl: Repl, *, is_edit: bool = False) -> tup
     With `is_edit`, a file that has not changed since its load is not mentioned: the session runs what was written.
     """
     found = await drift_or_none(call, repl, "old")
-    compared = notes_of_differences([one for one in found if not (is_edit and one.kind == "unchanged")])
+    compared = notes_of_differences(
+        [difference for difference in found if not (is_edit and difference.kind == "unchanged")]
+    )
     finding = await fresh_finding(call, repl, FRESH_WAIT_MS)
     return compared if finding is None else (*compared, *finding_lines(finding))
 
@@ -101,38 +103,48 @@ async def fresh_finding(call: ReplUser, repl: Repl, wait_ms: int | None = None) 
 
 def notes_of_differences(found: Collection[Difference]) -> tuple[str, ...]:
     """Return notes about a load, from objects that remain from previous loads."""
-    renewed = [f"{one.of} of {one.full}" if one.of else one.full for one in found if one.kind == "renewed"]
-    removed = [one.full for one in found if one.kind == "removed" and not one.holders]
+    renewed = [
+        f"{difference.of} of {difference.full}" if difference.of else difference.full
+        for difference in found
+        if difference.kind == "renewed"
+    ]
+    removed = [difference.full for difference in found if difference.kind == "removed" and not difference.holders]
     notes = [f"also updated: {few(renewed)}"] if renewed else []
     notes += [f"removed, because the file no longer defines it: {few(removed)}"] if removed else []
     notes += _bounded(
-        f"no longer in the file, but still referenced: {one.full} by {one.holders}"
-        for one in found
-        if one.kind == "removed" and one.holders
+        f"no longer in the file, but still referenced: {difference.full} by {difference.holders}"
+        for difference in found
+        if difference.kind == "removed" and difference.holders
     )
-    same = [one.module for one in found if one.kind == "unchanged"]
+    same = [difference.module for difference in found if difference.kind == "unchanged"]
     notes += [f"{same[0]} has not changed since its load, so nothing ran; whole: true runs it"] if same else []
-    emptied = [f"{one.full} ({one.of})" for one in found if one.kind == "emptied"]
+    emptied = [f"{difference.full} ({difference.of})" for difference in found if difference.kind == "emptied"]
     notes += [f"caches emptied: {few(emptied)}"] if emptied else []
-    notes += _bounded(f"not updated: {one.full}, {one.of}" for one in found if one.kind == "stays")
-    gone = [one.full for one in found if one.joint == "/" and one.kind == "gone" and not one.evaluated]
+    notes += _bounded(
+        f"not updated: {difference.full}, {difference.of}" for difference in found if difference.kind == "stays"
+    )
+    gone = [
+        difference.full
+        for difference in found
+        if difference.joint == "/" and difference.kind == "gone" and not difference.evaluated
+    ]
     notes += [f"no longer in the file: {few(gone)}; prune: true removes it"] if gone else []
-    if any(one.joint == "/" and one.kind in ("old", "former") for one in found):
+    if any(difference.joint == "/" and difference.kind in ("old", "former") for difference in found):
         notes.append("dependents: true also loads the namespaces that require it")
-    return (*notes, *_bounded(stale_line(one) for one in found if one.kind in STALE))
+    return (*notes, *_bounded(stale_line(difference) for difference in found if difference.kind in STALE))
 
 
 async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     """Return notes about a test run in a REPL whose code differed from the files."""
     found = await drift_or_none(call, repl, "edited")
     edited: dict[str, list[str]] = {}
-    for one in found:
-        if one.kind in (*EDITED, *UNREAD) and one.kind != "deleted":
-            edited.setdefault(one.module, []).append(one.name)
+    for difference in found:
+        if difference.kind in (*EDITED, *UNREAD) and difference.kind != "deleted":
+            edited.setdefault(difference.module, []).append(difference.name)
     stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
-    stale += [f"the file of {one.module} was deleted" for one in found if one.kind == "deleted"]
+    stale += [f"the file of {difference.module} was deleted" for difference in found if difference.kind == "deleted"]
     lives_on = [
-        one for one in found if one.kind in STALE and one.module != MAIN
+        difference for difference in found if difference.kind in STALE and difference.module != MAIN
     ]  # tests do not use names of evaluated code
     return _bounded([*stale, *map(stale_line, lives_on)])
 
@@ -144,8 +156,8 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
     """
     found: dict[str, tuple[Difference, ...]] = {}
     notes = []
-    for one in put_back if not call.services.live.settings.watch else ():
-        path, data = one.change.path, one.change.after
+    for edited in put_back if not call.services.live.settings.watch else ():
+        path, data = edited.change.path, edited.change.after
         repl = server_of(path, call.state.repls.values(), call.services.workspace)
         if data is None or repl is None or isinstance(repl, str):
             continue
@@ -154,7 +166,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
         modules = {row.module for row in found[repl.id] if row.kind in EDITED and not row.evaluated}
         name = None if is_python(path) else namespace_of(Document(data.decode("utf-8-sig", "replace")))
         if name in modules or any(name is None and may_be_file_of_module(path, module) for module in modules):
-            notes.append(f"{repl.key} still runs the edited code: load_file {one.display_path}")
+            notes.append(f"{repl.key} still runs the edited code: load_file {edited.display_path}")
     return tuple(notes)
 
 
@@ -177,15 +189,15 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     found: tuple[Difference, ...] = ()
     with suppress(CodriverError), anyio.move_on_after(COMPARE_TIMEOUT_S):
         found = await updated_differences(call, repl)
-    changed = [one for one in found if one.kind in EDITED and not one.evaluated]
+    changed = [difference for difference in found if difference.kind in EDITED and not difference.evaluated]
     if not changed:
         return []
-    code = " ".join(one.text for one in call.services.log.entries(evaluation=evaluation.id, category=CODE))
-    used = {one.rpartition("/")[2] or one for one in SYMBOLS.findall(code)}
+    code = " ".join(entry.text for entry in call.services.log.entries(evaluation=evaluation.id, category=CODE))
+    used = {symbol.rpartition("/")[2] or symbol for symbol in SYMBOLS.findall(code)}
     edited: dict[str, list[str]] = {}
-    for one in changed:
-        if one.name in used:
-            edited.setdefault(one.module, []).append(one.name)
+    for difference in changed:
+        if difference.name in used:
+            edited.setdefault(difference.module, []).append(difference.name)
     return [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
 
 
@@ -199,22 +211,28 @@ async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
             await drift_or_none(call, repl, "old")
 
 
-def stale_line(one: Difference) -> str:
+def stale_line(difference: Difference) -> str:
     """Describe one object that remains from a previous load."""
-    if one.kind == "instances":
-        holder = f", referenced by {one.holders}" if one.holders else ""
-        return f"{one.of} of the old class {one.full} still {'exists' if one.of == '1' else 'exist'}{holder}"
-    if one.kind == "closures":
-        some = "1 closure" if one.of == "1" else f"{one.of} closures"
-        return f"{some} of the old {one.full} still {'exists' if one.of == '1' else 'exist'}: create them again"
-    if one.kind == "unbound":
-        return f"{one.full} comes from {one.of}, which no longer exists: the import fails in a new process"
-    if one.kind == "kept":
-        return f"{one.full} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
-    if one.kind == "former":
-        return f"{one.full} implements the old protocol {one.of}: load {one.module} as well"
-    instead = "bind it again" if one.module == MAIN else f"load {one.module} as well"
-    return f"{one.full} is still the old {one.of}: {instead}"
+    if difference.kind == "instances":
+        holder = f", referenced by {difference.holders}" if difference.holders else ""
+        verb = "exists" if difference.of == "1" else "exist"
+        return f"{difference.of} of the old class {difference.full} still {verb}{holder}"
+    if difference.kind == "closures":
+        some = "1 closure" if difference.of == "1" else f"{difference.of} closures"
+        verb = "exists" if difference.of == "1" else "exist"
+        return f"{some} of the old {difference.full} still {verb}: create them again"
+    if difference.kind == "unbound":
+        return (
+            f"{difference.full} comes from {difference.of}, which no longer exists: the import fails in a new process"
+        )
+    if difference.kind == "kept":
+        return (
+            f"{difference.full} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
+        )
+    if difference.kind == "former":
+        return f"{difference.full} implements the old protocol {difference.of}: load {difference.module} as well"
+    instead = "bind it again" if difference.module == MAIN else f"load {difference.module} as well"
+    return f"{difference.full} is still the old {difference.of}: {instead}"
 
 
 async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Difference, ...]:
@@ -267,18 +285,29 @@ ENTRIES: Final = 1000
 def drift_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
     """Return all differences, one line for each module, with the callers who made definitions, where known."""
     found = tuple(found)
-    return [*_module_lines(call, repl, found), *(stale_line(one) for one in found if one.kind in STALE)]
+    return [
+        *_module_lines(call, repl, found),
+        *(stale_line(difference) for difference in found if difference.kind in STALE),
+    ]
 
 
 def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> list[str]:
     """Return a line for each module, with its differences by kind."""
     modules: dict[str, dict[str, list[str]]] = {}
-    for one in found:
-        if one.kind in DIFFERENCE_DESCRIPTIONS:
-            is_searched = one.evaluated and repl.dialect in NOT_LISP
-            by = f" ({one.by})" if one.by else _defined_by(call, repl, one.name) if is_searched else ""
-            part = f" ({one.of})" if one.of and not by else ""
-            modules.setdefault(one.module, {}).setdefault(one.kind, []).append(one.name + part + by)
+    for difference in found:
+        if difference.kind in DIFFERENCE_DESCRIPTIONS:
+            is_searched = difference.evaluated and repl.dialect in NOT_LISP
+            by = (
+                f" ({difference.by})"
+                if difference.by
+                else _defined_by(call, repl, difference.name)
+                if is_searched
+                else ""
+            )
+            part = f" ({difference.of})" if difference.of and not by else ""
+            modules.setdefault(difference.module, {}).setdefault(difference.kind, []).append(
+                difference.name + part + by
+            )
     return [
         f"{module}: "
         + "; ".join(
@@ -401,8 +430,8 @@ def _compare(
     compared_ms: int,
 ) -> tuple[Difference, ...]:
     """Record new evaluations, and return the differences between the loaded code and its files. Blocks."""
-    for one in new:
-        drift.ledger.record(replace(one, file=os.path.realpath(one.file) if one.file else ""))
+    for edit in new:
+        drift.ledger.record(replace(edit, file=os.path.realpath(edit.file) if edit.file else ""))
     loaded = replace(loaded, changed=tuple(map(_real, loaded.changed)))
     sources = {path: source for path in drift.files(loaded) if (source := reads(path))}
     broken: dict[str, DriftKind] = {

@@ -214,7 +214,9 @@ async def _is_edited(call: Call, evaluation: Evaluation, file: Path) -> bool:
     repl = call.state.repls.get(evaluation.repl)
     if repl is None or repl.profile is None or "drift" not in repl.profile.capabilities:
         return True  # unknown
-    return any(may_be_file_of_module(file, one.module) for one in await drift_or_none(call, repl, "edited"))
+    return any(
+        may_be_file_of_module(file, difference.module) for difference in await drift_or_none(call, repl, "edited")
+    )
 
 
 def _error(call: Call, failure: Failure, max_bytes: int) -> object:
@@ -460,7 +462,7 @@ _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = Map
 """Statuses of evaluations about which an adviser may have notes. Other advisers may have notes for any status."""
 ADVISERS_BY_STATUS: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(
     {
-        status: tuple(one for one in ADVISERS if status in _STATUSES_BY_ADVISER.get(one, (status,)))
+        status: tuple(adviser for adviser in ADVISERS if status in _STATUSES_BY_ADVISER.get(adviser, (status,)))
         for status in get_args(EvaluationStatus)
     }
 )

@@ -296,7 +296,10 @@ def _link_line(link: Mapping[str, Any], workspace: str) -> str:
     data = [_cut(link["data"], MAX_LINK_CHARACTERS)] if "data" in link else []
     notes = [_cut(f"({note})", MAX_LINK_CHARACTERS) for note in link.get("notes", ())]
     frames = [match for text in link.get("trace", ()) if (match := FRAME.match(text))]
-    frame = next((one for one in frames if _is_in_project(one["file"], workspace)), frames[0] if frames else None)
+    frame = next(
+        (candidate for candidate in frames if _is_in_project(candidate["file"], workspace)),
+        frames[0] if frames else None,
+    )
     where = _where(frame, workspace) if frame else ""
     return " ".join([message_text, *data, *notes, *([f"({where})"] if where else [])])
 

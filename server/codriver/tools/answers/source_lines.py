@@ -112,7 +112,9 @@ def function_of(lines: Sequence[str], line: int) -> str:
         return ""
     first, last = bounds
     docstring = _docstring(lines, _body_start(lines, _lines_with_code(lines), first - 1, last) + 1, last)
-    return numbered(lines, [one for one in range(first, last + 1) if one not in docstring], docstring=docstring)
+    return numbered(
+        lines, [number for number in range(first, last + 1) if number not in docstring], docstring=docstring
+    )
 
 
 def numbered_definition(text: str, first: int, fits: Callable[[str], bool], *, is_python: bool) -> str:

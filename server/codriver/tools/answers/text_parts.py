@@ -124,10 +124,10 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
     lines: list[str] = []
     parts: tuple[Part, ...] = ("result", "stdout", "stderr")
     for part in parts:
-        one, another = other.text(part), transcript.text(part)
-        if is_same(one, another):
+        expected, another = other.text(part), transcript.text(part)
+        if is_same(expected, another):
             continue
-        before, after = _first_lines(one), _first_lines(another)
+        before, after = _first_lines(expected), _first_lines(another)
         compared = min([MAX_DIFF_LINES, *(len(first) for first, is_all in (before, after) if not is_all)])
         names = f"{other.evaluation} {part}", f"{transcript.evaluation} {part}"
         lines += difflib.unified_diff(before[0][:compared], after[0][:compared], *names, lineterm="", n=2)
@@ -140,13 +140,13 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
     return fields
 
 
-def is_same(one: Text, another: Text) -> bool:
+def is_same(first: Text, another: Text) -> bool:
     """Return whether the stored parts of two texts are equal."""
-    if one.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
-        return one.all() == another.all()
-    if one.total - one.dropped != another.total - another.dropped:
+    if first.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
+        return first.all() == another.all()
+    if first.total - first.dropped != another.total - another.dropped:
         return False
-    return all(now == then for now, then in zip_longest(one.chunks(), another.chunks()))
+    return all(now == then for now, then in zip_longest(first.chunks(), another.chunks()))
 
 
 def _first_lines(text: Text) -> tuple[list[str], bool]:

@@ -111,16 +111,16 @@ def _expected(annotation: object, *, has_reader: bool = False) -> ExpectedValues
         return ExpectedValues(accepts_anything=True)
     origin = get_origin(annotation)
     if hasattr(annotation, "__metadata__"):
-        reads = any(isinstance(one, BeforeValidator) for one in annotation.__metadata__)
+        reads = any(isinstance(entry, BeforeValidator) for entry in annotation.__metadata__)
         return _expected(annotation.__origin__, has_reader=reads)  # type: ignore[attr-defined]
     if origin in (Union, types.UnionType):
-        return _any_of([_expected(one) for one in get_args(annotation) if one is not type(None)])
+        return _any_of([_expected(argument) for argument in get_args(annotation) if argument is not type(None)])
     if origin is Literal:
-        kinds = {type(one) for one in get_args(annotation)}
+        kinds = {type(argument) for argument in get_args(annotation)}
         return ExpectedValues(accepts_text=str in kinds, scalars=tuple(kinds - {str}))
     if origin in (list, tuple, Sequence) or annotation in (list, tuple):
-        items = [one for one in get_args(annotation) if one is not Ellipsis]
-        return ExpectedValues(item=_any_of([_expected(one) for one in items]))
+        items = [argument for argument in get_args(annotation) if argument is not Ellipsis]
+        return ExpectedValues(item=_any_of([_expected(item) for item in items]))
     if origin in (dict, Mapping) or annotation is dict:
         return ExpectedValues(is_object=True)
     if isinstance(annotation, type):
@@ -139,12 +139,12 @@ def _any_of(options: Sequence[ExpectedValues]) -> ExpectedValues:
     if not options:
         return ExpectedValues(accepts_anything=True)
     return ExpectedValues(
-        accepts_text=any(one.accepts_text for one in options),
-        accepts_anything=any(one.accepts_anything for one in options),
-        scalars=tuple(kind for one in options for kind in one.scalars),
-        item=next((one.item for one in options if one.item is not None), None),
-        is_object=any(one.is_object for one in options),
-        model=next((one.model for one in options if one.model is not None), None),
+        accepts_text=any(option.accepts_text for option in options),
+        accepts_anything=any(option.accepts_anything for option in options),
+        scalars=tuple(kind for option in options for kind in option.scalars),
+        item=next((option.item for option in options if option.item is not None), None),
+        is_object=any(option.is_object for option in options),
+        model=next((option.model for option in options if option.model is not None), None),
     )
 
 
@@ -156,13 +156,16 @@ def fields_of(model: type[Given]) -> Mapping[str, Field]:
     """
     fields = [_field(model, python_name, info) for python_name, info in model.model_fields.items()]
     return types.MappingProxyType(
-        {one.name: one for one in sorted(fields, key=lambda one: (not one.is_required, one.name in COMMON_ARGUMENTS))}
+        {
+            field.name: field
+            for field in sorted(fields, key=lambda item: (not item.is_required, item.name in COMMON_ARGUMENTS))
+        }
     )
 
 
 def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
     """Return the argument for a field of a model."""
-    reads = any(isinstance(one, BeforeValidator) for one in info.metadata)
+    reads = any(isinstance(item, BeforeValidator) for item in info.metadata)
     default = None if info.is_required() else info.get_default(call_default_factory=True)
     return Field(
         name=info.alias or to_camel(python_name),
@@ -215,7 +218,7 @@ class Reader:
             if isinstance(value, str):
                 return self._path_of(value)
             if isinstance(value, list):
-                return [self._path_of(one) if isinstance(one, str) else one for one in value]
+                return [self._path_of(item) if isinstance(item, str) else item for item in value]
         return value
 
     def _as_expected(self, expected: ExpectedValues, value: object, position: Position) -> object:
@@ -232,7 +235,7 @@ class Reader:
             return value
         if not isinstance(value, list | tuple):
             value = [value]
-        return [self._as_expected(expected.item, one, (*position, index)) for index, one in enumerate(value)]
+        return [self._as_expected(expected.item, item, (*position, index)) for index, item in enumerate(value)]
 
 
 def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str, object]:
@@ -253,26 +256,26 @@ def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str,
     }
     if not moved:
         return given
-    written_as = next((one for one in given if argument_name(model, one) == name), name)
+    written_as = next((argument for argument in given if argument_name(model, argument) == name), name)
     field, listed = fields[name], given.get(written_as)
     if isinstance(listed, str):
         listed = _from_json(field.expected, listed)
     items = [{}] if listed is None else listed if isinstance(listed, list) else [listed]
     names = {argument_name(inner, written) for written in moved}
-    objects = [one for one in items if isinstance(one, dict)]
-    if len(objects) < len(items) or any(argument_name(inner, key) in names for one in objects for key in one):
+    objects = [item for item in items if isinstance(item, dict)]
+    if len(objects) < len(items) or any(argument_name(inner, key) in names for entry in objects for key in entry):
         return given
     others = {written: value for written, value in given.items() if written not in moved}
-    return {**others, written_as: [{**moved, **one} for one in objects]}
+    return {**others, written_as: [{**moved, **entry} for entry in objects]}
 
 
 @lru_cache(maxsize=256)
 def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
     """Return the name of the required argument that is a list of objects, and the model of these objects."""
     found = [
-        (one.name, one.expected.item.model)
-        for one in fields_of(model).values()
-        if one.is_required and one.expected.item is not None and one.expected.item.model is not None
+        (field.name, field.expected.item.model)
+        for field in fields_of(model).values()
+        if field.is_required and field.expected.item is not None and field.expected.item.model is not None
     ]
     return found[0] if len(found) == 1 else None
 
@@ -283,7 +286,7 @@ def _is_null_text(field: Field, value: object) -> bool:
     if not isinstance(value, str) or value.strip() != "null" or field.distinguishes_null:
         return False
     options = [expected] if expected.item is None else [expected, expected.item]
-    return not any(one.accepts_text or one.accepts_anything for one in options)
+    return not any(option.accepts_text or option.accepts_anything for option in options)
 
 
 def _is_scalar_of(expected: ExpectedValues, value: object) -> bool:
@@ -375,9 +378,9 @@ def model_at(model: type[Given], position: Position) -> tuple[type[Given], Posit
 @lru_cache(maxsize=256)
 def _names_files(model: type[Given]) -> bool:
     """Return whether an argument of the model, or of a model within it, is a file."""
-    inner = [one.expected.item or one.expected for one in fields_of(model).values()]
-    within = [one.model for one in inner if one.model is not None]
-    return any(one.is_file for one in fields_of(model).values()) or any(map(_names_files, within))
+    inner = [field.expected.item or field.expected for field in fields_of(model).values()]
+    within = [shape.model for shape in inner if shape.model is not None]
+    return any(field.is_file for field in fields_of(model).values()) or any(map(_names_files, within))
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:

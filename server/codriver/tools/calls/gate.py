@@ -374,11 +374,11 @@ def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Ca
         return model.model_validate(read, context=tool.added_inside)
     except ValidationError as error:
         found = error.errors(include_url=False, include_input=False, include_context=False)
-        missing = [one["loc"] for one in found if one["type"] == "missing"]
-        unknown = [one["loc"] for one in found if one["type"] == "extra_forbidden"]
+        missing = [item["loc"] for item in found if item["type"] == "missing"]
+        unknown = [item["loc"] for item in found if item["type"] == "extra_forbidden"]
         is_renamed = len(missing) == len(unknown) == 1 and missing[0][:-1] == unknown[0][:-1]
         required = str(missing[0][-1]) if is_renamed else None
-        errors = [_error(tool, one["loc"], one["type"], one["msg"], required) for one in found]
+        errors = [_error(tool, item["loc"], item["type"], item["msg"], required) for item in found]
         raise _bad_arguments_error(tool, errors) from error
 
 
@@ -387,7 +387,7 @@ def _error(tool: Tool, position: Position, kind: str, message: str, missing: str
     if kind == "extra_forbidden":
         model, _ = model_at(tool.arguments, position)
         models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
-        near = next(filter(None, (nearest(one, str(position[-1]), missing) for one in models)), None)
+        near = next(filter(None, (nearest(candidates, str(position[-1]), missing) for candidates in models)), None)
         return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
     if kind == "too_short" and position and isinstance(position[-1], str):
         return ArgumentError((*position, 0), "the list is empty: pass at least one item")
@@ -401,7 +401,7 @@ def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedErro
         model, position = model_at(tool.arguments, error.position)
         words = f"each of {'.'.join(map(str, position))} accepts" if position else f"the arguments of {tool.name} are:"
         models = tool.added_inside.get(model, ()) if position else tool.added
-        added = [name for one in models for name in fields_of(one)]
+        added = [name for candidate in models for name in fields_of(candidate)]
         known[words] = [*fields_of(model), *added]
     lines = "; ".join(f"{'.'.join(map(str, error.position)) or 'arguments'}: {error.text}" for error in errors)
     return refused(

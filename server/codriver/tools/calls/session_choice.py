@@ -168,7 +168,7 @@ def preferred_repls(repls: Sequence[Repl], used: Sequence[str] = ()) -> tuple[li
 def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
     """Return the REPLs, but for each program with several processes only the first one by key."""
     first: dict[str, Repl] = {}
-    for repl in sorted(repls, key=lambda one: one.key):
+    for repl in sorted(repls, key=lambda candidate: candidate.key):
         first.setdefault(repl.origin.text if repl.origin.kind == "program" else repl.id, repl)
     return [repl for repl in repls if repl in first.values()]
 
@@ -196,11 +196,11 @@ def resolve(
     if key is None:
         repls = state.repls.values()
         reachable = [
-            one
-            for one in repls
-            if one.phase != "stopped"
-            and (one.phase != "waiting" or one.generation)
-            and not one.origin.is_discovered_only
+            candidate
+            for candidate in repls
+            if candidate.phase != "stopped"
+            and (candidate.phase != "waiting" or candidate.generation)
+            and not candidate.origin.is_discovered_only
         ]
         if not reachable:
             raise _no_repl_error(tuple(repls), to_name_one(state))
@@ -228,7 +228,12 @@ def resolve(
 def _session_keys(state: State) -> list[str]:
     """Return the keys of the sessions that a call can name: all but lanes and those of stopped REPLs."""
     candidates = [repl for repl in state.repls.values() if repl.phase != "stopped"]
-    return [repl.session_key(one.name) for repl in candidates for one in repl.sessions.values() if one.lane is None]
+    return [
+        repl.session_key(session.name)
+        for repl in candidates
+        for session in repl.sessions.values()
+        if session.lane is None
+    ]
 
 
 def _is_superseded(repl: Repl, others: Iterable[Repl]) -> bool:
@@ -305,8 +310,12 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
     repl, tree = target.repl, target.repl.other_tree
     if tree is None or named is not None:
         return
-    known = [one for one in call.state.evaluations.values() if (one.repl, one.generation) == (repl.id, repl.generation)]
-    if not any(call.belongs_to(one, who) for one in known):
+    known = [
+        evaluation
+        for evaluation in call.state.evaluations.values()
+        if (evaluation.repl, evaluation.generation) == (repl.id, repl.generation)
+    ]
+    if not any(call.belongs_to(known_evaluation, who) for known_evaluation in known):
         raise _other_tree_error(target, tree)
 
 
@@ -405,7 +414,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     """
     repl = state.repls.get(evaluation.repl)
     if repl is None or evaluation.session not in repl.sessions:
-        raise _unknown_session_error(evaluation.session, [one.key for one in state.repls.values()])
+        raise _unknown_session_error(evaluation.session, [candidate.key for candidate in state.repls.values()])
     return Target(repl, repl.sessions[evaluation.session])
 
 
@@ -425,8 +434,8 @@ async def isolated(call: Call, target: Target, who: str) -> Target:
         )
     while True:
         repl = _check_connected(call, repl)
-        shared = (one for one in repl.sessions.values() if one.lane is None)
-        apart = next((one for one in shared if (one.who, one.client) == (who, call.client)), None)
+        shared = (session for session in repl.sessions.values() if session.lane is None)
+        apart = next((existing for existing in shared if (existing.who, existing.client) == (who, call.client)), None)
         if apart is not None:
             return Target(repl, apart)
         name = free_name(who, repl.sessions)
@@ -456,7 +465,11 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
         raise CapabilityMissingError(
             "background", f"the REPL {repl.key} runs one evaluation at a time: omit background, and the code is queued"
         )
-    background = [one.id for one in call.state.unfinished() if one.is_background and one.client == call.client]
+    background = [
+        background_evaluation.id
+        for background_evaluation in call.state.unfinished()
+        if background_evaluation.is_background and background_evaluation.client == call.client
+    ]
     if len(background) >= MAX_BACKGROUND_EVALUATIONS:
         raise refused(
             "too-many-in-background",

@@ -101,26 +101,26 @@ class Ledger:
         except TooManyFormsError:
             return ()
         self._aliases = read.aliases
-        for one in read.ns_forms if evaluated.is_done or evaluated.forms else ():
-            self._add((one.namespace, one.name), _made_by(evaluated, one, is_sure=True))
+        for form in read.ns_forms if evaluated.is_done or evaluated.forms else ():
+            self._add((form.namespace, form.name), _made_by(evaluated, form, is_sure=True))
         made = tuple(self._enter(evaluated, read))
-        return tuple(one for one in made if not one.definition.is_undoing)
+        return tuple(definition for definition in made if not definition.definition.is_undoing)
 
     def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
         """Record the definitions of an evaluation, and yield each of them."""
         sure = _certain_count(evaluated, read)
-        for index, one in enumerate(read.found):
-            made = _made_by(evaluated, one, is_sure=index < sure)
-            if one.is_undoing:
-                self._undo(one)
+        for index, definition in enumerate(read.found):
+            made = _made_by(evaluated, definition, is_sure=index < sure)
+            if definition.is_undoing:
+                self._undo(definition)
             else:
-                for name in {one.name, *one.makes}:
-                    self._add((one.namespace, name), made)
-                foreign_definition = one.foreign
+                for name in {definition.name, *definition.makes}:
+                    self._add((definition.namespace, name), made)
+                foreign_definition = definition.foreign
                 if (
                     foreign_definition is not None and not evaluated.file
                 ):  # methods in a file belong to that file's namespace
-                    of_file_namespace = replace(one, digest=foreign_definition.digest, foreign=None)
+                    of_file_namespace = replace(definition, digest=foreign_definition.digest, foreign=None)
                     self._add(
                         (foreign_definition.namespace, foreign_definition.name),
                         replace(made, definition=of_file_namespace),
@@ -134,9 +134,9 @@ class Ledger:
         if len(known) > MAX_DEFINITIONS:
             del known[1]
 
-    def _undo(self, one: Definition) -> None:
+    def _undo(self, definition: Definition) -> None:
         """Discard the definitions that a form such as `ns-unmap` removes."""
-        for key in [key for key in self._made if key[0] == one.namespace and one.name in ("", key[1])]:
+        for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
     def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
@@ -170,10 +170,10 @@ class Ledger:
         return effective_definition
 
 
-def _made_by(evaluated: Evaluated, one: Definition, *, is_sure: bool) -> Made:
+def _made_by(evaluated: Evaluated, definition: Definition, *, is_sure: bool) -> Made:
     """Return the record of a definition by an evaluation."""
     return Made(
-        one,
+        definition,
         evaluated.number,
         evaluated.evaluation,
         evaluated.who,
@@ -197,7 +197,7 @@ def _certain_count(evaluated: Evaluated, read: Definitions) -> int:
         return read.ends[min(evaluated.forms, len(read.ends)) - 1] if evaluated.forms > 0 and read.ends else 0
     if evaluated.before_line is not None:
         # The last definition before the line may be the one that failed.
-        return max(0, sum(one.line <= evaluated.before_line for one in read.found) - 1)
+        return max(0, sum(definition.line <= evaluated.before_line for definition in read.found) - 1)
     return 0
 
 
@@ -324,7 +324,9 @@ class LispDrift:
         left = sorted(found)
         while left:
             # Namespaces that require each other, which no REPL could load, keep their order.
-            name = next((one for one in left if not requires[one] & (set(left) - {one})), left[0])
+            name = next(
+                (candidate for candidate in left if not requires[candidate] & (set(left) - {candidate})), left[0]
+            )
             left.remove(name)
             ordered.append((name, homes[name].path))
         return ordered
@@ -353,17 +355,17 @@ class LispDrift:
                 space.sources, space.number = now, self.number
             rows += space.rows
         self._compared_ms = compared_ms
-        for one in loaded.lives_on:
-            joint = "." if one.kind == "instances" else "/"
-            rows.append(Difference(one.module, one.name, one.kind, of=one.of, joint=joint))
+        for live in loaded.lives_on:
+            joint = "." if live.kind == "instances" else "/"
+            rows.append(Difference(live.module, live.name, live.kind, of=live.of, joint=joint))
         return tuple(rows)
 
     def _update_namespaces(self, loaded: Loaded) -> None:
         """Record changed namespaces, and discard missing ones."""
-        for one in loaded.changed:
-            self._marks[one.name] = one.mark, bool(one.files)
-            if one.files:
-                self._spaces[one.name] = _NamespaceComparison(one)
+        for namespace in loaded.changed:
+            self._marks[namespace.name] = namespace.mark, bool(namespace.files)
+            if namespace.files:
+                self._spaces[namespace.name] = _NamespaceComparison(namespace)
         for name in self._marks.keys() - loaded.names:
             del self._marks[name]
             self._spaces.pop(name, None)
@@ -405,20 +407,20 @@ class _Comparison:
         self._loaded = loaded
         self._sources = sources
         self._floor_ms = floor_ms
-        self._vars = {one.name: one for one in loaded.vars}
+        self._vars = {var.name: var for var in loaded.vars}
         self._written: dict[str, list[tuple[Definition, Source]]] = {}
         for source in sources:
-            for one in source.definitions.found:
-                if one.namespace == loaded.name and not one.is_undoing:
-                    self._written.setdefault(one.name, []).append((one, source))
+            for definition in source.definitions.found:
+                if definition.namespace == loaded.name and not definition.is_undoing:
+                    self._written.setdefault(definition.name, []).append((definition, source))
         self._is_loaded_unseen = False
 
     def rows(self) -> Iterator[Difference]:
         """Yield a row for each difference."""
-        made = {name for found in self._written.values() for one, _ in found for name in one.makes}
+        made = {name for found in self._written.values() for definition, _ in found for name in definition.makes}
         methods = []
         for name, found in self._written.items():
-            live = [self._vars[var] for one, _ in found for var in one.makes if var in self._vars]
+            live = [self._vars[var] for definition, _ in found for var in definition.makes if var in self._vars]
             if found[0][0].head in WITHOUT_VARS:
                 methods.append(name)
             elif live:
@@ -428,7 +430,7 @@ class _Comparison:
         for name in methods:
             yield from self._changed_methods(name, self._written[name])
         yield from self._removed_methods()
-        if ns_forms := [(one, source) for source in self._sources for one in self._ns_forms(source)]:
+        if ns_forms := [(form, source) for source in self._sources for form in self._ns_forms(source)]:
             yield from self._changed_methods(NS_FORM, ns_forms[:1])
         for name, method in self._drift.ledger.methods(self._loaded.name):
             is_unrecorded = name not in self._written and not method.file and method.definition.head != "remove-method"
@@ -441,10 +443,10 @@ class _Comparison:
         self, name: str, var: LoadedVar, found: Sequence[tuple[Definition, Source]]
     ) -> Iterator[Difference]:
         """Compare a var with its definitions in the files, and yield the difference, if any."""
-        is_once = all(one.head in self._drift.ledger.once for one, _ in found)
+        is_once = all(definition.head in self._drift.ledger.once for definition, _ in found)
         known = self._find(name, var, found, is_once=is_once)
         self._drift.set_known((self._loaded.name, name), known)
-        if known.digest in {one.digest for one, _ in found}:
+        if known.digest in {definition.digest for definition, _ in found}:
             return
         if known.digest is None:
             if not is_once:
@@ -462,7 +464,11 @@ class _Comparison:
         """Return the form of a var according to the most recent evidence."""
         key = self._loaded.name, name
         old = self._drift.known(key)
-        if old is not None and all(one.head == "defprotocol" for one, _ in found) and old.var[3] == var.stamp:
+        if (
+            old is not None
+            and all(definition.head == "defprotocol" for definition, _ in found)
+            and old.var[3] == var.stamp
+        ):
             old = replace(old, var=_state(var))  # extending a protocol changes the root of its var
         is_same = old is not None and (old.var[2] == var.root if is_once else old.var == _state(var))
         if is_once and old is not None and is_same:
@@ -481,9 +487,9 @@ class _Comparison:
             return old
         if var.file:
             self._is_loaded_unseen = True
-            for one, source in found:
+            for definition, source in found:
                 if source.path == var.file and source.written_ms < self._floor_ms:
-                    return self._now(var, one.digest, None)
+                    return self._now(var, definition.digest, None)
         return self._now(var, None, made)
 
     def _rebound(
@@ -520,13 +526,13 @@ class _Comparison:
         makings = self._drift.ledger.makings(*key)
         if name == NS_FORM:
             # A form like this is often evaluated only to enter the namespace, and removes nothing from it.
-            digests = {one.digest for one, _ in found}
-            makings = tuple(one for one in makings if one.file or one.definition.digest in digests)
+            digests = {definition.digest for definition, _ in found}
+            makings = tuple(making for making in makings if making.file or making.definition.digest in digests)
         made = makings[-1] if makings else None
         is_newer = made is not None and not made.file and (old is None or made.number > old.number)
         if not is_newer and (self._is_loaded_unseen or not self._loaded.vars):
-            one, source = found[0]
-            digest = one.digest if source.written_ms < self._floor_ms else None
+            definition, source = found[0]
+            digest = definition.digest if source.written_ms < self._floor_ms else None
             known = _KnownForm(NO_VAR, digest, None, self._drift.number)
         elif made is not None and (old is None or made.number > old.number):
             known = _KnownForm(NO_VAR, made.definition.digest if made.is_sure else None, made, self._drift.number)
@@ -535,7 +541,7 @@ class _Comparison:
         else:
             known = old
         self._drift.set_known(key, known)
-        if known.digest is not None and known.digest not in {one.digest for one, _ in found}:
+        if known.digest is not None and known.digest not in {definition.digest for definition, _ in found}:
             is_evaluated = known.made is not None and not known.made.file and name != NS_FORM
             yield self._row(name, "redefined" if is_evaluated else "edited", known.made if is_evaluated else None)
 
@@ -561,7 +567,7 @@ class _Comparison:
             if var.line is not None or made is not None:
                 yield self._row(var.name, "gone", made, evaluated=True)
             return
-        source = next((one for one in self._sources if one.path == var.file), None)
+        source = next((candidate for candidate in self._sources if candidate.path == var.file), None)
         if source is None:
             return
         unknown, known = source.definitions.unknown, self._drift.known((self._loaded.name, var.name))
@@ -586,9 +592,9 @@ class _Comparison:
         if var.line is None:
             return bool(source.definitions.unknown)
         moves = [
-            (one.line, one.line - line_now)
-            for one in source.definitions.found
-            for name in one.makes[:1]
+            (definition.line, definition.line - line_now)
+            for definition in source.definitions.found
+            for name in definition.makes[:1]
             if (line_now := self._line_of(name)) is not None
         ]
         for form in source.definitions.unknown:
@@ -605,7 +611,7 @@ class _Comparison:
 
     def _ns_forms(self, source: Source) -> Iterator[Definition]:
         """Return the `ns` forms of a file for this namespace."""
-        return (one for one in source.definitions.ns_forms if one.namespace == self._loaded.name)
+        return (form for form in source.definitions.ns_forms if form.namespace == self._loaded.name)
 
     def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
         """Return a difference, with the caller, evaluation and time of its definition, if known."""

@@ -28,4 +28,4 @@ class TestsRun:
     def pop_differences(self, who: str, evaluation: str = "") -> list[str]:
         """Return and clear the differences found since the caller's last answer, including those of the given run."""
         of_run, unreported = self.compared.get(evaluation, ""), self.unreported.pop(who, "")
-        return [one for one in dict.fromkeys((of_run, unreported)) if one] if of_run or unreported else []
+        return [fromkey for fromkey in dict.fromkeys((of_run, unreported)) if fromkey] if of_run or unreported else []

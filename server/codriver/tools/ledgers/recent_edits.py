@@ -28,7 +28,7 @@ class RecentEdits:
     def add(self, started_ms: int, changes: Iterable[Change]) -> None:
         """Record the changes of an edit that started at this time, unless it is very large."""
         recorded = tuple(changes)
-        if sum(len(one.before.data or b"") + len(one.after or b"") for one in recorded) <= MAX_ACT_BYTES:
+        if sum(len(change.before.data or b"") + len(change.after or b"") for change in recorded) <= MAX_ACT_BYTES:
             self.done.append((started_ms, recorded))
 
     def since(self, when_ms: int) -> dict[Path, tuple[bytes | None, bytes | None]]:
@@ -38,6 +38,6 @@ class RecentEdits:
         """
         found: dict[Path, tuple[bytes | None, bytes | None]] = {}
         for started_ms, changes in self.done:
-            for one in changes if started_ms >= when_ms else ():
-                found[one.path] = found.get(one.path, (one.before.data, None))[0], one.after
+            for change in changes if started_ms >= when_ms else ():
+                found[change.path] = found.get(change.path, (change.before.data, None))[0], change.after
         return found

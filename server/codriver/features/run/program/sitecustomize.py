@@ -89,7 +89,7 @@ def _arm(home):
 
 def _hidden(code):
     """Return the code with a file name that coverage ignores."""
-    constants = tuple([_hidden(one) if type(one) is type(code) else one for one in code.co_consts])
+    constants = tuple([_hidden(const) if type(const) is type(code) else const for const in code.co_consts])
     return code.replace(co_filename="<codriver run>", co_consts=constants)
 
 

@@ -75,7 +75,7 @@ class LiveRecording:
         changed_ms: Callable[[types.CodeType, int], int] = lambda *_: 0,
     ) -> None:
         self._selection = Selection(roots)
-        selection = Selection(roots, [one for one in names or () if type(one) is str])
+        selection = Selection(roots, [name for name in names or () if type(name) is str])
         self._recording = Recording(selection, dialect, changed_ms)
         self._refused = ""
         self._recorder = None if names is None else recorder_of(self._recording)
@@ -112,12 +112,12 @@ def slowest(profile: Any, selection: Selection) -> list[list[Any]]:
     Each has its name, file, line, number of calls, and microseconds without and with the functions it called.
     """
     rows = []
-    for one in profile.getstats():
-        code = one.code
+    for getstat in profile.getstats():
+        code = getstat.code
         if not isinstance(code, str) and code.co_name != "<module>" and selection.is_project_file(code.co_filename):
             name = getattr(code, "co_qualname", code.co_name)
-            self_time, total = int(one.inlinetime * 1e6), int(one.totaltime * 1e6)
-            rows.append([name, code.co_filename, code.co_firstlineno, one.callcount, self_time, total])
+            self_time, total = int(getstat.inlinetime * 1e6), int(getstat.totaltime * 1e6)
+            rows.append([name, code.co_filename, code.co_firstlineno, getstat.callcount, self_time, total])
     return sorted(rows, key=lambda row: -row[4])[:MAX_PROFILED_FUNCTIONS]
 
 
