@@ -47,58 +47,58 @@ class CellOutputs:
             self._count = count
         match message.type:
             case "stream":
-                self._stream(text_of(content, "name"), text_of(content, "text"))
+                self._add_text(text_of(content, "name"), text_of(content, "text"))
             case "execute_result":
-                self._add(
+                self._add_output(
                     {**_display_output("execute_result", message), "execution_count": content.get("execution_count")}
                 )
             case "display_data":
                 output = _display_output("display_data", message)
-                if self._add(output) and (name := _display_id(message)):
+                if self._add_output(output) and (name := _display_id(message)):
                     self._by_display.setdefault(name, []).append(output)
             case "update_display_data":
-                self._update(message)
+                self._update_display(message)
             case "error":
                 trace = list(strings_of(content, "traceback"))
                 name, value = text_of(content, "ename"), text_of(content, "evalue")
-                self._add({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
+                self._add_output({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
             case "clear_output":
-                self._clear(waits=content.get("wait") is True)
+                self._clear_outputs(waits=content.get("wait") is True)
 
     def run(self) -> CellRun:
         """Return the outputs so far."""
-        self._join()
+        self._join_texts()
         return CellRun(self._count, tuple(self._outputs), self._omitted)
 
-    def _stream(self, name: str, text: str) -> None:
+    def _add_text(self, name: str, text: str) -> None:
         if not text:
             return
         if self._clears_next:
-            self._clear(waits=False)
+            self._clear_outputs(waits=False)
         stored_text = text[: self._max_characters - self._characters]
         self._characters += len(stored_text)
         self._omitted += len(text) - len(stored_text)
         if not stored_text:
             return
-        last = self._outputs[-1] if self._outputs else {}
-        if last.get("output_type") != "stream" or last.get("name") != name:
-            self._join()
+        last_output = self._outputs[-1] if self._outputs else {}
+        if last_output.get("output_type") != "stream" or last_output.get("name") != name:
+            self._join_texts()
             self._outputs.append({"output_type": "stream", "name": name, "text": ""})
         self._chunks.append(stored_text)
 
-    def _join(self) -> None:
+    def _join_texts(self) -> None:
         """Join the texts of the last output. Appending each text to a growing string would be slow."""
         if self._chunks:
-            last = self._outputs[-1]
-            last["text"] = "".join([str(last["text"]), *self._chunks])
+            last_output = self._outputs[-1]
+            last_output["text"] = "".join([str(last_output["text"]), *self._chunks])
             self._chunks = []
 
-    def _add(self, output: CellOutput) -> bool:
+    def _add_output(self, output: CellOutput) -> bool:
         """Add an output, and return False if it does not fit and is omitted."""
         if self._clears_next:
-            self._clear(waits=False)
-        self._join()
-        if not self._reserve(_size(output)):
+            self._clear_outputs(waits=False)
+        self._join_texts()
+        if not self._reserve(_output_size(output)):
             return False
         self._outputs.append(output)
         return True
@@ -111,13 +111,13 @@ class CellOutputs:
         self._characters += size
         return True
 
-    def _update(self, message: Message) -> None:
+    def _update_display(self, message: Message) -> None:
         new_output = _display_output("display_data", message)
         for output in self._by_display.get(_display_id(message), ()):
-            if self._reserve(_size(new_output) - _size(output)):
+            if self._reserve(_output_size(new_output) - _output_size(output)):
                 output.update(new_output)
 
-    def _clear(self, *, waits: bool) -> None:
+    def _clear_outputs(self, *, waits: bool) -> None:
         """Remove the outputs so far, immediately or, with `waits`, when the next output is received."""
         self._clears_next = waits
         if not waits:
@@ -127,11 +127,15 @@ class CellOutputs:
             self._characters = self._omitted = 0
 
 
-def _display_output(kind: str, message: Message) -> CellOutput:
-    return {"output_type": kind, "data": dict(message.mapping("data")), "metadata": dict(message.mapping("metadata"))}
+def _display_output(output_type: str, message: Message) -> CellOutput:
+    return {
+        "output_type": output_type,
+        "data": dict(message.mapping("data")),
+        "metadata": dict(message.mapping("metadata")),
+    }
 
 
-def _size(output: CellOutput) -> int:
+def _output_size(output: CellOutput) -> int:
     return len(json.dumps(output, ensure_ascii=False))
 
 

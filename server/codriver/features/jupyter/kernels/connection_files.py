@@ -135,8 +135,8 @@ class RuntimeDirectory:
             return self._contents
         contents = Contents() if stamp is None else _read_directory(self._directory)
         # Writing to an empty file, or adding a file within the same tick, does not change the directory's timestamp.
-        now = time.time_ns()
-        is_settled = status is None or not 0 <= now - status.st_mtime_ns < SETTLED_NS
+        now_ns = time.time_ns()
+        is_settled = status is None or not 0 <= now_ns - status.st_mtime_ns < SETTLED_NS
         self._stamp = stamp if is_settled else None
         if contents != self._contents:
             self._contents = contents

@@ -150,19 +150,19 @@ def _without_long_strings(
         if token is None:
             offset += CHUNK_BYTES
             continue
-        offset, kind = token.end(), token[0]
-        if kind == b'"':
+        offset, symbol = token.end(), token[0]
+        if symbol == b'"':
             start, offset = offset, (yield from _end_of_string(content, offset))
             if offset - start > SHORT_BYTES:
                 name = f"{placeholder}-{len(strings)}"
                 strings[name] = yield from _parse_string(content, start, offset - 1)
                 parts += (content[copied:start], name.encode(), b'"')
                 copied = offset
-        elif kind in b"]}":
+        elif symbol in b"]}":
             depth -= 1
         else:
             elements += 1
-            depth += kind != b","
+            depth += symbol != b","
         if depth > MAX_DEPTH:
             raise TooComplexError(f"its arrays and objects are more than {MAX_DEPTH} deep")
         if elements > MAX_ELEMENTS or tokens > 4 * MAX_ELEMENTS:

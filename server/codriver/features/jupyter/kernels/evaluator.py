@@ -193,7 +193,7 @@ class Evaluator:
                     await self._seam_checks.after()
                 return ending
         finally:
-            await self._leave()
+            await self._clean_up()
             self._queue.remove(evaluation)
             evaluation.finished.set()
 
@@ -201,7 +201,7 @@ class Evaluator:
         """Return a context manager that waits for the shell and reserves it for one request."""
         return self._kernel.turn()
 
-    async def _leave(self) -> None:
+    async def _clean_up(self) -> None:
         """Clean up after an evaluation. Never raises."""
 
     async def _end_extras(self, evaluation: _RunningEvaluation) -> None:
@@ -225,7 +225,7 @@ class Evaluator:
             return Ending("interrupted", notes=notes)
         if execution.error is None and execution.status != "aborted":
             return Ending("done", notes=notes)
-        failure = self._failure(evaluation.request, execution, number)
+        failure = self._failure_of_form(evaluation.request, execution, number)
         if execution.error is not None:
             report = format_report(failure, language=self._kernel.info.language)
             self._listener(evaluation.request.id, Output("err", report))
@@ -235,7 +235,7 @@ class Evaluator:
         """Return whether an interrupt ended the code. In Python, other errors were raised by the code."""
         return execution.error is None or not self._quirks.supports_expressions
 
-    def _failure(self, request: Request, execution: Execution, number: int) -> Failure:
+    def _failure_of_form(self, request: Request, execution: Execution, number: int) -> Failure:
         if execution.error is None or execution.status == "aborted":
             return not_run_failure()
         failure = replace(self._convert_error(execution.error, execution), locals=execution.locals)
@@ -262,7 +262,7 @@ class Evaluator:
                     for extra in evaluation.request.extras[len(evaluation.started_extras) :]:
                         await self._programs.begin(extra)
                         evaluation.started_extras.append(extra)
-                    execution, notes = await self._send(evaluation, form.text)
+                    execution, notes = await self._send_form(evaluation, form.text)
                     if execution.error is not None and not (execution.is_interrupted or evaluation.is_stopping):
                         failure = self._convert_error(execution.error, execution)
                         execution.locals = await self._programs.plain_locals(failure, execution.count)
@@ -270,9 +270,9 @@ class Evaluator:
                 break
         return execution, notes
 
-    async def _send(self, evaluation: _RunningEvaluation, code: str) -> tuple[Execution, tuple[str, ...]]:
+    async def _send_form(self, evaluation: _RunningEvaluation, code: str) -> tuple[Execution, tuple[str, ...]]:
         request = evaluation.request
-        evaluation.execution = execution = Execution(partial(self._receive, evaluation), self._quirks)
+        evaluation.execution = execution = Execution(partial(self._on_event, evaluation), self._quirks)
         expressions = self._programs.edited_modules_expressions(code) if request.kind == "evaluate" else {}
         content = {
             "code": code,
@@ -302,9 +302,9 @@ class Evaluator:
         """Wait for the reply and `idle`, in any order. Return notes on a missing one."""
         await exchange.replied_or_idle.wait()
         if exchange.replied.is_set():
-            notes = () if await exchange.wait(exchange.idle, IDLE_S, self._progress) else (NO_IDLE,)
+            notes = () if await exchange.wait(exchange.idle, IDLE_S, self._received_bytes) else (NO_IDLE,)
         else:
-            notes = () if await exchange.wait(exchange.replied, REPLY_S, self._progress) else (NO_REPLY,)
+            notes = () if await exchange.wait(exchange.replied, REPLY_S, self._received_bytes) else (NO_REPLY,)
         if notes:
             self._kernel.forget_running(exchange.id)
         self._kernel.check_open()
@@ -319,7 +319,7 @@ class Evaluator:
             notes = (*notes, omission_note(execution.omitted_bytes, execution.read_error_cause))
         return notes
 
-    def _progress(self) -> int:
+    def _received_bytes(self) -> int:
         return self._kernel.channel.received_bytes
 
     async def _wait_for_value(self, execution: Execution, silence_s: float) -> None:
@@ -331,7 +331,7 @@ class Evaluator:
             if received == self._kernel.received:
                 break
 
-    def _receive(self, evaluation: _RunningEvaluation, event: Event) -> None:
+    def _on_event(self, evaluation: _RunningEvaluation, event: Event) -> None:
         self._listener(evaluation.request.id, event)
         execution = evaluation.execution
         if execution is not None and execution.waits_for_input and evaluation.input_ahead:

@@ -101,15 +101,15 @@ class Execution:
             case messages.OMITTED:
                 self._mark_omission()
             case "stream":
-                self._stream(text_of(content, "name"), text_of(content, "text"))
+                self._report_output(text_of(content, "name"), text_of(content, "text"))
             case "execute_result":
-                self._value(message.mapping("data"))
+                self._report_value(message.mapping("data"))
             case "display_data" | "update_display_data":
-                self._display(message)
+                self._report_display(message)
             case "error":
                 self.error = read_error(content)
             case "execute_reply":
-                self._reply(message)
+                self._handle_reply(message)
             case "input_request":
                 self._request_input(text_of(content, "prompt"))
 
@@ -119,13 +119,13 @@ class Execution:
             self._has_noted_gap = True
             self._notify(Output("err", DISPLAYS_OMITTED))
 
-    def _stream(self, name: str, text: str) -> None:
+    def _report_output(self, name: str, text: str) -> None:
         if not text:
             return
         self.is_cut |= name == "stderr" and text.startswith(RATE_LIMIT)
         self._notify(Output("err" if name == "stderr" else "out", text))
 
-    def _value(self, data: Mapping[str, object]) -> None:
+    def _report_value(self, data: Mapping[str, object]) -> None:
         bundle = {
             mime_type: strip_escapes(item) if mime_type == PLAIN and isinstance(item, str) else item
             for mime_type, item in data.items()
@@ -142,16 +142,16 @@ class Execution:
         )
         self.has_value.set()
 
-    def _display(self, message: Message) -> None:
+    def _report_display(self, message: Message) -> None:
         data = message.mapping("data")
         is_update = message.type == "update_display_data"
         if self._quirks.displays_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
-            self._value(data)
+            self._report_value(data)
             return
         display_id = text_of(mapping_of(message.content, "transient"), "display_id")
         self._notify(Display(data, display_id, is_update))
 
-    def _reply(self, message: Message) -> None:
+    def _handle_reply(self, message: Message) -> None:
         self.status = message.text("status")
         self.expressions = message.mapping("user_expressions")
         if self.status == "error" and (self.error is None or not self.error.name):

@@ -56,13 +56,13 @@ class HttpExchange:
             HTTPException: the response is not HTTP, or too long.
         """
         deadline = time.monotonic() + self._timeout_s
-        with closing(self._connection(tls)) as connection:
+        with closing(self._create_connection(tls)) as connection:
             connection.connect()
             self._socket = connection.sock  # the connection gives it up if the response has no length
             query = "?no_track_activity=1" if method == "GET" else ""
             connection.request(method, self._base.path.rstrip("/") + path + query, body, dict(headers))
             with connection.getresponse() as response:
-                return response.status, self._read(response, deadline)
+                return response.status, self._read_body(response, deadline)
 
     def abort(self) -> None:
         """Abort the request if it is still running."""
@@ -70,7 +70,7 @@ class HttpExchange:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _connection(self, tls: ssl.SSLContext | None) -> HTTPConnection:
+    def _create_connection(self, tls: ssl.SSLContext | None) -> HTTPConnection:
         from http.client import HTTPConnection, HTTPSConnection  # noqa: PLC0415  # as above
 
         host, port = self._base.hostname or "", self._base.port
@@ -78,7 +78,7 @@ class HttpExchange:
             return HTTPConnection(host, port, timeout=self._timeout_s)
         return HTTPSConnection(host, port, timeout=self._timeout_s, context=tls)
 
-    def _read(self, response: HTTPResponse, deadline: float) -> bytes:
+    def _read_body(self, response: HTTPResponse, deadline: float) -> bytes:
         from http.client import HTTPException  # noqa: PLC0415  # as above
 
         chunks, size = [], 0

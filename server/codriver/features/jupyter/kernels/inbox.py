@@ -70,33 +70,33 @@ class Inbox:
 
     def put(self, message: ReceivedMessage) -> None:
         """Add the newest message."""
-        weight = _weight(message)
-        if not self._last and self._first_bytes + weight <= self._max_first:
+        memory_bytes = _memory_bytes(message)
+        if not self._last and self._first_bytes + memory_bytes <= self._max_first:
             self._first.append(message)
-            self._first_bytes += weight
+            self._first_bytes += memory_bytes
             return
         self._last.append(message)
-        self._last_bytes += weight
+        self._last_bytes += memory_bytes
         self._droppable += message.type in DROPPABLE
-        while self._last_bytes > self._max_last and self._may_shift():
-            self._shift()
+        while self._last_bytes > self._max_last and self._may_move():
+            self._move_oldest()
 
-    def _may_shift(self) -> bool:
+    def _may_move(self) -> bool:
         return len(self._last) > 1 and (self._droppable > 1 or self._last[0].type not in DROPPABLE)
 
-    def _shift(self) -> None:
+    def _move_oldest(self) -> None:
         """Remove the oldest of the newest messages. If it is droppable, drop and count it."""
         oldest = self._last.popleft()
-        self._last_bytes -= _weight(oldest)
+        self._last_bytes -= _memory_bytes(oldest)
         if oldest.type not in DROPPABLE:
             self._first.append(oldest)
-            self._first_bytes += _weight(oldest)
+            self._first_bytes += _memory_bytes(oldest)
             return
         self._droppable -= 1
-        stream, size = _stream(oldest), oldest.size_bytes + oldest.omitted_bytes
+        stream, size = _stream_name(oldest), oldest.size_bytes + oldest.omitted_bytes
         previous = self._first[-1] if self._first else None
-        if isinstance(previous, DroppedMessages) and (_id(previous.parent), previous.stream) == (
-            _id(oldest.parent),
+        if isinstance(previous, DroppedMessages) and (_message_id(previous.parent), previous.stream) == (
+            _message_id(oldest.parent),
             stream,
         ):
             self._first.pop()
@@ -112,20 +112,20 @@ class Inbox:
             self._first_bytes, self._last_bytes = self._last_bytes, 0
             self._droppable = 0
         oldest = self._first.popleft()
-        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, DroppedMessages) else _weight(oldest)
+        self._first_bytes -= MESSAGE_BYTES if isinstance(oldest, DroppedMessages) else _memory_bytes(oldest)
         return oldest
 
 
-def _weight(message: ReceivedMessage) -> int:
+def _memory_bytes(message: ReceivedMessage) -> int:
     return MESSAGE_BYTES + message.size_bytes
 
 
-def _stream(message: ReceivedMessage) -> str:
+def _stream_name(message: ReceivedMessage) -> str:
     """Return the stream of a message, from the start of its unparsed content."""
     if message.type != "stream":
         return ""
     return "stderr" if b'"stderr"' in message.content_start(STREAM_NAME_BYTES) else "stdout"
 
 
-def _id(parent: Mapping[str, object]) -> str:
+def _message_id(parent: Mapping[str, object]) -> str:
     return text_of(parent, "msg_id")

@@ -103,8 +103,8 @@ class JupyterAdapter(Adapter):
         self._bundles = StoredBundles()
         self._introspection = introspection
         self._seam = seam
-        self._evaluator = Evaluator(kernel, self._receive, introspection, seam_checks=seam)
-        self._background = SubshellEvaluations(kernel, self._receive)
+        self._evaluator = Evaluator(kernel, self._on_event, introspection, seam_checks=seam)
+        self._background = SubshellEvaluations(kernel, self._on_event)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
             self._tests = KernelTestRunner(kernel, introspection.python, listener, self._evaluator.interrupt_kernel)
@@ -138,7 +138,7 @@ class JupyterAdapter(Adapter):
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Interrupt Codriver's code in a session."""
-        self._require("interrupt")
+        self._check_capability("interrupt")
         if session == TEST_SESSION:
             return await self._require_tests().interrupt()
         if session in self._background:
@@ -148,12 +148,12 @@ class JupyterAdapter(Adapter):
 
     async def interrupt_others(self) -> Interruption:
         """Interrupt the evaluation of another client."""
-        self._require("interrupt")
+        self._check_capability("interrupt")
         return await self._evaluator.interrupt_others()
 
     async def send_input(self, text: str, session: str = MAIN_SESSION) -> None:
         """Send `text` to code that reads from stdin."""
-        self._require("stdin", session)
+        self._check_capability("stdin", session)
         await self._evaluator.send_input(text)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> Value | str:
@@ -183,7 +183,7 @@ class JupyterAdapter(Adapter):
     async def query(self, query: Query[Answer]) -> Answer:
         """Return the answer to a query."""
         if query.capability:
-            self._require(query.capability)
+            self._check_capability(query.capability)
         _check_session(query.session)
         return query.read(await self._introspection.answer_fields(query))
 
@@ -212,13 +212,13 @@ class JupyterAdapter(Adapter):
             raise CapabilityMissingError("test", self._profile.missing.get("test"))
         return self._tests
 
-    def _receive(self, evaluation: str | None, event: Event) -> None:
+    def _on_event(self, evaluation: str | None, event: Event) -> None:
         """Store the bundle of a value or display, and pass the event on."""
         if evaluation is not None and isinstance(event, Value | Display):
             self._bundles.store(evaluation, event.bundle or {TEXT_TYPES[0]: getattr(event, "text", "")})
         self._listener(evaluation, event)
 
-    def _require(self, capability: str, session: str = MAIN_SESSION) -> None:
+    def _check_capability(self, capability: str, session: str = MAIN_SESSION) -> None:
         if capability not in self._profile.capabilities:
             raise CapabilityMissingError(capability, self._profile.missing.get(capability))
         _check_session(session)

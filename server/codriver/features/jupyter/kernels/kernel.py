@@ -181,9 +181,9 @@ class Kernel:
             self._running = {message.parent_id: message}  # the main shell does one thing at a time
         else:
             self._running.pop(message.parent_id, None)
-        self._wake()
+        self._wake_waiters()
 
-    def _wake(self) -> None:
+    def _wake_waiters(self) -> None:
         self._changed.set()
         self._changed = anyio.Event()
 
@@ -200,7 +200,14 @@ class Kernel:
     @property
     def running_for_others(self) -> str | None:
         """Return the id of another client's request that the main shell is processing, or None."""
-        return next((id_ for id_ in self._running if id_ not in self._exchanges and id_ not in self._past), None)
+        return next(
+            (
+                request_id
+                for request_id in self._running
+                if request_id not in self._exchanges and request_id not in self._past
+            ),
+            None,
+        )
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -231,7 +238,7 @@ class Kernel:
         """Handle a reply of the main shell, which follows all earlier requests."""
         if message.socket == "shell" and self._running:
             self._running.clear()
-            self._wake()
+            self._wake_waiters()
 
     async def wait_finished(self, request_id: str, timeout_s: float) -> bool:
         """Wait until a request is no longer running, and return whether that happened in time."""
@@ -243,7 +250,7 @@ class Kernel:
     def forget_running(self, request_id: str) -> None:
         """Consider a request finished although the kernel never reported its end."""
         self._running.pop(request_id, None)
-        self._wake()
+        self._wake_waiters()
 
     def post(
         self,
@@ -294,11 +301,11 @@ class Kernel:
         """
         with anyio.move_on_after(timeout_s):
             if socket != "shell":
-                return await self._exchange(socket, msg_type, content, exchange)
+                return await self._send_and_wait(socket, msg_type, content, exchange)
             if while_busy and self.is_busy and (subshell := await self.subshell()):
-                return await self._exchange(socket, msg_type, content, exchange, subshell=subshell)
+                return await self._send_and_wait(socket, msg_type, content, exchange, subshell=subshell)
             async with self.turn():
-                return await self._exchange(socket, msg_type, content, exchange)
+                return await self._send_and_wait(socket, msg_type, content, exchange)
         raise OpTimedOutError(msg_type, timeout_s)
 
     async def subshell(self) -> str | None:
@@ -320,7 +327,7 @@ class Kernel:
         self._has_no_subshell = subshell_id is None
         return subshell_id
 
-    async def _exchange(
+    async def _send_and_wait(
         self,
         socket: Socket,
         msg_type: str,
@@ -386,7 +393,7 @@ class Kernel:
             return
         self.cause = cause
         self.closed.set()
-        self._wake()
+        self._wake_waiters()
         for exchange in list(self._exchanges.values()):
             exchange.end()
 

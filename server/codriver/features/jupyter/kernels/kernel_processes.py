@@ -100,7 +100,7 @@ def find_processes(connection_files: Iterable[Path]) -> dict[Path, KernelProcess
     """Return the process of each kernel whose connection file is in the command line of exactly one kernel process."""
     paths_by_real_path = {os.path.realpath(path): path for path in connection_files}
     candidates: dict[Path, list[int]] = {}
-    for process_id, arguments in _commands():
+    for process_id, arguments in _command_lines():
         for path in _files_of(process_id, arguments, paths_by_real_path):
             candidates.setdefault(path, []).append(process_id)
     return {path: process for path, ids in candidates.items() if (process := _kernel_among(ids)) is not None}
@@ -177,7 +177,7 @@ def _listeners_among(processes: Iterable[int]) -> set[int]:
     return listeners
 
 
-def _commands() -> Iterator[tuple[int, list[str]]]:
+def _command_lines() -> Iterator[tuple[int, list[str]]]:
     """Yield the id of each process and the words of its command."""
     for directory in PROCESSES.glob("[0-9]*"):
         with suppress(OSError):

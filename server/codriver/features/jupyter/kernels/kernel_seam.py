@@ -118,7 +118,7 @@ class KernelSeam:
 
     async def _subscribe(self, code: str) -> str:
         frames = FrameReader()
-        exchange = Exchange(lambda message: self._receive(message, frames))
+        exchange = Exchange(lambda message: self._on_message(message, frames))
         answer = await self._evaluate(code, exchange)
         frames.subscription = subscription_id = json.loads(answer).get("subId")
         if subscription_id is not None:
@@ -126,7 +126,7 @@ class KernelSeam:
             self._streams[subscription_id] = exchange
         return answer
 
-    def _receive(self, message: Message, frames: FrameReader) -> None:
+    def _on_message(self, message: Message, frames: FrameReader) -> None:
         if message.type != "stream":
             return
         for event in frames.feed(text_of(message.content, "text")):

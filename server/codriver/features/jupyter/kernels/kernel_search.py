@@ -186,10 +186,10 @@ class KernelSearch:
 
     def _assign(self, kernels: Iterable[ConnectionFile]) -> None:
         """Determine which kernels belong to the workspace. Working directories are only determined once."""
-        by_id = {session.kernel_id: session for session in self._sessions}
+        sessions_by_kernel = {session.kernel_id: session for session in self._sessions}
         unassigned = []
         for file in kernels:
-            notebook, session = Path(file.session), by_id.get(file.kernel_id)
+            notebook, session = Path(file.session), sessions_by_kernel.get(file.kernel_id)
             if file in self._assignments and session is None:
                 continue
             if session is not None:
@@ -204,12 +204,12 @@ class KernelSearch:
                 directory = directories.get(file.path)
                 self._assignments[file] = (directory is not None and self._is_within(directory), None)
 
-    def _without_file(self, known: set[str]) -> list[DiscoveredKernel]:
+    def _without_file(self, known_ids: set[str]) -> list[DiscoveredKernel]:
         """Return the workspace's kernels that only a server lists, because their file cannot be read."""
         sessions = {
             session.kernel_id: session
             for session in self._sessions
-            if session.kernel_id not in known and self._is_within(session.path)
+            if session.kernel_id not in known_ids and self._is_within(session.path)
         }
         return [_kernel_of_session(session) for session in sessions.values()]
 

@@ -76,7 +76,7 @@ class KernelTestRunner:
     def so_far(self, evaluation: str) -> TestRun | None:
         """Return the finished tests of a running test run, or None."""
         test_run = next((run.progress.run for run in self._running if run.evaluation == evaluation), None)
-        return self._marked(test_run) if test_run is not None else None
+        return self._mark_user_frames(test_run) if test_run is not None else None
 
     async def interrupt(self) -> Interruption:
         """Interrupt the oldest test run, or withdraw it if it still waits for its turn."""
@@ -102,7 +102,7 @@ class KernelTestRunner:
                     finally:
                         if evaluation is not None:
                             await self._end_extras(evaluation, selection.extras)
-                return self._marked(read_test_run(reply, selection, "".join(run.printed)))
+                return self._mark_user_frames(read_test_run(reply, selection, "".join(run.printed)))
             return STOPPED
         finally:
             self._running.remove(run)
@@ -114,7 +114,7 @@ class KernelTestRunner:
             if report is not None:
                 self._listener(evaluation, Reported(extra.report, report))
 
-    def _marked(self, run: TestRun) -> TestRun:
+    def _mark_user_frames(self, run: TestRun) -> TestRun:
         """Mark frames in files of the workspace as the user's."""
         workspace = self._python.workspace
         results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
@@ -136,7 +136,7 @@ class _RunningTests:
 
     async def send(self, expression: str) -> Mapping[str, object]:
         """Send the expression, wait until it is evaluated, and return its result."""
-        execution = Execution(self._receive, self._kernel.info.quirks)
+        execution = Execution(self._on_event, self._kernel.info.quirks)
         exchange = self._kernel.post("shell", EXECUTE, silent_request(expression), Exchange(execution.receive))
         try:
             await exchange.replied.wait()
@@ -147,7 +147,7 @@ class _RunningTests:
         self._kernel.check_open()
         return expression_value(exchange.reply)
 
-    def _receive(self, event: Event) -> None:
+    def _on_event(self, event: Event) -> None:
         if isinstance(event, Output) and (text := self.progress.feed(event.text)):
             self.printed.append(text)
             if self.evaluation is not None:

@@ -91,12 +91,12 @@ def find_kernelspec(name: str, directories: Sequence[Path]) -> KernelSpec:
             continue
         except OSError as error:
             raise KernelSpecError(f"{path} cannot be read: {error.strerror}") from error
-        return _parse(name, path, data)
+        return _parse_kernelspec(name, path, data)
     names = ", ".join(kernel_names(directories)) or "none"
     raise KernelSpecError(f"there is no kernelspec {name!r}. Available: {names}")
 
 
-def _parse(name: str, path: Path, data: bytes) -> KernelSpec:
+def _parse_kernelspec(name: str, path: Path, data: bytes) -> KernelSpec:
     try:
         spec = json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -122,12 +122,12 @@ def command_of(
         "resource_dir": str(spec.directory),
         "prefix": str(Path(python).parent.parent),
     }
-    program, *rest = (_PLACEHOLDER.sub(lambda match: replacements[match[1]], part) for part in spec.argv)
+    program, *arguments = (_PLACEHOLDER.sub(lambda match: replacements[match[1]], part) for part in spec.argv)
     env = {name: Template(value).safe_substitute(environ) for name, value in spec.env.items()}
-    return (_program(spec, program, python, environ), *rest), env
+    return (_find_program(spec, program, python, environ), *arguments), env
 
 
-def _program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, str]) -> str:
+def _find_program(spec: KernelSpec, program: str, python: str, environ: Mapping[str, str]) -> str:
     if _PYTHON.fullmatch(program):
         return python
     path = os.pathsep.join([str(Path(python).parent), environ.get("PATH", os.defpath)])

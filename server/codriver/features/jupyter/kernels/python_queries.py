@@ -150,7 +150,7 @@ class PythonQueries:
             return await self._queries.complete(query.prefix)
         if isinstance(query, LastError):
             return await self._last_error(query)
-        return as_map(await self._call(query.name, **query.request_fields(query.namespace or "")))
+        return as_map(await self._call_modules(query.name, **query.request_fields(query.namespace or "")))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why and where IPython cannot parse `code`. None if the code is valid or was not checked."""
@@ -159,7 +159,7 @@ class PythonQueries:
         if await self._queries.check_syntax(code) is None:
             return None
         # If the two disagree, the parser is right, because it also parses the code for the run.
-        fields = as_map(await self._call("syntax", code=code))
+        fields = as_map(await self._call_modules("syntax", code=code))
         if not (message := as_text(fields.get("message"))):
             return None
         line, column = fields.get("line"), fields.get("column")
@@ -175,13 +175,13 @@ class PythonQueries:
         try:
             if not await self._queries.can_query():
                 return None
-            text = await self._call("stacks")
+            text = await self._call_modules("stacks")
         except CodriverError:
             return None  # this is called before an interrupt, and must never delay it
         return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
 
     async def _last_error(self, query: LastError) -> Mapping[str, object]:
-        answer = as_map(await self._call(query.name, **query.request_fields("")))
+        answer = as_map(await self._call_modules(query.name, **query.request_fields("")))
         parts = as_map(answer.get("error"))
         if not parts:
             return NOTHING
@@ -189,7 +189,7 @@ class PythonQueries:
         chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
         return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
 
-    async def _call(self, query: str, **fields: object) -> object:
+    async def _call_modules(self, query: str, **fields: object) -> object:
         """Return the answer to a query by the modules, after loading them if necessary.
 
         Raises:

@@ -145,7 +145,7 @@ class ServerChannel(Channel):
         """Queue a message for sending, and return its id. It waits while the connection is lost. See `Channel.post`."""
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
-        frame = self._frame(socket, msg_type, content, metadata or {}, subshell)
+        frame = self._create_frame(socket, msg_type, content, metadata or {}, subshell)
         self._outgoing.append(frame)
         self._has_outgoing.set()
         return cast("str", frame.header["msg_id"])
@@ -209,17 +209,17 @@ class ServerChannel(Channel):
             FrameError: the received data are not a message.
         """
         async with cancelled_on_exit() as tasks:
-            tasks.start_soon(self._write, socket)
+            tasks.start_soon(self._write_messages, socket)
             tasks.start_soon(socket.watch)
             try:
                 while True:
-                    self._receive(await socket.receive())
+                    self._on_frame(await socket.receive())
                     # `receive` returns queued messages without yielding, and other tasks have to run.
                     await anyio.lowlevel.checkpoint()
             except SocketLostError as loss:
                 return loss
 
-    async def _write(self, socket: ServerSocket) -> None:
+    async def _write_messages(self, socket: ServerSocket) -> None:
         with suppress(SocketLostError):
             while socket.is_open:
                 if self._outgoing:
@@ -263,9 +263,9 @@ class ServerChannel(Channel):
     def _print_gap(self) -> None:
         """Print in the output of running code that some of it may be missing."""
         text = f"[{self._loss}: output that the code printed in the meantime may be missing here]\n"
-        for id_ in self._uncertain:
+        for message_id in self._uncertain:
             message = Message("iopub", "stream", content={"name": "stderr", "text": text})
-            self._on_message(replace(message, parent_id=id_, parent_type=EXECUTE, parent_session=self._session))
+            self._on_message(replace(message, parent_id=message_id, parent_type=EXECUTE, parent_session=self._session))
 
     async def poll(self) -> None:
         """Check whether the kernel still exists, because its WebSocket remains open when it is deleted."""
@@ -281,7 +281,7 @@ class ServerChannel(Channel):
             except RefusedError:
                 continue  # the WebSocket shows whether the server can be reached
 
-    def _receive(self, frame: Frame) -> None:
+    def _on_frame(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
             return
         message = replace(read_message(frame.channel, _parts(frame)), read_error=frame.read_error)
@@ -303,7 +303,7 @@ class ServerChannel(Channel):
     def _check_unanswered(self) -> None:
         """Close the channel if code from before the loss has no reply, although a later request has one."""
         self._probe = ""
-        unanswered = [code for id_, code in self._uncertain.items() if id_ in self._unanswered]
+        unanswered = [code for message_id, code in self._uncertain.items() if message_id in self._unanswered]
         if not unanswered:
             return
         if any(code.has_started for code in unanswered):
@@ -317,13 +317,13 @@ class ServerChannel(Channel):
 
     def _post_probe(self, socket: Socket) -> str:
         """Request the kernel's info before all queued messages, and return the request's id."""
-        frame = self._frame(socket, "kernel_info_request", {}, {}, None)
+        frame = self._create_frame(socket, "kernel_info_request", {}, {}, None)
         self._internal_ids.add(frame.header["msg_id"])
         self._outgoing.appendleft(frame)
         self._has_outgoing.set()
         return cast("str", frame.header["msg_id"])
 
-    def _frame(
+    def _create_frame(
         self,
         socket: Socket,
         msg_type: str,

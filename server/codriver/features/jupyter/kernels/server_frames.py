@@ -79,7 +79,7 @@ class Frame:
 def encode(frame: Frame) -> bytes:
     """Encode a message as a frame of the subprotocol v1."""
     parts = (frame.header, frame.parent_header, frame.metadata, frame.content)
-    segments = [frame.channel.encode(), *map(_dump, parts), *frame.buffers]
+    segments = [frame.channel.encode(), *map(_encode_part, parts), *frame.buffers]
     start = OFFSET_BYTES * (1 + len(segments) + 1)
     offsets = list(accumulate(map(len, segments), initial=start))
     return b"".join([struct.pack(f"<{1 + len(offsets)}Q", len(offsets), *offsets), *segments])
@@ -87,7 +87,7 @@ def encode(frame: Frame) -> bytes:
 
 def decode(data: bytes) -> Frame:
     """Decode a short binary frame. See `decode_in_turns`."""
-    return _run(decode_in_turns(data, PLACEHOLDER))
+    return _run_decoder(decode_in_turns(data, PLACEHOLDER))
 
 
 def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Frame]:
@@ -110,7 +110,7 @@ def decode_in_turns(data: bytes, placeholder: str) -> Generator[None, None, Fram
     offsets = struct.unpack_from(f"<{count}Q", data, OFFSET_BYTES)
     if offsets[-1] != len(data):
         raise FrameError(f"its last offset is {offsets[-1]}, but its size is {len(data)}")
-    channel, *parts = _segments(data, offsets, head_bytes=OFFSET_BYTES * (1 + count))
+    channel, *parts = _split_segments(data, offsets, head_bytes=OFFSET_BYTES * (1 + count))
     header, parent, metadata, content, *buffers = parts
     small_parts = (
         _decode_name(channel),
@@ -139,7 +139,7 @@ def encode_text(frame: Frame) -> str:
 
 def decode_legacy(data: str | bytes) -> Frame:
     """Decode a short frame of a server without the subprotocol. See `decode_legacy_in_turns`."""
-    return _run(decode_legacy_in_turns(data, PLACEHOLDER))
+    return _run_decoder(decode_legacy_in_turns(data, PLACEHOLDER))
 
 
 def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[None, None, Frame]:
@@ -160,11 +160,11 @@ def decode_legacy_in_turns(data: str | bytes, placeholder: str) -> Generator[Non
     if len(data) < head_bytes:
         raise FrameError(f"its {len(data)} bytes end within its {count} offsets")
     offsets = (*struct.unpack_from(f">{count}I", data, LEGACY_OFFSET_BYTES), len(data))
-    text, *buffers = _segments(data, offsets, head_bytes=head_bytes)
+    text, *buffers = _split_segments(data, offsets, head_bytes=head_bytes)
     return (yield from _decode_json(text, tuple(buffers), placeholder))
 
 
-def _run(decoder: Generator[None, None, Frame]) -> Frame:
+def _run_decoder(decoder: Generator[None, None, Frame]) -> Frame:
     """Run a decoder without pauses, and return its result."""
     while True:
         try:
@@ -179,7 +179,7 @@ def _check_size(size: int) -> None:
         raise FrameError(f"it has {size:,} bytes, and at most {MAX_FRAME_BYTES:,} are allowed")
 
 
-def _segments(data: bytes, offsets: Sequence[int], *, head_bytes: int) -> list[bytes]:
+def _split_segments(data: bytes, offsets: Sequence[int], *, head_bytes: int) -> list[bytes]:
     """Return the segments between the offsets, which start at the end of the frame's head and never decrease."""
     if offsets[0] != head_bytes:
         raise FrameError(f"its first offset is {offsets[0]}, but its head ends at {head_bytes}")
@@ -237,6 +237,6 @@ def _decode_name(data: bytes) -> str:
         raise FrameError("the name of its channel is not UTF-8") from None
 
 
-def _dump(part: Mapping[str, Any]) -> bytes:
+def _encode_part(part: Mapping[str, Any]) -> bytes:
     # ASCII, because code may contain lone surrogates. They are valid in JSON, but not in UTF-8.
     return json.dumps(dict(part)).encode("ascii")

@@ -136,10 +136,10 @@ class ServerKernels:
         found_by: Path | None = None,
     ) -> AbstractAsyncContextManager[Adapter]:
         del workspace, is_remote, found_by  # the server provides the kernel in any case
-        return self._connected(f"{protocol.removeprefix('jupyter+')}://{address}", listener)
+        return self._connect_url(f"{protocol.removeprefix('jupyter+')}://{address}", listener)
 
     @asynccontextmanager
-    async def _connected(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
+    async def _connect_url(self, text: str, listener: Listener) -> AsyncIterator[Adapter]:
         from codriver.features.jupyter.kernels.jupyter_adapter import connect  # noqa: PLC0415  # as above
         from codriver.features.jupyter.kernels.server_channel import open_server_channel  # noqa: PLC0415  # as above
 
@@ -148,25 +148,25 @@ class ServerKernels:
         except KernelNameError as error:  # impossible, because Codriver wrote the address
             raise CodriverError(str(error)) from None
         kernels = self._named()
-        by_address = {named.location.address: named for named in kernels if isinstance(named.location, KernelUrl)}
-        named = by_address.get(url.address) or NamedKernel(url)
+        named_by_address = {named.location.address: named for named in kernels if isinstance(named.location, KernelUrl)}
+        named = named_by_address.get(url.address) or NamedKernel(url)
         if url.is_unencrypted and not named.is_plain_allowed:
             warning, _, hint = PLAIN_HTTP_REFUSED.format(base=url.base).partition(". ")
             raise refused("repl-unreachable", warning, hint=hint, details={"endpoint": url.base})
-        api = ServerApi(url.base, await self._token(url, named), self._environ, add_secret=self._add_secret)
-        kernel = await self._find(url, named, api)
+        api = ServerApi(url.base, await self._token_source(url, named), self._environ, add_secret=self._add_secret)
+        kernel = await self._find_or_start(url, named, api)
         if not url.kernel:
             self._ids_by_address[url.address] = kernel
         async with connect(partial(open_server_channel, api, kernel), listener=listener) as adapter:
             yield adapter
 
-    async def _token(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
+    async def _token_source(self, url: KernelUrl, named: NamedKernel) -> TokenSource:
         """Return the source of the token: as named, or else the file of a server of this user on this machine."""
         if named.token != TokenSource() or urlsplit(url.base).hostname not in LOOPBACK:
             return named.token
         return await anyio.to_thread.run_sync(_local_token_source, url.base, self._environ)
 
-    async def _find(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
+    async def _find_or_start(self, url: KernelUrl, named: NamedKernel, api: ServerApi) -> str:
         """Return the id of the kernel, after starting it if it is named by a kernelspec."""
         if url.kernel:
             return url.kernel

@@ -145,7 +145,7 @@ class Assembler:
         if not ends_message:
             return None
         try:
-            return self._message()
+            return self._finish_message()
         finally:
             self._start_message()
 
@@ -157,18 +157,18 @@ class Assembler:
             self._next = _SIGNATURE
         self._part = HeadAndTail(*_LIMITS.get(self._next, (len(DELIMITER) + 1, 0)))
 
-    def _message(self) -> ReceivedMessage | None:
+    def _finish_message(self) -> ReceivedMessage | None:
         if len(self._parts) <= _CONTENT or not self._is_signed(self._parts[_SIGNATURE].head):
             self.unsigned += 1
             return None
         _, header, parent, metadata, content = self._parts
-        header_fields = _object(header)
+        header_fields = _parse_object(header)
         if header_fields is None:
             self.unsigned += 1
             return None
         return ReceivedMessage(
             header_fields,
-            _object(parent) or NOTHING,
+            _parse_object(parent) or NOTHING,
             b"" if metadata.left_out else metadata.head,
             *content.chunks,
             content.left_out,
@@ -183,7 +183,7 @@ class Assembler:
         return True
 
 
-def _object(part: HeadAndTail) -> Mapping[str, object] | None:
+def _parse_object(part: HeadAndTail) -> Mapping[str, object] | None:
     """Return the object in a part, or None if it is another value or too long to be stored."""
     if part.left_out:
         return None

@@ -45,14 +45,14 @@ class StoredBundles:
             for mime_type, data in bundle.items()
             if mime_type not in IMAGE_TYPES and mime_type != TEXT_TYPES[0]
         }
-        size = _size(stored_bundle)
+        size = _bundle_size(stored_bundle)
         if not stored_bundle or size > self._max_characters:
             return
         self._bundles[evaluation, number] = stored_bundle
         self._characters += size
         while self._characters > self._max_characters:
             _, dropped = self._bundles.popitem(last=False)
-            self._characters -= _size(dropped)
+            self._characters -= _bundle_size(dropped)
 
     def read(self, evaluation: str, part: ValuePart) -> Value | str:
         """Return a part of the data of one MIME type, or why there is none.
@@ -68,10 +68,12 @@ class StoredBundles:
         if len(steps) != 1 or not isinstance(steps[0], str):
             return 'a kernel has no stored values, only their data: use a path with a MIME type, such as ["text/html"]'
         mime_type = steps[0]
-        of_evaluation = {index: bundle for (owner, index), bundle in self._bundles.items() if owner == evaluation}
-        bundles = [bundle for index, bundle in of_evaluation.items() if mime_type in bundle and number in (None, index)]
+        bundles_by_number = {index: bundle for (owner, index), bundle in self._bundles.items() if owner == evaluation}
+        bundles = [
+            bundle for index, bundle in bundles_by_number.items() if mime_type in bundle and number in (None, index)
+        ]
         if not bundles:
-            types = sorted({available_type for bundle in of_evaluation.values() for available_type in bundle})
+            types = sorted({available_type for bundle in bundles_by_number.values() for available_type in bundle})
             available = f"it has {', '.join(types)}" if types else "text and images are in the answer of the evaluation"
             return f"it has no {mime_type}, or it is no longer stored: {available}"
         text = data_of(bundles[-1], mime_type)
@@ -86,5 +88,5 @@ class StoredBundles:
         return Value(part_text, cut=cut_note)
 
 
-def _size(bundle: Bundle) -> int:
+def _bundle_size(bundle: Bundle) -> int:
     return sum(len(data_of(bundle, name)) for name in bundle)

@@ -147,7 +147,7 @@ class _SubshellEvaluator(Evaluator):
         self._kernel.check_open()
         yield
 
-    async def _leave(self) -> None:
+    async def _clean_up(self) -> None:
         if self._subshell is not None:
             await delete_subshell(self._kernel, self._subshell)
 

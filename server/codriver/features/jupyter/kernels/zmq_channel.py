@@ -105,7 +105,7 @@ async def open_zmq(
     connection_info = await anyio.to_thread.run_sync(_read_connection_file, address)
     if find_spec("jupyter_client") is None:
         raise PackageMissingError(address, "jupyter", "jupyter_client")
-    signer = _signer(address, connection_info)
+    signer = _create_signer(address, connection_info)
     await _probe(address, connection_info, found_by)
     process = await anyio.to_thread.run_sync(find_process, address) if _is_loopback(connection_info) else None
     channel = ZmqChannel(address, connection_info, signer, on_message, process, catch_up)
@@ -161,13 +161,13 @@ class ZmqChannel(Channel):
         """
         try:
             for name in SOCKETS:
-                kind = "SUB" if name == "iopub" else "DEALER"
-                self._sockets[name] = await self._open_socket(name, kind, self._session)
+                socket_type = "SUB" if name == "iopub" else "DEALER"
+                self._sockets[name] = await self._open_socket(name, socket_type, self._session)
         except OSError as error:
             raise ReplUnreachableError(self._address, f"its {name} socket cannot be connected: {error}") from error
 
-    async def _open_socket(self, name: str, kind: str, identity: str) -> ZmqSocket:
-        return await open_socket(self._connection_info, name, kind, identity, self._signer, self._lost_messages)
+    async def _open_socket(self, name: str, socket_type: str, identity: str) -> ZmqSocket:
+        return await open_socket(self._connection_info, name, socket_type, identity, self._signer, self._lost_messages)
 
     @property
     def session(self) -> str:
@@ -243,7 +243,7 @@ class ZmqChannel(Channel):
             while not all(other_socket.is_read for other_socket in self._sockets.values()):
                 await anyio.sleep(DRAIN_S)
         is_closed = cause == CLOSED
-        self._end("the kernel exited or was restarted" if is_closed else cause)
+        self._set_closed("the kernel exited or was restarted" if is_closed else cause)
 
     async def deliver(self, socket: Socket) -> None:
         """Deliver the messages of one socket, until cancelled. Long messages are parsed and delivered in turns."""
@@ -261,7 +261,7 @@ class ZmqChannel(Channel):
         del item
         if message.state:
             self._is_idle = message.state == "idle"
-        for part in _split(message):
+        for part in _split_long_text(message):
             self._on_message(part)
             if turns.is_over:
                 await turns.leave_off()
@@ -307,18 +307,18 @@ class ZmqChannel(Channel):
                 received, missed_s = heartbeat.received_bytes, 0.0
                 heartbeat.send((b"", b"ping"))
             if missed_s >= HEARTBEAT_S and (self._is_idle or await _receive_greeting(self._connection_info) is None):
-                self._end(f"the kernel has had no heartbeat for {missed_s:g} s")
+                self._set_closed(f"the kernel has had no heartbeat for {missed_s:g} s")
                 return
             await anyio.sleep(1)
             missed_s += 1
 
-    def _end(self, cause: str) -> None:
+    def _set_closed(self, cause: str) -> None:
         self._cause = self._cause or cause
         self._closed.set()
 
     async def close(self) -> None:
         """Close the sockets. The kernel continues to run. Closing twice has no effect."""
-        self._end("Codriver closed it")
+        self._set_closed("Codriver closed it")
         async with anyio.create_task_group() as tasks:
             for socket in self._sockets.values():
                 tasks.start_soon(socket.close)
@@ -357,12 +357,12 @@ async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
 def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
     """Return a message in place of dropped ones. For a stream, it prints a mark, as if the program had printed it."""
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
-    kind = "stream" if dropped.stream else OMITTED
-    parts = {"header": {"msg_type": kind}, "parent_header": dropped.parent, "content": content}
+    msg_type = "stream" if dropped.stream else OMITTED
+    parts = {"header": {"msg_type": msg_type}, "parent_header": dropped.parent, "content": content}
     return replace(read_message(socket, parts), omitted_bytes=dropped.size)
 
 
-def _split(message: Message) -> Iterator[Message]:
+def _split_long_text(message: Message) -> Iterator[Message]:
     """Yield the message. If a program printed a long text, split it into several messages."""
     text = message.text("text") if message.type == "stream" else ""
     if len(text) <= STREAM_CHARACTERS:
@@ -421,8 +421,8 @@ async def _receive_greeting(connection_info: Mapping[str, object], found_by: Pat
             return None
         async with stream:
             if found_by is not None and text_of(connection_info, "transport") != "ipc":
-                raw = stream.extra(SocketAttribute.raw_socket)
-                await anyio.to_thread.run_sync(_check_listeners, raw, connection_info, found_by)
+                raw_socket = stream.extra(SocketAttribute.raw_socket)
+                await anyio.to_thread.run_sync(_check_listeners, raw_socket, connection_info, found_by)
             try:
                 while len(greeting) < SIGNATURE_BYTES:
                     greeting += await stream.receive(SIGNATURE_BYTES)
@@ -447,7 +447,7 @@ def _is_loopback(connection_info: Mapping[str, object]) -> bool:
     return text_of(connection_info, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
 
 
-def _signer(address: str, connection_info: Mapping[str, object]) -> Signer:
+def _create_signer(address: str, connection_info: Mapping[str, object]) -> Signer:
     """Return the signer with the kernel's key."""
     if text_of(connection_info, "curve_publickey"):
         raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without encryption")

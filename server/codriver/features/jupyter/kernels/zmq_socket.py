@@ -57,7 +57,12 @@ class ZmqSocket:
     """A connected socket, until either side closes it. Its owner runs `read` in a task and takes the messages."""
 
     def __init__(
-        self, transport: TcpTransport, kind: str, identity: str, signer: Signer, lost_messages: LostMessageCounter
+        self,
+        transport: TcpTransport,
+        socket_type: str,
+        identity: str,
+        signer: Signer,
+        lost_messages: LostMessageCounter,
     ) -> None:
         self._transport = transport
         self._lost_messages = lost_messages
@@ -66,7 +71,7 @@ class ZmqSocket:
         self._inbox = Inbox()
         self._backlog: deque[bytearray] = deque()
         self._backlog_bytes = 0
-        self._max_backlog = PUBLISHED_BACKLOG_BYTES if kind == "SUB" else BACKLOG_BYTES
+        self._max_backlog = PUBLISHED_BACKLOG_BYTES if socket_type == "SUB" else BACKLOG_BYTES
         self._close_cause: str | None = None
         """Why no more bytes will be received."""
         self._has_bytes = anyio.Event()
@@ -78,10 +83,10 @@ class ZmqSocket:
         self.received_bytes = 0
         """Number of bytes received so far."""
         transport.waits_for_acks = False  # send messages immediately
-        self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if kind == "SUB" else []
+        self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if socket_type == "SUB" else []
         """Frames to send after the handshake, because libzmq disconnects peers that send them earlier."""
         transport.hand_to(self._on_data, self._on_closed)
-        transport.write(GREETING + ready(kind, identity))
+        transport.write(GREETING + ready(socket_type, identity))
 
     @property
     def unsigned(self) -> int:
@@ -184,12 +189,12 @@ class ZmqSocket:
 async def open_socket(
     connection_info: Mapping[str, object],
     name: str,
-    kind: str,
+    socket_type: str,
     identity: str,
     signer: Signer,
     lost_messages: LostMessageCounter,
 ) -> ZmqSocket:
-    """Return a socket of the ZeroMQ type `kind` that is connected to the kernel's socket `name`.
+    """Return a socket of this ZeroMQ type that is connected to the kernel's socket `name`.
 
     Raises:
         OSError: nothing listens there within `OPEN_S`.
@@ -197,8 +202,8 @@ async def open_socket(
     deadline = anyio.current_time() + OPEN_S
     while True:
         try:
-            transport = await _connect(connection_info, name, has_large_buffer=kind == "SUB")
-            return ZmqSocket(transport, kind, identity, signer, lost_messages)
+            transport = await _connect(connection_info, name, has_large_buffer=socket_type == "SUB")
+            return ZmqSocket(transport, socket_type, identity, signer, lost_messages)
         except OSError:
             if anyio.current_time() >= deadline:
                 raise
