@@ -67,7 +67,7 @@ class CellOutputs:
 
     def run(self) -> CellRun:
         """Return the outputs so far."""
-        self._join_texts()
+        self._join_chunks()
         return CellRun(self._count, tuple(self._outputs), self._omitted)
 
     def _add_text(self, name: str, text: str) -> None:
@@ -82,11 +82,11 @@ class CellOutputs:
             return
         last_output = self._outputs[-1] if self._outputs else {}
         if last_output.get("output_type") != "stream" or last_output.get("name") != name:
-            self._join_texts()
+            self._join_chunks()
             self._outputs.append({"output_type": "stream", "name": name, "text": ""})
         self._chunks.append(stored_text)
 
-    def _join_texts(self) -> None:
+    def _join_chunks(self) -> None:
         """Join the texts of the last output. Appending each text to a growing string would be slow."""
         if self._chunks:
             last_output = self._outputs[-1]
@@ -97,7 +97,7 @@ class CellOutputs:
         """Add an output, and return False if it does not fit and is omitted."""
         if self._clears_next:
             self._clear_outputs(waits=False)
-        self._join_texts()
+        self._join_chunks()
         if not self._reserve(_output_size(output)):
             return False
         self._outputs.append(output)
