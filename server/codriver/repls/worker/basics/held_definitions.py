@@ -77,8 +77,8 @@ def all_classes() -> Iterator[type]:
     seen: set[int] = set()
     waiting: list[type] = [object]
     while waiting:
-        one = waiting.pop()
-        found: list[type] = type.__subclasses__(one)
+        class_ = waiting.pop()
+        found: list[type] = type.__subclasses__(class_)
         for kind in found:
             if id(kind) not in seen:
                 seen.add(id(kind))
@@ -103,7 +103,7 @@ class UndoRecord:
     def begin_load(self) -> None:
         """Remember the existing modules and classes before a load."""
         if self._is_recording:
-            self._before = dict(sys.modules), {id(one): one for one in all_classes()}
+            self._before = dict(sys.modules), {id(class_): class_ for class_ in all_classes()}
 
     def end_load(self, home: str = "") -> None:
         """Record the modules that the load of the module `home` replaced, and the classes that it created."""
@@ -112,8 +112,8 @@ class UndoRecord:
             for name, old in modules.items():
                 if sys.modules.get(name, ABSENT) is not old:
                     self.note_key(name, sys.modules, name, old)
-            made = [one for one in all_classes() if id(one) not in classes]
-            self._made += [one for one in made if home_of(one) == home or self._is_of_project(home_of(one))]
+            made = [class_ for class_ in all_classes() if id(class_) not in classes]
+            self._made += [class_ for class_ in made if home_of(class_) == home or self._is_of_project(home_of(class_))]
             self._before = {}, {}
 
     def note(self, label: str, is_current: Callable[[], object], undo: Callable[[], object]) -> None:
@@ -208,13 +208,13 @@ class Snapshot:
     def note_changes(self, undo: UndoRecord) -> None:
         """Record each name whose value has changed since the snapshot, with its previous value."""
         home, space = self._module.__name__, self._module.__dict__
-        for name in [*self.names, *(one for one in list(space) if one not in self.names)]:
+        for name in [*self.names, *(name for name in list(space) if name not in self.names)]:
             old = self.names.get(name, ABSENT)
             if space.get(name, ABSENT) is not old:
                 undo.note_key(home + "." + name, space, name, old)
         for owner, attributes in self._spaces:
             now = space_of(owner)
-            for name in [*attributes, *(one for one in list(now) if one not in attributes)]:
+            for name in [*attributes, *(name for name in list(now) if name not in attributes)]:
                 old = attributes.get(name, ABSENT)
                 if now.get(name, ABSENT) is not old:
                     undo.note_attribute(home + "." + owner.__qualname__ + "." + name, owner, name, old)
@@ -270,30 +270,30 @@ def detach_classes(classes: list[type]) -> list[str]:
     classes.clear()
     if stay:
         gc.collect()  # classes without references must not be reported
-    return [home_of(one) + "." + qualname_of(one) for one in (known() for known in stay) if one is not None]
+    return [home_of(class_) + "." + qualname_of(class_) for class_ in (known() for known in stay) if class_ is not None]
 
 
 def _replace_bases(classes: list[type]) -> list[weakref.ref[type]]:
     """Replace the base classes, and return the classes that were left alone."""
-    failed = {id(one): one for one in classes if not all(map(_is_built_in, bases_of(one)))}
+    failed = {id(class_): class_ for class_ in classes if not all(map(_is_built_in, bases_of(class_)))}
     if not failed:
         return []
-    kinds = {id(type(one)) for one in gc.get_objects()}
+    kinds = {id(type(candidate)) for candidate in gc.get_objects()}
     stay: set[int] = set()
-    for key, one in failed.items():
-        if key in kinds or _overrides_mro(one) or any(id(other) not in failed for other in _all_subclasses(one)):
-            stay.update(map(id, order_of(one)))
-    for one in sorted(failed.values(), key=lambda one: -len(order_of(one))):  # subclasses precede their bases
-        if id(one) not in stay:
+    for key, class_ in failed.items():
+        if key in kinds or _overrides_mro(class_) or any(id(other) not in failed for other in _all_subclasses(class_)):
+            stay.update(map(id, order_of(class_)))
+    for class_ in sorted(failed.values(), key=lambda class_: -len(order_of(class_))):  # subclasses precede their bases
+        if id(class_) not in stay:
             try:
-                type.__setattr__(one, "__bases__", (_make_empty_class(one),))
+                type.__setattr__(class_, "__bases__", (_make_empty_class(class_),))
             except TypeError:  # incompatible layout
-                stay.update(map(id, order_of(one)))
-    return [weakref.ref(one) for key, one in failed.items() if key in stay]
+                stay.update(map(id, order_of(class_)))
+    return [weakref.ref(class_) for key, class_ in failed.items() if key in stay]
 
 
-def _is_built_in(one: type) -> bool:
-    flags: int = flags_of(one)
+def _is_built_in(class_: type) -> bool:
+    flags: int = flags_of(class_)
     return not flags & HEAP or bool(flags & IMMUTABLE)
 
 
@@ -305,13 +305,13 @@ def _make_empty_class(failed: type) -> type:
     return type("PutBack", (base or object,), {"__module__": __name__})
 
 
-def _all_subclasses(one: type) -> Iterator[type]:
-    found: list[type] = type.__subclasses__(one)
+def _all_subclasses(class_: type) -> Iterator[type]:
+    found: list[type] = type.__subclasses__(class_)
     for other in found:
         yield other
         yield from _all_subclasses(other)
 
 
-def _overrides_mro(one: type) -> bool:
+def _overrides_mro(class_: type) -> bool:
     """Return whether the metaclass overrides `mro`, which a change of base classes would call."""
-    return any("mro" in space_of(kind) for kind in order_of(type(one)) if not _is_built_in(kind))
+    return any("mro" in space_of(kind) for kind in order_of(type(class_)) if not _is_built_in(kind))

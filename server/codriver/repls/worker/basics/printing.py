@@ -191,7 +191,7 @@ def shape_of(value: Any) -> Shape | None:
     if names is None:
         return None
     title = type(value).__qualname__.rsplit(">.", 1)[-1]
-    return Shape(title + "(", ")", len(names), lambda: ((one, getattr(value, one)) for one in names), keys="=")
+    return Shape(title + "(", ")", len(names), lambda: ((name, getattr(value, name)) for name in names), keys="=")
 
 
 NAMED = (set, frozenset, collections.deque, collections.OrderedDict, collections.Counter)
@@ -231,9 +231,11 @@ def _fields(value: Any, repr_method: Any) -> list[str] | None:
     if isinstance(value, type):
         return None
     if "__create_fn__" in getattr(inner, "__qualname__", "") and hasattr(value, "__dataclass_fields__"):
-        return [one.name for one in value.__dataclass_fields__.values() if one.repr and hasattr(value, one.name)]
+        return [
+            field.name for field in value.__dataclass_fields__.values() if field.repr and hasattr(value, field.name)
+        ]
     if made_in.startswith("<attrs generated") and hasattr(value, "__attrs_attrs__"):
-        return [one.name for one in value.__attrs_attrs__ if one.repr is True and hasattr(value, one.name)]
+        return [attr.name for attr in value.__attrs_attrs__ if attr.repr is True and hasattr(value, attr.name)]
     if isinstance(value, tuple) and hasattr(value, "_fields") and made_in == _NAMED:
         return list(value._fields)
     return None
@@ -395,7 +397,7 @@ class StoredValues:
 
     def drop(self, session: str) -> None:
         """Drop the values of a session that is being closed."""
-        left = [one for one in self._values if one[1] != session]
+        left = [value for value in self._values if value[1] != session]
         self._values.clear()
         self._values.extend(left)
 

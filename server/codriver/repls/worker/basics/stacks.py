@@ -128,13 +128,13 @@ def _existing_tasks() -> list[Any]:
         if known is not None and sys.version_info < (3, 14):
             return _copy_weak(partial(iter, known))
     # Newer versions forget a task when it ends.
-    return [one for one in gc.get_objects() if issubclass(type(one), asyncio.Task)]
+    return [candidate for candidate in gc.get_objects() if issubclass(type(candidate), asyncio.Task)]
 
 
 def _words_of(error: BaseException) -> str:
     """Return the class of an error and its message, unless user code would create that."""
     kind = type(error)
-    is_plain = all(type(one) in (str, int, float, bool, type(None)) for one in error.args)
+    is_plain = all(type(argument) in (str, int, float, bool, type(None)) for argument in error.args)
     overrides_str = kind.__module__ != "builtins" and kind.__str__ is not BaseException.__str__
     message = "" if overrides_str or not is_plain else str(error)[:MESSAGE_CHARACTERS].replace("\n", " ")
     return f"{kind.__name__}: {message}" if message else kind.__name__
@@ -143,7 +143,7 @@ def _words_of(error: BaseException) -> str:
 def _position_of(error: BaseException) -> traceback.FrameSummary | None:
     """Return the frame of the user's code that raised an error, or the innermost of all frames."""
     frames = traceback.extract_tb(error.__traceback__)
-    user_frames = [one for one in frames if not is_library(one.filename) and not is_worker(one.filename)]
+    user_frames = [frame for frame in frames if not is_library(frame.filename) and not is_worker(frame.filename)]
     return next(reversed(user_frames or frames), None)
 
 

@@ -48,7 +48,7 @@ def code_digest(code: types.CodeType) -> str:
         code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
         code.co_flags & BEHAVIOUR_FLAGS, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
     )  # fmt: skip
-    parts = head, list(_steps(code.co_code)), [_constant(one) for one in _constants(code)]
+    parts = head, list(_steps(code.co_code)), [_constant(constant) for constant in _constants(code)]
     return digest_of(repr(parts).encode("utf-8", "backslashreplace"))
 
 

@@ -538,7 +538,7 @@ class Comparison:
         return {
             "cwd": os.getcwd(),
             "argv": list(sys.argv),
-            "path": [one for one in sys.path if type(one) is str],
+            "path": [entry for entry in sys.path if type(entry) is str],
             "hashSeed": os.environ.get("PYTHONHASHSEED"),
             "django": _is_django_ready(),
             "folders": [*self._roots, os.environ.get("TMPDIR") or "/tmp"],  # noqa: S108  # as `tempfile` has it

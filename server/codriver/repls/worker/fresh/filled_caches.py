@@ -104,10 +104,10 @@ def outdated_caches(
 ) -> Iterator[tuple[str, str, int]]:
     """Yield the full name of each filled cache that uses a changed name, the changed name, and the number ofresults."""
     names = frozenset(changed)
-    for one in caches:
-        callee = _changed_callee(one.function, names)
-        if callee is not None and one.is_filled:
-            yield full_name(one.function), ".".join(callee), one.count
+    for cache in caches:
+        callee = _changed_callee(cache.function, names)
+        if callee is not None and cache.is_filled:
+            yield full_name(cache.function), ".".join(callee), cache.count
 
 
 def _changed_callee(function: types.FunctionType, changed: frozenset[Name]) -> Name | None:
@@ -144,10 +144,10 @@ def _follow(value: object, names: set[str], waiting: list[types.FunctionType], s
     functions = [value]
     if is_class(value):
         functions = [part for name, part in _space_of(value).items() if name in names or name == "__init__"]
-    for one in functions:
-        if type(one) is types.FunctionType and id(one.__code__) not in seen:
-            seen.add(id(one.__code__))
-            waiting.append(one)
+    for function in functions:
+        if type(function) is types.FunctionType and id(function.__code__) not in seen:
+            seen.add(id(function.__code__))
+            waiting.append(function)
 
 
 def _wrapped(cache: Any) -> types.FunctionType | None:

@@ -88,7 +88,7 @@ class RefusedEffects:
         Raises:
             EffectRefusedError: always.
         """
-        named = next((one for one in details if type(one) in (str, bytes)), "")
+        named = next((detail for detail in details if type(detail) in (str, bytes)), "")
         text = os.fsdecode(named)[:MAX_DETAIL_CHARACTERS] if named else ""
         words = f"{what} {text}".rstrip()
         self.refused.append(words)

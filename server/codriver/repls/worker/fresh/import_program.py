@@ -103,7 +103,7 @@ class Import:
         if standby is not None and standby.is_copy:
             self._become_copy()
         self._prepare()
-        order = [one for one in self._modules if one in set(names)]
+        order = [module for module in self._modules if module in set(names)]
         for name in order:
             self._import(name)
         if self.is_copy:

@@ -191,7 +191,7 @@ class Shapes:
         space = space_of_module(module)  # type: ignore[arg-type]  # it is a module
         self._project_names = self._names | {name}
         names = [one for one in list(dict.keys(space)) if type(one) is str and one not in IGNORED_MODULE_NAMES]
-        chosen = sorted(names) if roots is None else [one for one in roots if one in space]
+        chosen = sorted(names) if roots is None else [root for root in roots if root in space]
         leaves: Leaves = {}
         for one in chosen:
             leaves.update(self._leaves_of_name(f"{name}.{one}", dict.get(space, one)))
@@ -272,7 +272,7 @@ class Shapes:
 
     def _of_class(self, thing: type) -> Iterator[tuple[str, object]]:
         names = _space_of(thing)
-        for name, value in sorted((one for one in names.items() if type(one[0]) is str), key=_first):
+        for name, value in sorted((item for item in names.items() if type(item[0]) is str), key=_first):
             if name not in _IGNORED_CLASS_NAMES and not (name == "__annotations__" and "__annotate_func__" in names):
                 yield f".{name}", value
         if "_abc_impl" in names:
@@ -284,7 +284,7 @@ class Shapes:
             yield f".subclasses{{{one}}}", True
 
     def _of_object(self, thing: Any, kind: type) -> Iterator[tuple[str, object]]:
-        holder = next((one for one in _COLLECTION_TYPES if issubclass(kind, one)), None)
+        holder = next((type_ for type_ in _COLLECTION_TYPES if issubclass(kind, type_)), None)
         size = 0
         if holder is not None:
             is_set = holder in (set, frozenset)

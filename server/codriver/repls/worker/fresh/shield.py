@@ -77,7 +77,7 @@ def isolate_network() -> None:
 
 def outermost(directories: Sequence[str]) -> list[str]:
     """Return the real paths of the directories that are not inside another one."""
-    real = sorted({os.path.realpath(one) for one in directories if os.path.isdir(one)})
+    real = sorted({os.path.realpath(directory) for directory in directories if os.path.isdir(directory)})
     return [one for one in real if not any(is_below(one, other) for other in real if other != one)]
 
 
@@ -113,7 +113,7 @@ def lay(directories: Sequence[str]) -> None:
 
 
 def _overlaps(scratch: str, directories: Sequence[str]) -> bool:
-    return any(is_below(one, scratch) or is_below(scratch, one) for one in directories)
+    return any(is_below(directory, scratch) or is_below(scratch, directory) for directory in directories)
 
 
 def _escaped(path: str) -> str:

@@ -180,7 +180,7 @@ class Lisp(Dialect):
     def _namespace_of(self, names: dict[str, Any]) -> Any:
         """Return the namespace whose module has these names, or None for a Python module."""
         spaces = self._runtime.Namespace.ns_cache().values()
-        return next((one for one in spaces if one.module.__dict__ is names), None)
+        return next((space for space in spaces if space.module.__dict__ is names), None)
 
     def _in_frame(self, form: Any, frame: FrameSpace) -> tuple[Any, list[object]]:
         """Return a form as a function of the local variables of a frame, and their values."""

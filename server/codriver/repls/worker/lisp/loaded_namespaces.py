@@ -196,8 +196,8 @@ def _instances(heirs: dict[Any, Any]) -> list[list[str]]:
     if not previous:
         return []
     counts: dict[tuple[str, str], int] = {}
-    for one in gc.get_objects():
-        named = previous.get(id(type(one)))
+    for candidate in gc.get_objects():
+        named = previous.get(id(type(candidate)))
         if named is not None:
             counts[named] = counts.get(named, 0) + 1
     return [[name, var_name, str(count)] for (name, var_name), count in counts.items()]

@@ -86,8 +86,8 @@ class LispSnapshot:
         ]
         self._vars = [(var, _fields_of(var, VAR_FIELDS)) for _, interns, *_ in self._spaces for var in interns.values()]
         roots = [var.root for space in namespaces.ns_cache().values() for var in space.interns.values()]
-        self._methods = [(one, _fields_of(one, METHODS)) for one in roots if type(one) is multi]
-        self._tables = [(one, table, dict(table)) for one in roots if (table := _dispatch_table_of(one)) is not None]
+        self._methods = [(root, _fields_of(root, METHODS)) for root in roots if type(root) is multi]
+        self._tables = [(root, table, dict(table)) for root in roots if (table := _dispatch_table_of(root)) is not None]
 
     def note_changes(self, undo: UndoRecord) -> None:
         """Record the definitions that have changed since the snapshot."""

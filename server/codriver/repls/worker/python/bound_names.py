@@ -252,7 +252,7 @@ def _targets_in(node: Any) -> list[ast.AST]:
     if isinstance(node, (ast.For, ast.AsyncFor)):
         return [node.target]
     items = node.items if isinstance(node, (ast.With, ast.AsyncWith)) else ()
-    return [one.optional_vars for one in items if one.optional_vars is not None]
+    return [item.optional_vars for item in items if item.optional_vars is not None]
 
 
 def _belongs_to(space: dict[str, Any], name: str, value: object) -> bool:
@@ -269,4 +269,4 @@ def _is_method(value: object) -> bool:
 
 
 def _has_alias(node: ast.Import, name: str) -> bool:
-    return any(one.asname == name for one in node.names)
+    return any(alias.asname == name for alias in node.names)

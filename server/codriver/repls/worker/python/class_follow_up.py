@@ -51,7 +51,7 @@ class ClassFollowUp:
             return
         if (text.name, top) in self._followers.rebuilds.done:
             return
-        head = [*node.bases, *[one.value for one in node.keywords]]
+        head = [*node.bases, *[keyword.value for keyword in node.keywords]]
         made = self._followers.analysis.within(head, text.space, None)
         if self._changes.is_affected(made) and not self._try_rebase(node, kind, text):
             self._make_class(text, node, kind, made)
@@ -80,11 +80,11 @@ class ClassFollowUp:
         """Replace the bases of a class if the new ones have the same names, and return whether that was possible."""
         if node.keywords or not is_plain_class(kind):
             return False
-        bases = tuple(self._live(one, text) for one in node.bases)
+        bases = tuple(self._live(base, text) for base in node.bases)
         before = kind.__bases__
         are_heirs = len(bases) == len(before) and all(
-            is_class(one) and (home_of(one), qualname_of(one)) == (home_of(old), qualname_of(old))
-            for one, old in zip(bases, before)
+            is_class(statement) and (home_of(statement), qualname_of(statement)) == (home_of(old), qualname_of(old))
+            for statement, old in zip(bases, before)
         )
         if not are_heirs:
             return False
@@ -111,7 +111,7 @@ class ClassFollowUp:
         Return False if nothing else is left to do.
         """
         effects = self._followers.analysis.hooks(node, text.space)
-        bases = {(str(home_of(one)), str(qualname_of(one))) for one in order_of(kind)}
+        bases = {(str(home_of(base)), str(qualname_of(base))) for base in order_of(kind)}
         if not any(self._changes.has_changed(*read) for read in effects.reads if read not in bases):
             return True
         fills_only_itself = effects.effect is None and effects.fills <= {id(kind)}
@@ -123,9 +123,9 @@ class ClassFollowUp:
         ):
             minimal = self._followers.minimal_of(text)
             words = {
-                one.arg: eval(minimal.compiled(ast.Expression(one.value), "eval"), text.space)
-                for one in node.keywords
-                if one.arg and one.arg != "metaclass"
+                keyword.arg: eval(minimal.compiled(ast.Expression(keyword.value), "eval"), text.space)
+                for keyword in node.keywords
+                if keyword.arg and keyword.arg != "metaclass"
             }
             super(kind, kind).__init_subclass__(**words)
             return True
@@ -139,9 +139,10 @@ class ClassFollowUp:
 
     def _is_made_by_library(self, kind: Any) -> bool:
         """Return whether a library reads the bases of a class when it creates the class."""
-        kinds = [*order_of(kind)[1:-1], *[one for one in order_of(type(kind)) if one not in (type, object)]]
+        kinds = [*order_of(kind)[1:-1], *[base for base in order_of(type(kind)) if base not in (type, object)]]
         return any(
-            home_of(one) not in STANDARD_BASE_MODULES and not self._registrations.is_of_project(one) for one in kinds
+            home_of(statement) not in STANDARD_BASE_MODULES and not self._registrations.is_of_project(statement)
+            for statement in kinds
         )
 
     def _make_class(self, text: Text, node: ast.ClassDef, kind: Any, effects: Effects) -> None:
@@ -172,42 +173,42 @@ class ClassFollowUp:
         """Update the statements in the body of a class that depend on a change."""
         minimal = self._followers.minimal_of(text)
         members: set[str] = set()
-        for one in minimal.within(node):
-            owner = minimal.class_of(one.owner)
-            if owner is None or one.guard:
-                effects = self._followers.analysis.within([one.node], text.space, owner or kind)
-                if one.kind != CLASS and self._changes.is_affected(effects):
+        for statement in minimal.within(node):
+            owner = minimal.class_of(statement.owner)
+            if owner is None or statement.guard:
+                effects = self._followers.analysis.within([statement.node], text.space, owner or kind)
+                if statement.kind != CLASS and self._changes.is_affected(effects):
                     self._make_class(text, node, kind, effects)
                     return
                 continue
-            if one.kind == FUNCTION:
-                self._followers.follow_defaults(text, one.node, owner)
-                self._followers.empty_cache(text, space_of(owner).get(one.node.name), minimal.name_of(one))
-                self._followers.report_cached(text, one, owner)
-                if one.node.decorator_list:
-                    effects = self._followers.analysis.decorators(one.node, text.space, owner)
+            if statement.kind == FUNCTION:
+                self._followers.follow_defaults(text, statement.node, owner)
+                self._followers.empty_cache(text, space_of(owner).get(statement.node.name), minimal.name_of(statement))
+                self._followers.report_cached(text, statement, owner)
+                if statement.node.decorator_list:
+                    effects = self._followers.analysis.decorators(statement.node, text.space, owner)
                     if self._changes.is_affected(effects):
-                        if effects.effect is not None or not minimal.is_open(owner, one.node):
+                        if effects.effect is not None or not minimal.is_open(owner, statement.node):
                             self._make_class(text, node, kind, effects)
                             return
-                        minimal.definition(one)()
+                        minimal.definition(statement)()
                 continue
-            if one.kind == CLASS:
+            if statement.kind == CLASS:
                 continue
-            effects = self._followers.analysis.within([one.node], text.space, owner)
+            effects = self._followers.analysis.within([statement.node], text.space, owner)
             if not self._changes.is_affected(effects):
                 continue
-            if is_enum(owner) and one.kind == VALUE:
-                members.update(targets(one.node))
-            elif effects.effect is not None or (effects.fills and one.kind == VALUE):
+            if is_enum(owner) and statement.kind == VALUE:
+                members.update(targets(statement.node))
+            elif effects.effect is not None or (effects.fills and statement.kind == VALUE):
                 self._followers.report_in(
                     text,
-                    one.node,
+                    statement.node,
                     f"it was evaluated with {self._changes.cause(effects)}, which changed",
-                    minimal.name_of(one),
+                    minimal.name_of(statement),
                 )
-            elif one.kind == VALUE and minimal.can_set_attributes(owner, one):
-                self._assign(text, one, owner)
+            elif statement.kind == VALUE and minimal.can_set_attributes(owner, statement):
+                self._assign(text, statement, owner)
             else:
                 self._make_class(text, node, kind, effects)
                 return
@@ -215,14 +216,17 @@ class ClassFollowUp:
             minimal.members(node.name + ".", members, node)()
             self._followers.stays += [(text.name, name, why) for name, why in minimal.drain_stays()]
 
-    def _assign(self, text: Text, one: Any, owner: Any) -> None:
+    def _assign(self, text: Text, statement: Any, owner: Any) -> None:
         """Assign an attribute of a class again. Keep the previous object if it is equal or can get the new contents."""
-        before = {name: space_of(owner).get(name, ABSENT) for name in targets(one.node)}
+        before = {name: space_of(owner).get(name, ABSENT) for name in targets(statement.node)}
         try:
-            self._followers.minimal_of(text).attribute(one)()
+            self._followers.minimal_of(text).attribute(statement)()
         except Exception as error:  # an error in user code
             self._followers.report_in(
-                text, one.node, f"it fails now: {type(error).__name__}", self._followers.minimal_of(text).name_of(one)
+                text,
+                statement.node,
+                f"it fails now: {type(error).__name__}",
+                self._followers.minimal_of(text).name_of(statement),
             )
             return
         for name, old in before.items():

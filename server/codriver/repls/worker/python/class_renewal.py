@@ -64,8 +64,8 @@ def _setter(kind: Any, names: Any) -> Callable[[], object]:
 
 def _with_subclasses(kind: Any) -> Iterator[Any]:
     yield kind
-    for one in type.__subclasses__(kind):
-        yield from _with_subclasses(one)
+    for subclass in type.__subclasses__(kind):
+        yield from _with_subclasses(subclass)
 
 
 def _abstract_names(kind: Any) -> Iterator[str]:

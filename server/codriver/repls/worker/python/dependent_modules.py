@@ -106,7 +106,7 @@ class DependentModules:
         """Return whether a module contains one of the words."""
         data = self._data_of(load)
         return b"import" in data and (
-            self._has_getter() or b"import *" in data or any(one.encode() in data for one in words)
+            self._has_getter() or b"import *" in data or any(word.encode() in data for word in words)
         )
 
     def _data_of(self, load: Load) -> bytes:

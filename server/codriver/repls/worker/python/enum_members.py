@@ -52,7 +52,7 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
     before, fresh = dict(space["_member_map_"]), space_of(new)["_member_map_"]
     members: dict[str, Any] = {}
     made_by: dict[int, Any] = {}
-    ids = {id(one) for one in before.values()}
+    ids = {id(first) for first in before.values()}
     for name, member in fresh.items():
         if id(member) not in made_by:  # otherwise it is an alias of an earlier member
             previous = before.get(name)
@@ -80,11 +80,11 @@ def update_members(old: Any, new: Any, changed: Iterable[str], note: Note) -> li
     return [name for name, member in before.items() if members.get(name) is not member and _is_referenced(member)]
 
 
-def _is_same_member(one: Any, other: Any) -> bool:
+def _is_same_member(first: Any, other: Any) -> bool:
     """Return whether two members have the same values and attributes, comparing only plain values."""
     states = [
         {name: value for name, value in each.__dict__.items() if name not in ("__objclass__", "_sort_order_")}
-        for each in (one, other)
+        for each in (first, other)
     ]
     return states[0].keys() == states[1].keys() and all(
         type(value) is type(states[1][name]) and (not is_plain(value) or repr(value) == repr(states[1][name]))
@@ -112,12 +112,12 @@ def _copy_member_state(member: Any, other: Any, note: Note) -> Any:
 def _is_referenced(member: Any) -> bool:
     """Return whether anything except its class refers to a member."""
     name, value = member.__dict__.get("_name_"), member.__dict__.get("_value_")
-    for one in gc.get_referrers(member):
-        if isinstance(one, dict) and (one.get(name) is member or _maps_to_member(one, value, member)):
+    for referrer in gc.get_referrers(member):
+        if isinstance(referrer, dict) and (referrer.get(name) is member or _maps_to_member(referrer, value, member)):
             continue
-        if isinstance(one, (types.FrameType, types.CellType)) or type(one) is type(iter({}.items())):
+        if isinstance(referrer, (types.FrameType, types.CellType)) or type(referrer) is type(iter({}.items())):
             continue
-        if type(one) is tuple and len(one) == 2 and one[0] == name:  # a loop over the names
+        if type(referrer) is tuple and len(referrer) == 2 and referrer[0] == name:  # a loop over the names
             continue
         return True
     return False

@@ -40,72 +40,72 @@ DECLARATION_MODULES = ("typing", "pydantic.type_adapter")
 PLAIN_IDS: frozenset[int] = frozenset(map(id, (None, True, False, ABSENT)))
 
 
-def is_equal_without_caches(one: Any, other: Any) -> bool:
+def is_equal_without_caches(first: Any, other: Any) -> bool:
     """Return whether two values are equal, ignoring what instances and type declarations have cached."""
-    if type(one) is type(other) and type(one).__module__ in DECLARATION_MODULES:
+    if type(first) is type(other) and type(first).__module__ in DECLARATION_MODULES:
         return True
-    return is_alike(one, other, has_cached=True)
+    return is_alike(first, other, has_cached=True)
 
 
-def is_alike(one: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # one branch per case
+def is_alike(first: Any, other: Any, depth: int = 0, *, has_cached: bool = False) -> bool:  # noqa: C901, PLR0912  # one branch per case
     """Return whether two values are known to be equal, without running user code.
 
     With `has_cached`, cached properties are ignored.
     """
-    if one is other:
+    if first is other:
         return True
-    kind = type(one)
+    kind = type(first)
     if kind is not type(other) or depth > MAX_VALUE_NESTING:
         return False
-    if is_plain(one):
-        return repr(one) == repr(other)
+    if is_plain(first):
+        return repr(first) == repr(other)
     if kind in (list, tuple):
         return (
-            len(one) == len(other)
-            and len(one) < MAX_COMPARED
-            and all(is_alike(a, b, depth + 1, has_cached=has_cached) for a, b in zip(one, other))
+            len(first) == len(other)
+            and len(first) < MAX_COMPARED
+            and all(is_alike(a, b, depth + 1, has_cached=has_cached) for a, b in zip(first, other))
         )
     if kind is dict:
         return (
-            len(one) == len(other)
-            and len(one) < MAX_COMPARED
+            len(first) == len(other)
+            and len(first) < MAX_COMPARED
             and all(
                 is_alike(a, b, depth + 1, has_cached=has_cached)
-                and is_alike(one[a], other[b], depth + 1, has_cached=has_cached)
-                for a, b in zip(one, other)
+                and is_alike(first[a], other[b], depth + 1, has_cached=has_cached)
+                for a, b in zip(first, other)
             )
         )
     if kind in (set, frozenset):
-        return all(map(is_plain, one)) and all(map(is_plain, other)) and bool(one == other)
+        return all(map(is_plain, first)) and all(map(is_plain, other)) and bool(first == other)
     if kind is types.FunctionType:
         return (
-            is_same_code(one.__code__, other.__code__)
-            and _are_cells_alike(one.__closure__ or (), other.__closure__ or (), depth)
-            and is_alike(one.__dict__, other.__dict__, depth + 1, has_cached=has_cached)
-            and is_alike(one.__defaults__, other.__defaults__, depth + 1, has_cached=has_cached)
-            and is_alike(one.__kwdefaults__, other.__kwdefaults__, depth + 1, has_cached=has_cached)
+            is_same_code(first.__code__, other.__code__)
+            and _are_cells_alike(first.__closure__ or (), other.__closure__ or (), depth)
+            and is_alike(first.__dict__, other.__dict__, depth + 1, has_cached=has_cached)
+            and is_alike(first.__defaults__, other.__defaults__, depth + 1, has_cached=has_cached)
+            and is_alike(first.__kwdefaults__, other.__kwdefaults__, depth + 1, has_cached=has_cached)
         )  # fmt: skip
     if kind in (staticmethod, classmethod):
-        return is_alike(one.__func__, other.__func__, depth + 1, has_cached=has_cached)
+        return is_alike(first.__func__, other.__func__, depth + 1, has_cached=has_cached)
     if kind is functools.partial:
-        (function, *given), (other_function, *others) = _flat(one), _flat(other)
+        (function, *given), (other_function, *others) = _flat(first), _flat(other)
         return function is other_function and is_alike(given, others, depth + 1, has_cached=has_cached)
     if kind is types.GeneratorType:
-        return _are_equal_unstarted(one, other, depth)
-    if is_class(one) or kind is types.ModuleType:
+        return _are_equal_unstarted(first, other, depth)
+    if is_class(first) or kind is types.ModuleType:
         return False
     if issubclass(kind, tuple):
-        return is_alike(tuple(tuple.__iter__(one)), tuple(tuple.__iter__(other)), depth + 1, has_cached=has_cached)
+        return is_alike(tuple(tuple.__iter__(first)), tuple(tuple.__iter__(other)), depth + 1, has_cached=has_cached)
     if kind.__module__ == "collections" and issubclass(kind, dict):
-        return getattr(one, "default_factory", None) is getattr(other, "default_factory", None) and is_alike(
-            dict(one), dict(other), depth + 1, has_cached=has_cached
+        return getattr(first, "default_factory", None) is getattr(other, "default_factory", None) and is_alike(
+            dict(first), dict(other), depth + 1, has_cached=has_cached
         )
     if is_immutable_kind(kind):
         try:
-            return bool(one == other)
+            return bool(first == other)
         except Exception:  # the comparison is not defined
             return False
-    state, fresh = _state_of(one, has_cached=has_cached), _state_of(other, has_cached=has_cached)
+    state, fresh = _state_of(first, has_cached=has_cached), _state_of(other, has_cached=has_cached)
     return bool(state) and is_alike(state, fresh, depth + 1, has_cached=has_cached)
 
 
@@ -118,22 +118,22 @@ def _flat(value: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     return value.func, given, named
 
 
-def _are_equal_unstarted(one: Any, other: Any, depth: int) -> bool:
+def _are_equal_unstarted(first: Any, other: Any, depth: int) -> bool:
     """Return whether two generators with the same code have not started, and have equal arguments."""
-    if not all(inspect.getgeneratorstate(each) == inspect.GEN_CREATED for each in (one, other)):
+    if not all(inspect.getgeneratorstate(each) == inspect.GEN_CREATED for each in (first, other)):
         return False
-    return one.gi_code is other.gi_code and is_alike(one.gi_frame.f_locals, other.gi_frame.f_locals, depth + 1)
+    return first.gi_code is other.gi_code and is_alike(first.gi_frame.f_locals, other.gi_frame.f_locals, depth + 1)
 
 
 def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
     """Return whether the closures of two functions have equal values."""
     try:
-        pairs = [(one.cell_contents, other.cell_contents) for one, other in zip(ones, others)]
+        pairs = [(first.cell_contents, other.cell_contents) for first, other in zip(ones, others)]
     except ValueError:  # of a cell without a value
         return False
     if len(ones) != len(others) or (ones and depth > MAX_CLOSURE_DEPTH):
         return False
-    return all(is_alike(one, other, depth + 1) for one, other in pairs)
+    return all(is_alike(first, other, depth + 1) for first, other in pairs)
 
 
 def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:

@@ -40,7 +40,7 @@ def why_not_followed(error: BaseException) -> str:
     what = type(error).__name__ + (f": {text}" if text else "")
     if not is_internal_error(error):
         return f"it was evaluated again because of the change, and fails now: {what}"
-    internal = [one for one in _frames(error) if one[0].co_filename.startswith(WORKER_CODE)]
+    internal = [frame for frame in _frames(error) if frame[0].co_filename.startswith(WORKER_CODE)]
     where = ", ".join(f"{os.path.basename(code.co_filename)}:{line}" for code, line in internal[-1:])
     return f"the change could not be followed because of an error in Codriver ({what}, {where}); {WAY_OUT}"
 

@@ -162,7 +162,7 @@ class Followers:
             self._seeds.update(
                 part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split(".")
             )
-        self._seeds = {one for one in self._seeds if one.isidentifier()}
+        self._seeds = {seed for seed in self._seeds if seed.isidentifier()}
         if not self._seeds:
             return
         self._seeds |= self._names_filled_by_decorators(self._old, self._seeds)
@@ -189,11 +189,13 @@ class Followers:
                 if value is not ABSENT:
                     self._truths[top] = bool(value)
 
-    def _related_classes(self, one: Any) -> set[str]:
+    def _related_classes(self, statement: Any) -> set[str]:
         """Return the names of the bases and metaclasses of a changed class, through which other code may use it."""
-        names = [base.id for base in one.node.bases if isinstance(base, ast.Name)] if one.kind == CLASS else []
+        names = (
+            [base.id for base in statement.node.bases if isinstance(base, ast.Name)] if statement.kind == CLASS else []
+        )
         kinds = [self.text.space.get(name) for name in names] + [
-            self._minimal.class_of(one.owner) if one.owner else None
+            self._minimal.class_of(statement.owner) if statement.owner else None
         ]
         related = [each for kind in kinds if is_class(kind) for each in order_of(kind)]
         related += [type(each) for each in related]
@@ -245,15 +247,15 @@ class Followers:
             if "signature" in change.parts:
                 self.changes.codes.add((self.name, new.name + "(...)"))
             known = {
-                _text_without_bodies(one) for one in ast.walk(old.node) if isinstance(one, (*FUNCTIONS, ast.Lambda))
+                _text_without_bodies(node) for node in ast.walk(old.node) if isinstance(node, (*FUNCTIONS, ast.Lambda))
             }
-            for one in ast.walk(new.node):
+            for node in ast.walk(new.node):
                 if (
-                    one is not new.node
-                    and isinstance(one, (*FUNCTIONS, ast.Lambda))
-                    and _text_without_bodies(one) not in known
+                    node is not new.node
+                    and isinstance(node, (*FUNCTIONS, ast.Lambda))
+                    and _text_without_bodies(node) not in known
                 ):
-                    self.changes.codes.add((self.name, position_of_code(one)))
+                    self.changes.codes.add((self.name, position_of_code(node)))
 
     def candidates(self, text: Text, seeds: set[str]) -> list[int]:
         """Return the positions of the statements that may depend on changes of some names."""
@@ -371,7 +373,7 @@ class Followers:
         call = node.value if isinstance(node, ast.Expr) else None
         if not isinstance(call, ast.Call) or not _is_setter(call.func):
             return False
-        given = self.effects(ast.Tuple([*call.args, *[one.value for one in call.keywords]], ast.Load()), text)
+        given = self.effects(ast.Tuple([*call.args, *[keyword.value for keyword in call.keywords]], ast.Load()), text)
         target = dump([call.func])
         others = [
             one for one in text.body
@@ -427,12 +429,12 @@ class Followers:
         before = self.changes.before.get(module.__name__) if module is not None else None
         if module is None or before is None:
             return
-        for one in node.names:
-            bound_name, value = one.asname or one.name, text.space.get(one.asname or one.name, ABSENT)
-            if (one.name in before and one.name not in self._lazy) or self._is_bound_again(text, node, bound_name):
+        for alias in node.names:
+            bound_name, value = alias.asname or alias.name, text.space.get(alias.asname or alias.name, ABSENT)
+            if (alias.name in before and alias.name not in self._lazy) or self._is_bound_again(text, node, bound_name):
                 continue
             getter = before.get("__getattr__")
-            if one.name not in module.__dict__:
+            if alias.name not in module.__dict__:
                 effects = self.analysis.call(getter) if type(getter) is types.FunctionType else None
                 if effects is None or not self.changes.is_affected(effects):
                     continue
@@ -442,7 +444,7 @@ class Followers:
                     )
                     continue
             try:
-                text.space[bound_name] = getattr(module, one.name)
+                text.space[bound_name] = getattr(module, alias.name)
             except Exception as error:  # an error in user code
                 self.report_in(text, node, f"its import fails now: {type(error).__name__}", bound_name)
                 continue
@@ -475,7 +477,7 @@ class Followers:
             if (
                 type(bound_name) is dict
                 and type(fresh) is dict
-                and not any(one in CONTAINERS for one in order_of(kind))
+                and not any(base in CONTAINERS for base in order_of(kind))
                 and bound_name
             ):
                 before = dict(bound_name)
@@ -531,7 +533,7 @@ class Followers:
     def follow_defaults(self, text: Text, node: Any, kind: Any) -> bool:
         """Update the default values of a function, and return whether any has changed."""
         has_changed = False
-        assigned = [one for one in (*node.args.defaults, *node.args.kw_defaults) if one is not None]
+        assigned = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
         for position in assigned:
             effects = self.analysis.within([position], text.space, kind)
             if not self.changes.is_affected(effects):
@@ -561,16 +563,16 @@ class Followers:
             self.emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
-    def report_cached(self, text: Text, one: Any, owner: Any) -> None:
+    def report_cached(self, text: Text, statement: Any, owner: Any) -> None:
         """Report the instances with a cached value that would be different now."""
-        value = space_of(owner).get(one.node.name)
+        value = space_of(owner).get(statement.node.name)
         function = getattr(value, "func", None) if type(value) is functools.cached_property else None
         if type(function) is not types.FunctionType or not self.changes.is_affected(self.analysis.call(function)):
             return
-        count = count_instances_with(owner, one.node.name)
-        name = self.minimal_of(text).name_of(one)
+        count = count_instances_with(owner, statement.node.name)
+        name = self.minimal_of(text).name_of(statement)
         if count and (text.name, name + "()") not in self.changes.codes:
-            self.report_in(text, one.node, f"{count} instances keep the value that they have cached", name)
+            self.report_in(text, statement.node, f"{count} instances keep the value that they have cached", name)
 
     def _set_default(self, function: Any, node: Any, position: Any, value: Any) -> bool:
         """Set the default value of a parameter, and return whether it has changed.
@@ -623,7 +625,7 @@ class Followers:
 
     def _fills_only_itself(self, text: Text, node: Any, effects: Effects) -> bool:
         """Return whether the decorators of a definition fill no other object."""
-        bound_name = {id(text.space.get(node.name))} | {id(one) for one in self.functions(text.file, node)}
+        bound_name = {id(text.space.get(node.name))} | {id(function) for function in self.functions(text.file, node)}
         return effects.fills <= bound_name
 
     def decorate(self, text: Text, node: Any) -> bool:
@@ -642,7 +644,7 @@ class Followers:
                 self.run(text, node)
                 return True
             if len(functions) > 1:
-                functions = [one for one in functions if refers_to_function(before, one)]
+                functions = [function for function in functions if refers_to_function(before, function)]
             if len(functions) != 1:
                 return False
             value = functions[0]
@@ -650,7 +652,9 @@ class Followers:
                 self.run(text, node)
                 return True
         minimal = self.minimal_of(text)
-        made = [eval(minimal.compiled(ast.Expression(one), "eval"), text.space) for one in node.decorator_list]
+        made = [
+            eval(minimal.compiled(ast.Expression(decorator), "eval"), text.space) for decorator in node.decorator_list
+        ]
         for one in reversed(made):
             value = one(value)
         text.space[node.name] = value
@@ -662,11 +666,11 @@ class Followers:
         """Return the existing functions of a statement."""
         if self._live_by_node is None:
             self._live_by_node = {}
-            for one in gc.get_objects():
-                if type(one) is types.FunctionType:
-                    code = one.__code__
+            for candidate in gc.get_objects():
+                if type(candidate) is types.FunctionType:
+                    code = candidate.__code__
                     key = code.co_filename, code.co_name, code.co_firstlineno
-                    self._live_by_node.setdefault(key, []).append(one)
+                    self._live_by_node.setdefault(key, []).append(candidate)
         return self._live_by_node.get((file, node.name, span_of(node)[0]), [])
 
     # Classes
@@ -733,7 +737,11 @@ class Followers:
                 self.changes.before.get(_source_of_import(node, text)) if isinstance(node, ast.ImportFrom) else None
             )
             made = (
-                {one.asname or one.name for one in node.names if one.name not in before or one.name in self._lazy}
+                {
+                    alias.asname or alias.name
+                    for alias in node.names
+                    if alias.name not in before or alias.name in self._lazy
+                }
                 if before is not None
                 else ()
             )
@@ -746,9 +754,9 @@ class Followers:
         """Return the aliases under which a module imports names that may have changed."""
         found = set()
         for node in text.body:
-            for one in node.names if isinstance(node, ast.ImportFrom) else ():
-                if one.asname and one.name in self._seeds:
-                    found.add(one.asname)
+            for name in node.names if isinstance(node, ast.ImportFrom) else ():
+                if name.asname and name.name in self._seeds:
+                    found.add(name.asname)
         return found
 
     def _follow_star(self, text: Text, node: Any) -> None:
@@ -780,7 +788,7 @@ class Followers:
                     continue
                 if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue
-                changed = {one for one in self.effects(node, text).reads if self.changes.has_changed(*one)}
+                changed = {read for read in self.effects(node, text).reads if self.changes.has_changed(*read)}
                 is_late = is_class_ or any(one in late or (text is self.text and one[0] in circle) for one in changed)
                 if not changed or not is_late:
                     continue
@@ -850,11 +858,13 @@ class _WithoutBodies(ast.NodeTransformer):
 def _text_without_bodies(node: Any) -> str:
     """Return the text of a function or lambda without the bodies of the functions within it."""
     parts = node.body if isinstance(node.body, list) else [node.body]
-    return dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(one)) for one in parts]]) + getattr(node, "name", "")
+    return dump([node.args, *[_WithoutBodies().visit(copy.deepcopy(part)) for part in parts]]) + getattr(
+        node, "name", ""
+    )
 
 
 def _is_star(node: Any) -> bool:
-    return isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names)
+    return isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names)
 
 
 def _source_of_import(node: Any, text: Text) -> str:
@@ -872,9 +882,9 @@ def _star_imported_names(space: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in space.items() if name[:1] != "_"}
 
 
-def _are_classes_of_same_name(one: Any, other: Any) -> bool:
+def _are_classes_of_same_name(first: Any, other: Any) -> bool:
     """Return whether both objects are classes with the same name."""
-    return is_class(one) and is_class(other) and qualname_of(one) == qualname_of(other)
+    return is_class(first) and is_class(other) and qualname_of(first) == qualname_of(other)
 
 
 def _is_setter(node: Any) -> bool:

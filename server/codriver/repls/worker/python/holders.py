@@ -72,14 +72,21 @@ def is_in_use(value: object, seen: set[int] | None = None, depth: int = 0) -> bo
     seen.add(id(value))
     referrers = gc.get_referrers(value)
     seen.add(id(referrers))
-    for one in referrers:
-        if id(one) in seen or _is_codrivers(one) or type(one).__name__.endswith("iterator") or _is_copy(one):
+    for referrer in referrers:
+        if (
+            id(referrer) in seen
+            or _is_codrivers(referrer)
+            or type(referrer).__name__.endswith("iterator")
+            or _is_copy(referrer)
+        ):
             continue
-        if is_class(one) and _is_replaced(one):
+        if is_class(referrer) and _is_replaced(referrer):
             continue
-        if type(one) not in (dict, list, tuple, types.CellType) or (type(one) is dict and "__builtins__" in one):
+        if type(referrer) not in (dict, list, tuple, types.CellType) or (
+            type(referrer) is dict and "__builtins__" in referrer
+        ):
             return True
-        if is_in_use(one, seen, depth + 1):
+        if is_in_use(referrer, seen, depth + 1):
             return True
     return False
 
@@ -126,7 +133,7 @@ def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int
             if id(value) in level:
                 yield id(value), f"{KEY}{key}{KEY_END}" if type(key) is str else "[...]"
     elif kind in COLLECTIONS or issubclass(kind, (*COLLECTIONS, dict)):
-        yield from ((id(one), "[...]") for one in gc.get_referents(holder) if id(one) in level)
+        yield from ((id(referent), "[...]") for referent in gc.get_referents(holder) if id(referent) in level)
     else:
         space = instance_dict_of(holder)
         named: set[int] = set()
@@ -134,6 +141,6 @@ def _steps(holder: Any, level: dict[int, tuple[Any, str]]) -> Iterator[tuple[int
             if id(value) in level:
                 named.add(id(value))
                 yield id(value), f".{name}"
-        for one in gc.get_referents(holder):
-            if id(one) in level and id(one) not in named:
-                yield id(one), ATTRIBUTES if one is space else ""
+        for referent in gc.get_referents(holder):
+            if id(referent) in level and id(referent) not in named:
+                yield id(referent), ATTRIBUTES if referent is space else ""

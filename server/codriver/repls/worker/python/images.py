@@ -200,4 +200,4 @@ def _changed() -> list[Any]:
     """Return the open figures drawn on since they were last displayed, in order of creation."""
     helpers: Any = sys.modules.get("matplotlib._pylab_helpers")
     managers = helpers.Gcf.get_all_fig_managers() if helpers is not None else []
-    return [one.canvas.figure for one in managers if one.canvas.figure.stale]
+    return [manager.canvas.figure for manager in managers if manager.canvas.figure.stale]

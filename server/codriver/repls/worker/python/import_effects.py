@@ -195,8 +195,8 @@ class Analysis:
     def reads_signatures(self, node: Any, space: dict[str, Any]) -> bool:
         """Return whether a decorator of a function is from a library that reads signatures and annotations."""
         walk = _Walk(self, space, None, Effects(), ())
-        for one in node.decorator_list:
-            called = one.func if isinstance(one, ast.Call) else one
+        for decorator in node.decorator_list:
+            called = decorator.func if isinstance(decorator, ast.Call) else decorator
             value = walk.value(called.value if isinstance(called, ast.Attribute) else called)
             if value.live is not UNKNOWN and _library_of(value.live) in SIGNATURE_READERS:
                 return True
@@ -241,8 +241,8 @@ class Analysis:
     def bases(self, kind: Any) -> Effects:
         """Return what a library reads from the bases of a class when it creates the class."""
         found = Effects()
-        for one in order_of(kind)[1:-1]:
-            found.reads.add((str(home_of(one)), f"{qualname_of(one)}.="))
+        for base in order_of(kind)[1:-1]:
+            found.reads.add((str(home_of(base)), f"{qualname_of(base)}.="))
         return found
 
     def hooks(self, node: ast.ClassDef, space: dict[str, Any]) -> Effects:
@@ -320,7 +320,7 @@ class _Walk:
             self._all(node.orelse)
         elif isinstance(node, (ast.If, ast.While, ast.Assert)):
             self._visit_condition(node.test)
-            self._all(one for one in ast.iter_child_nodes(node) if one is not node.test)
+            self._all(child for child in ast.iter_child_nodes(node) if child is not node.test)
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             self._import(node)
         elif isinstance(node, ast.Delete):
@@ -365,13 +365,13 @@ class _Walk:
 
     def creation(self, node: ast.ClassDef) -> None:
         """Visit the bases and keywords of a class, and the hooks called when it is created."""
-        bases = [self.value(one) for one in (*node.bases, *[word.value for word in node.keywords])]
+        bases = [self.value(base) for base in (*node.bases, *[word.value for word in node.keywords])]
         value = _class_value(node, self.space)
         self._class_hooks(node, value.live if is_class(value.live) else None, bases, value)
 
     def _class(self, node: ast.ClassDef) -> None:
-        bases = [self.value(one) for one in node.bases]
-        words = [self.value(one.value) for one in node.keywords]
+        bases = [self.value(base) for base in node.bases]
+        words = [self.value(keyword.value) for keyword in node.keywords]
         live = self.space.get(node.name) if self.names is None else None
         kind = live if is_class(live) else None
         inner = _Walk(self.analysis, self.space, dict(self.names or {}), self.found, self.stack)
@@ -431,9 +431,9 @@ class _Walk:
 
     def _defaults(self, node: Any) -> None:
         """Visit the default values of parameters."""
-        for one in (*node.args.defaults, *node.args.kw_defaults):
-            if one is not None:
-                self.value(one)
+        for default in (*node.args.defaults, *node.args.kw_defaults):
+            if default is not None:
+                self.value(default)
 
     def _assign(self, node: Any) -> None:
         if isinstance(node, ast.AnnAssign) and self.is_class:
@@ -482,7 +482,7 @@ class _Walk:
             if (
                 items is None
                 or len(items) != len(target.elts)
-                or any(isinstance(one, ast.Starred) for one in target.elts)
+                or any(isinstance(elt, ast.Starred) for elt in target.elts)
             ):
                 items = [Value(value.roots) for _ in target.elts]
             for one, each in zip(target.elts, items):
@@ -533,19 +533,19 @@ class _Walk:
             self._record_effect(target)
 
     def _import(self, node: Any) -> None:
-        for one in node.names:
-            source = one.name if isinstance(node, ast.Import) else node.module
+        for alias in node.names:
+            source = alias.name if isinstance(node, ast.Import) else node.module
             if self.names is not None:
                 module = sys.modules.get(str(source))
                 if module is None:
                     self._record_effect(node)
                 elif isinstance(node, ast.ImportFrom):
-                    live = space_of_module(module).get(one.name, UNKNOWN)
-                    self.found.reads.add((str(source), one.name))
-                    self.names[one.asname or one.name] = Value(_roots(live), live)
+                    live = space_of_module(module).get(alias.name, UNKNOWN)
+                    self.found.reads.add((str(source), alias.name))
+                    self.names[alias.asname or alias.name] = Value(_roots(live), live)
                 else:
-                    name = one.asname or one.name.partition(".")[0]
-                    self.names[name] = Value(live=module if one.asname else sys.modules.get(name, UNKNOWN))
+                    name = alias.asname or alias.name.partition(".")[0]
+                    self.names[name] = Value(live=module if alias.asname else sys.modules.get(name, UNKNOWN))
 
     # Expressions
 
@@ -654,15 +654,15 @@ class _Walk:
         """Visit a list, tuple, set or dictionary display."""
         kinds: dict[type, type] = {ast.List: list, ast.Tuple: tuple, ast.Set: set, ast.Dict: dict}
         if isinstance(node, ast.Dict):
-            keys = [self.value(one) for one in node.keys if one is not None]
+            keys = [self.value(key) for key in node.keys if key is not None]
             for one in node.values:
                 self.value(one)
             self._record_special_methods(keys, "__hash__", "__eq__")
             return Value(kind=dict, items=tuple(keys) if all(node.keys) else None)
         items: list[Value] = []
-        for one in node.elts:
-            value = self.value(one.value if isinstance(one, ast.Starred) else one)
-            items += self._items_of(value) if isinstance(one, ast.Starred) else [value]
+        for elt in node.elts:
+            value = self.value(elt.value if isinstance(elt, ast.Starred) else elt)
+            items += self._items_of(value) if isinstance(elt, ast.Starred) else [value]
         if isinstance(node, ast.Set):
             self._record_special_methods(items, "__hash__", "__eq__")
         return Value(kind=kinds[type(node)], items=tuple(items))
@@ -672,16 +672,16 @@ class _Walk:
 
         Only what the methods read matters, because operations are assumed to have no external effects.
         """
-        for one in values:
-            if one.kind is None and one.inner is None and one.live is UNKNOWN:
+        for value in values:
+            if value.kind is None and value.inner is None and value.live is UNKNOWN:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
-            for name in names if one.kind is not None and one.kind not in PLAIN_KINDS else ():
-                found = _unbound_attribute(one.kind, name)
+            for name in names if value.kind is not None and value.kind not in PLAIN_KINDS else ():
+                found = _unbound_attribute(value.kind, name)
                 if self._is_of_project(found):
                     inside = Effects()
                     inside.nodes = self.found.nodes
-                    _Walk(self.analysis, self.space, None, inside, self.stack).run_with(found, [one])
+                    _Walk(self.analysis, self.space, None, inside, self.stack).run_with(found, [value])
                     self.found.reads |= inside.reads
                     self.found.guesses |= inside.guesses
                     self.found.nodes = inside.nodes
@@ -707,8 +707,8 @@ class _Walk:
     def _attribute_of_super(self, owner: Value, name: str) -> Value:
         """Return an attribute that `super()` finds in the bases of the class of the running method."""
         kinds = order_of(owner.kind)
-        for one in kinds[kinds.index(owner.after) + 1 :]:
-            found = _function_of(space_of(one).get(name))
+        for kind in kinds[kinds.index(owner.after) + 1 :]:
+            found = _function_of(space_of(kind).get(name))
             if self._is_of_project(found):
                 return Value(live=found, bound=Value(owner.roots, owner.live, owner.kind))
             if found is not None:
@@ -743,7 +743,7 @@ class _Walk:
         if type(found) in (staticmethod, classmethod):
             return Value(live=found.__func__, bound=owner if type(found) is classmethod else None)
         if type(found) is types.FunctionType:
-            definer = next((one for one in order_of(owner.kind) if name in space_of(one)), owner.kind)
+            definer = next((base for base in order_of(owner.kind) if name in space_of(base)), owner.kind)
             self.found.guesses.add((str(home_of(definer)), f"{qualname_of(definer)}.{name}"))
             return Value(live=found, bound=owner)
         if type(found) is functools.singledispatchmethod:
@@ -776,7 +776,7 @@ class _Walk:
 
     def _read_attribute(self, kind: Any, name: str) -> None:
         """Record that an attribute is read from the class that defines it."""
-        owner = next((one for one in order_of(kind) if name in space_of(one)), kind)
+        owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
         self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
 
     def _comprehension(self, node: Any) -> Value:
@@ -824,17 +824,17 @@ class _Walk:
 
     def _read_whole(self, kind: Any, word: str = "*") -> None:
         """Record that all attributes of a class are read, or with `+` only their names."""
-        for one in order_of(kind):
-            if one is not object:
-                self.found.reads.add((str(home_of(one)), f"{qualname_of(one)}.{word}"))
+        for base in order_of(kind):
+            if base is not object:
+                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{word}"))
 
     def _read_signature(self, live: Any) -> None:
         """Record that the signature of a function or of a class's constructor is read."""
         if type(live) is types.FunctionType and self._is_of_project(live):
             self.found.reads.add((str(live.__module__), f"{live.__qualname__}(...)"))
         elif is_class(live):
-            for one in order_of(live):
-                self.found.reads.add((str(home_of(one)), f"{qualname_of(one)}.__init__(...)"))
+            for base in order_of(live):
+                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.__init__(...)"))
 
     def _operator(self, node: ast.BinOp) -> Value:
         one, other = self.value(node.left), self.value(node.right)
@@ -855,8 +855,8 @@ class _Walk:
 
     def _call(self, node: ast.Call) -> Value:
         function = self.value(node.func)
-        given = [self.value(one) for one in node.args]
-        named = {one.arg: self.value(one.value) for one in node.keywords}
+        given = [self.value(argument) for argument in node.args]
+        named = {keyword.arg: self.value(keyword.value) for keyword in node.keywords}
         return self._apply(function, node.func, given, node, named)
 
     def _apply(  # noqa: C901, PLR0912, PLR0915  # one branch for each kind of callable
@@ -876,7 +876,7 @@ class _Walk:
         if function.options:
             return self._apply_each(function, call, given, node, named)
         while type(live) is functools.partial:
-            given = [*(Value(_roots(one), one) for one in live.args), *given]
+            given = [*(Value(_roots(argument), argument) for argument in live.args), *given]
             named = {**{name: Value(_roots(one), one) for name, one in live.keywords.items()}, **named}
             live = live.func
         if type(live) is types.MethodType and self._is_of_project(live.__func__):
@@ -894,7 +894,7 @@ class _Walk:
         if live is not UNKNOWN and is_class(live):
             return self._construct(live, every, given, named, node)
         self._note_arguments(function, call, every)
-        if any(live is one for one in SETTERS):
+        if any(live is setter for setter in SETTERS):
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
             if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
@@ -992,7 +992,7 @@ class _Walk:
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
         """Visit the calls of all objects that a value may be."""
-        made = [self._apply(Value(function.roots, one), call, given, node, named) for one in function.options]
+        made = [self._apply(Value(function.roots, option), call, given, node, named) for option in function.options]
         kinds = {one.kind for one in made}
         roots: Roots = frozenset().union(*(one.roots for one in made))
         return Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
@@ -1002,11 +1002,11 @@ class _Walk:
     ) -> Value:
         """Visit the bodies of the functions that a call may reach."""
         roots: Roots = NONE
-        for one in functions:
-            while not self._is_of_project(one) and attribute_dict(one).get("__wrapped__") is not None:
-                one = attribute_dict(one)["__wrapped__"]  # noqa: PLW2901  # the function within
-            if self._is_of_project(one):
-                roots |= self._run(one, given, node, named).roots
+        for function in functions:
+            while not self._is_of_project(function) and attribute_dict(function).get("__wrapped__") is not None:
+                function = attribute_dict(function)["__wrapped__"]  # noqa: PLW2901  # the function within
+            if self._is_of_project(function):
+                roots |= self._run(function, given, node, named).roots
             else:
                 self._record_effect(node)
         return Value(roots)
@@ -1060,8 +1060,8 @@ class _Walk:
                     self._run(one.live, [item, Value(), Value()], node)
         self._note_special_methods(name, every)
         if live is builtins.super and self.names and "self" in self.names:
-            for one in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
-                self.found.guesses.add((str(home_of(one)), str(qualname_of(one))))
+            for base in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
+                self.found.guesses.add((str(home_of(base)), str(qualname_of(base))))
         if live is builtins.super and not every and self.names:
             home = self.names.get("__class__")
             first = self.names.get("self") or self.names.get("cls")
@@ -1114,12 +1114,12 @@ class _Walk:
         if name == "filter" and len(every) == 2:
             return tuple(self._items_of(every[1]))
         if name == "enumerate" and every:
-            return tuple(Value(kind=tuple, items=(Value(kind=int), one)) for one in self._items_of(every[0]))
+            return tuple(Value(kind=tuple, items=(Value(kind=int), item)) for item in self._items_of(every[0]))
         if name == "zip" and every:
             columns = [self._items_of(one) for one in every]
             count = max(map(len, columns))
             return tuple(
-                Value(kind=tuple, items=tuple(one[min(number, len(one) - 1)] for one in columns))
+                Value(kind=tuple, items=tuple(column[min(number, len(column) - 1)] for column in columns))
                 for number in range(count)
             )
         return None
@@ -1134,8 +1134,8 @@ class _Walk:
             return self._pure_call(kind, every, node)
         is_known = True
         if not self._is_of_project(_unbound_attribute(kind, "__init__")) and not is_plain_class(kind):
-            for one in order_of(kind):
-                self.found.guesses.add((str(home_of(one)), f"{qualname_of(one)}.%"))
+            for base in order_of(kind):
+                self.found.guesses.add((str(home_of(base)), f"{qualname_of(base)}.%"))
         for factory in _default_factories_of(kind):
             if self._is_of_project(factory):
                 self._run(factory, [], node)
@@ -1159,7 +1159,7 @@ class _Walk:
 
     def _is_workspace_class(self, kind: Any) -> bool:
         values = list(space_of(kind).values())
-        found = [one for one in values if type(one) is types.FunctionType]
+        found = [value for value in values if type(value) is types.FunctionType]
         if any(self._is_of_project(one) for one in found):
             return True
         module = sys.modules.get(str(home_of(kind)))
@@ -1310,7 +1310,7 @@ class _Walk:
         plain = [one.arg for one in (*getattr(arguments, "posonlyargs", []), *arguments.args)]
         names.update({name: Value() for name in plain})
         names.update(zip(plain, given))
-        names.update({one.arg: Value() for one in arguments.kwonlyargs})
+        names.update({kwonlyarg.arg: Value() for kwonlyarg in arguments.kwonlyargs})
         names.update({name: value for name, value in named.items() if name in names})
         is_partly_known = None in named or any(isinstance(one, ast.Starred) for one in getattr(node, "args", ()))
         for name, live in (defaults or {}).items():
@@ -1347,8 +1347,8 @@ class _Walk:
 def _distinct(values: list[Value]) -> list[Value]:
     """Return the values that a generator yields, one for each type and object that is known."""
     found: dict[Any, Value] = {}
-    for one in values:
-        found.setdefault((one.kind, id(one.live), one.inner and id(one.inner[0])), one)
+    for value in values:
+        found.setdefault((value.kind, id(value.live), value.inner and id(value.inner[0])), value)
     return list(found.values())[:MAX_NAMED]
 
 
@@ -1363,7 +1363,7 @@ def _library_of(value: object) -> str:
     if type(value) is types.FunctionType:
         return str(value.__globals__.get("__name__")).partition(".")[0]
     return next(
-        (top for one in order_of(kind) if (top := str(home_of(one)).partition(".")[0]) in SIGNATURE_READERS), ""
+        (top for base in order_of(kind) if (top := str(home_of(base)).partition(".")[0]) in SIGNATURE_READERS), ""
     )
 
 
@@ -1389,16 +1389,16 @@ def _default_factories_of(kind: Any) -> list[Any]:
     fields = _unbound_attribute(kind, "__dataclass_fields__")
     if type(fields) is dict:
         found += [
-            attribute_dict(one).get("default_factory") or _slot(one, "default_factory") for one in fields.values()
+            attribute_dict(field).get("default_factory") or _slot(field, "default_factory") for field in fields.values()
         ]
     attributes = _unbound_attribute(kind, "__attrs_attrs__")
     if isinstance(attributes, tuple):
-        for one in attributes:
-            default = _slot(one, "default")
-            found += [_slot(default, "factory"), _slot(one, "converter")]
+        for attribute in attributes:
+            default = _slot(attribute, "default")
+            found += [_slot(default, "factory"), _slot(attribute, "converter")]
     fields = _unbound_attribute(kind, "__pydantic_fields__")
     if type(fields) is dict:
-        found += [_slot(one, "default_factory") for one in fields.values()]
+        found += [_slot(field, "default_factory") for field in fields.values()]
     return found
 
 
@@ -1414,7 +1414,7 @@ def _slot(value: Any, name: str) -> Any:
 
 
 def _has_roots(values: Iterable[Value]) -> bool:
-    return any(one.roots for one in values)
+    return any(value.roots for value in values)
 
 
 def _only_stores(live: Any) -> bool:
@@ -1436,8 +1436,8 @@ def _unbound_attribute(kind: Any, name: str) -> Any:
     """Return an attribute of a class or its bases without binding it, or UNKNOWN."""
     if not is_class(kind):
         return UNKNOWN
-    for one in order_of(kind):
-        found = space_of(one).get(name, UNKNOWN)
+    for base in order_of(kind):
+        found = space_of(base).get(name, UNKNOWN)
         if found is not UNKNOWN:
             return found
     return UNKNOWN

@@ -194,7 +194,7 @@ class KernelAnswers:
         last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
         body = compile(ast.Module(tree.body, []), file, "exec", dont_inherit=True)
         ending = None if last is None else compile(ast.Expression(last.value), file, "eval", dont_inherit=True)
-        space.begin([one for one in (body, ending) if one is not None])
+        space.begin([frame for frame in (body, ending) if frame is not None])
         try:
             exec(body, space.names)
             return None if ending is None else eval(ending, space.names)
@@ -260,9 +260,9 @@ class KernelAnswers:
             tree = ast.parse(_shell().transform_cell(code))
         except (SyntaxError, ValueError, RecursionError, AttributeError):
             return []
-        names = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)}
-        names |= {one.attr for one in ast.walk(tree) if isinstance(one, ast.Attribute)}
-        names |= {one.name.partition(".")[0] for one in ast.walk(tree) if isinstance(one, ast.alias)}
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+        names |= {node.name.partition(".")[0] for node in ast.walk(tree) if isinstance(node, ast.alias)}
         return self._drift.edited_modules_used(names, sys.modules["__main__"].__dict__)
 
     def _restore(self, hold: str, keep: int) -> object:
@@ -290,11 +290,11 @@ class KernelAnswers:
             position = cell_name(error.filename or "")
             parts.update(message=error.msg or "", file=position, line=error.lineno or 1)
         calls = _frames_around_load(error)
-        for one in (parts, *parts.get("chain", ())):
-            frames = [text for text in one.get("trace", ()) if not _surrounds_user_code(text)]
-            one["trace"] = [_renamed(text) for text in frames if text not in calls]
+        for frame in (parts, *parts.get("chain", ())):
+            frames = [text for text in frame.get("trace", ()) if not _surrounds_user_code(text)]
+            frame["trace"] = [_renamed(text) for text in frames if text not in calls]
         found = locals_of(error, characters, PYTHON, _display_name) if characters else []
-        return {"error": parts, "locals": [dict(one, frame=_renamed(one["frame"])) for one in found]}
+        return {"error": parts, "locals": [dict(frame, frame=_renamed(frame["frame"])) for frame in found]}
 
     def _locals(self, cell: int) -> list[str]:
         """Return the plain local variables where a cell failed, or [] if the last error is from another cell."""
@@ -346,7 +346,7 @@ def _frames_around_load(error: BaseException) -> set[str]:
     """Return the frames around Codriver's `load`, which belong to the cell that calls it."""
     frames = traceback.extract_tb(error.__traceback__)
     inner = [position for position, one in enumerate(frames) if is_worker(one.filename)]
-    return {f"{one.name} ({one.filename}:{one.lineno})" for one in frames[: inner[-1]]} if inner else set()
+    return {f"{frame.name} ({frame.filename}:{frame.lineno})" for frame in frames[: inner[-1]]} if inner else set()
 
 
 def _display_name(name: str) -> str:
@@ -384,11 +384,11 @@ def _position(name: str, module: types.ModuleType) -> tuple[str, str, int] | Non
 def _user_frames(frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
     """Return the frames of user code and of code called by it, or [] for a thread without user code."""
     inner = len(list(itertools.takewhile(lambda one: not _is_kernel(one.filename), reversed(frames))))
-    user_frames = [one for one in frames[len(frames) - inner :] if not is_worker(one.filename)]
-    if not any(not is_library(one.filename) for one in user_frames):
+    user_frames = [frame for frame in frames[len(frames) - inner :] if not is_worker(frame.filename)]
+    if not any(not is_library(frame.filename) for frame in user_frames):
         return []
-    for one in user_frames:
-        one.filename = cell_name(one.filename)
+    for frame in user_frames:
+        frame.filename = cell_name(frame.filename)
     return user_frames
 
 

@@ -60,12 +60,12 @@ class FileCodes:
 
     def in_lines(self, first: int, last: int) -> list[types.CodeType]:
         """Return the code objects that start in these lines, in order."""
-        return [one for one in self.all if first <= one.co_firstlineno <= last]
+        return [item for item in self.all if first <= item.co_firstlineno <= last]
 
     def of(self, node: Any) -> types.CodeType | None:
         """Return the code object of a function's statement, or None if there is not exactly one."""
         position = span_of(node)[0]
-        found = [one for one in self.all if one.co_name == node.name and one.co_firstlineno == position]
+        found = [item for item in self.all if item.co_name == node.name and item.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
 
 
@@ -83,19 +83,19 @@ def reached(space: dict[str, Any]) -> Iterator[object]:
     home, seen, level = space.get("__name__"), {id(space)}, list(space.values())
     while level and len(seen) < MAX_REACHED:
         inner: list[object] = []
-        for one in level:
-            kind = type(one)
-            if id(one) in seen or kind in PLAIN:
+        for item in level:
+            kind = type(item)
+            if id(item) in seen or kind in PLAIN:
                 continue
-            seen.add(id(one))
-            yield one
+            seen.add(id(item))
+            yield item
             if kind is types.FunctionType:
                 # its globals belong to a module
-                inner += [*(one.__closure__ or ()), *(one.__defaults__ or ()), *one.__dict__.values()]
-            elif not is_class(one):
-                inner += (each for each in gc.get_referents(one) if not is_class(each))
-            elif home_of(one) == home:
-                inner += space_of(one).values()
+                inner += [*(item.__closure__ or ()), *(item.__defaults__ or ()), *item.__dict__.values()]
+            elif not is_class(item):
+                inner += (each for each in gc.get_referents(item) if not is_class(each))
+            elif home_of(item) == home:
+                inner += space_of(item).values()
         level = inner
 
 
@@ -105,13 +105,13 @@ def match_codes(old: FileCodes, new: FileCodes, same: Iterable[Pair], changed: I
     `same` are pairs of statements that are in both sources, and `changed` pairs of functions that differ.
     """
     found: Codes = {}
-    for one, other in same:
-        if one.kind not in (CLASS, GUARD) or "lines" in one.parts:
-            before, now = old.in_lines(*span_of(one.node)), new.in_lines(*span_of(other.node))
+    for item, other in same:
+        if item.kind not in (CLASS, GUARD) or "lines" in item.parts:
+            before, now = old.in_lines(*span_of(item.node)), new.in_lines(*span_of(other.node))
             if [code.co_name for code in before] == [code.co_name for code in now]:
                 found.update((id(code), (code, heir)) for code, heir in zip(before, now))
-    for one, other in changed:
-        old_codes, new_codes = old.of(one.node), new.of(other.node)
+    for item, other in changed:
+        old_codes, new_codes = old.of(item.node), new.of(other.node)
         if old_codes is not None and new_codes is not None:
             _match_nested(old_codes, new_codes, found)
     return found
@@ -134,18 +134,18 @@ def _match_nested(old: types.CodeType, new: types.CodeType, found: Codes) -> Non
 def _by_name(code: types.CodeType) -> dict[str, list[types.CodeType]]:
     """Return the code objects nested directly in another, by name."""
     found: dict[str, list[types.CodeType]] = {}
-    for one in code.co_consts:
-        if type(one) is types.CodeType:
-            found.setdefault(one.co_name, []).append(one)
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            found.setdefault(constant.co_name, []).append(constant)
     return found
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
     """Yield all code objects nested in another."""
-    for one in code.co_consts:
-        if type(one) is types.CodeType:
-            yield one
-            yield from _within(one)
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield constant
+            yield from _within(constant)
 
 
 class LiveCode:
@@ -172,23 +172,23 @@ class LiveCode:
 
     def _add(self, found: Iterable[Any]) -> None:
         """Add all functions with code of the file, and all caches."""
-        for one in found:
-            kind = type(one)
+        for item in found:
+            kind = type(item)
             if kind is CACHED:
-                self._append(one, self._caches)
+                self._append(item, self._caches)
             elif kind is types.FunctionType or kind in RUNNING:
                 attribute, word = RUNNING.get(kind, ("__code__", ""))
-                loaded = _loaded_code_of(getattr(one, attribute), self._file, self._positions)
+                loaded = _loaded_code_of(getattr(item, attribute), self._file, self._positions)
                 if loaded is not None and word:
-                    self._running.setdefault(id(loaded), []).append((word, weakref.ref(one)))
+                    self._running.setdefault(id(loaded), []).append((word, weakref.ref(item)))
                 elif loaded is not None:
-                    self._append(one, self._functions.setdefault(id(loaded), []))
+                    self._append(item, self._functions.setdefault(id(loaded), []))
 
-    def _append(self, one: object, among: list[Any]) -> None:
+    def _append(self, item: object, among: list[Any]) -> None:
         """Add an object to a list, unless it was added before."""
-        if id(one) not in self._known:
-            self._known.add(id(one))
-            among.append(one)
+        if id(item) not in self._known:
+            self._known.add(id(item))
+            among.append(item)
 
     def functions(self, code: types.CodeType | None) -> list[types.FunctionType]:
         """Return the existing functions with a code object of the old source."""
@@ -224,9 +224,9 @@ class LiveCode:
 
     def empty_caches(self, functions: Iterable[types.FunctionType]) -> Iterator[tuple[str, int]]:
         """Clear the caches around these functions, and yield the name and number of entries of each that had any."""
-        touched = {id(one): one for one in functions}
+        touched = {id(function): function for function in functions}
         for cache in self._caches if touched else ():
-            inner = next((touched[id(one)] for one in _wrapped_in(cache) if id(one) in touched), None)
+            inner = next((touched[id(item)] for item in _wrapped_in(cache) if id(item) in touched), None)
             size = cache.cache_info().currsize
             if inner is not None and size:
                 cache.cache_clear()
@@ -236,10 +236,10 @@ class LiveCode:
 def _wrapped_in(cache: Any) -> list[Any]:
     """Return the functions that a cache calls, following wrappers by `__wrapped__` and by variables in closures."""
     found = [object.__getattribute__(cache, "__dict__").get("__wrapped__")]
-    for one in found:
-        if type(one) is types.FunctionType and len(found) < MAX_WRAPPERS:
-            cells = [cell for cell in one.__closure__ or () if cell != EMPTY_CELL]
-            inner = [one.__dict__.get("__wrapped__"), *[cell.cell_contents for cell in cells]]
+    for item in found:
+        if type(item) is types.FunctionType and len(found) < MAX_WRAPPERS:
+            cells = [cell for cell in item.__closure__ or () if cell != EMPTY_CELL]
+            inner = [item.__dict__.get("__wrapped__"), *[cell.cell_contents for cell in cells]]
             known = {id(other) for other in found}
             found += [other for other in inner if type(other) is types.FunctionType and id(other) not in known]
     return found
@@ -247,7 +247,9 @@ def _wrapped_in(cache: Any) -> list[Any]:
 
 def count_instances_with(kind: type, name: str) -> int:
     """Return the number of instances of a class that have an attribute, such as a cached property."""
-    return sum(1 for one in gc.get_objects() if issubclass(type(one), kind) and name in attribute_dict(one))
+    return sum(
+        1 for candidate in gc.get_objects() if issubclass(type(candidate), kind) and name in attribute_dict(candidate)
+    )
 
 
 def give(function: types.FunctionType, code: types.CodeType, note: Note) -> None:
@@ -284,7 +286,7 @@ def _loaded_code_of(
     code = function_code(code)
     if code.co_filename != file:
         return None
-    for one in positions.get((code.co_name, code.co_firstlineno), ()):
-        if is_same_code(code, one):
-            return one
+    for item in positions.get((code.co_name, code.co_firstlineno), ()):
+        if is_same_code(code, item):
+            return item
     return None

@@ -113,7 +113,7 @@ class Load:
         self.outline = None
         if before is not None and (before.gone or before.data != data):
             old, new = before.bound(), self.bound()
-            names = {one for one in old.kinds if "." not in one} if old is not None else set()
+            names = {kind for kind in old.kinds if "." not in kind} if old is not None else set()
             self.gone = (names | before.gone).difference(new.kinds if new is not None else ())
 
     def with_present_names(self) -> Load:
@@ -240,7 +240,7 @@ class LoadedSources:
     def settle(self, most: int | None = None) -> None:
         """Read the sources of recent loads, unless there are more than `most`."""
         with self._lock:
-            waiting = [one for one in self.loads.values() if not one.is_read]
+            waiting = [load for load in self.loads.values() if not load.is_read]
             if most is None or len(waiting) <= most:
                 for one in waiting:
                     one.read()
@@ -382,7 +382,7 @@ def _marks(file: str, packed: bytes) -> dict[str, set[int]]:
     except PARSE_ERRORS:
         return found
     for code in codes:
-        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+        codes += [const for const in code.co_consts if type(const) is types.CodeType]
         found.setdefault(code.co_name, set()).add(mark_of(code))
     return found
 
@@ -392,7 +392,12 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
     found = read_file(file) if file.endswith(".py") else None
     values = list(space_of_module(module).values())
     values += [function_in(one) for kind in values if is_class(kind) for one in list(space_of(kind).values())]
-    live = [one.__code__ for value in values for one in unwrap_functions(value) if one.__code__.co_filename == file]
+    live = [
+        function.__code__
+        for value in values
+        for function in unwrap_functions(value)
+        if function.__code__.co_filename == file
+    ]
     if found is None or not live:
         return found is not None
     try:
@@ -400,7 +405,7 @@ def _has_code_of(module: types.ModuleType, file: str) -> bool:
     except PARSE_ERRORS:
         return False
     for code in codes:
-        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+        codes += [const for const in code.co_consts if type(const) is types.CodeType]
     return all(any(code.co_name == one.co_name and is_same_code(code, one) for one in codes) for code in live)
 
 

@@ -212,26 +212,26 @@ class MinimalLoad:
         return top in self._tops
 
     @staticmethod
-    def name_of(one: Statement) -> str:
+    def name_of(statement: Statement) -> str:
         """Return the dotted name of a statement."""
-        return one.owner + (", ".join(targets(one.node)) or one.name[len(one.owner) :])
+        return statement.owner + (", ".join(targets(statement.node)) or statement.name[len(statement.owner) :])
 
     @staticmethod
     def is_open(kind: Any, node: Any) -> bool:
         """Return whether setting a method on an existing class has the same effect as in its body."""
         return _is_open(kind, node)
 
-    def can_set_attributes(self, kind: Any, one: Statement) -> bool:
+    def can_set_attributes(self, kind: Any, statement: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
-        return self._can_set_attributes(kind, one)
+        return self._can_set_attributes(kind, statement)
 
-    def definition(self, one: Statement) -> Callable[[], object]:
+    def definition(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, with its decorators."""
-        return self._definer_of(one)
+        return self._definer_of(statement)
 
-    def attribute(self, one: Statement) -> Callable[[], object]:
+    def attribute(self, statement: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
-        return self._assigner_of(one.owner, one)
+        return self._assigner_of(statement.owner, statement)
 
     def members(self, owner: str, names: set[str], node: ast.stmt) -> Callable[[], object]:
         """Return a function that updates members of an enumeration."""
@@ -251,7 +251,7 @@ class MinimalLoad:
     @property
     def names(self) -> set[str]:
         """The dotted names of the statements that differ between the sources."""
-        changed = [one.some for one in self.comparison.changes]
+        changed = [change.some for change in self.comparison.changes]
         return {one.owner + name for one in changed for name in targets(one.node)}
 
     @property
@@ -296,10 +296,10 @@ class MinimalLoad:
                 self._plan_chains(followers)
         return self._steps()
 
-    def _reporting(self, one: Statement) -> Reporting:
+    def _reporting(self, statement: Statement) -> Reporting:
         """Report an error about a statement, and continue."""
-        line = span_of(one.node)[0]
-        return Reporting(lambda why: self.stays.append((self.name_of(one), f"line {line}: {why}")))
+        line = span_of(statement.node)[0]
+        return Reporting(lambda why: self.stays.append((self.name_of(statement), f"line {line}: {why}")))
 
     def _reporting_all(self) -> Reporting:
         """Report an error about the names that the edit changes, and continue."""
@@ -308,7 +308,7 @@ class MinimalLoad:
     @property
     def label(self) -> str:
         """The names that the edit changes, at most three of them."""
-        names = sorted({self.name_of(one.some) for one in self.comparison.changes})
+        names = sorted({self.name_of(change.some) for change in self.comparison.changes})
         return ", ".join(names[:MAX_NAMED]) + (" …" if len(names) > MAX_NAMED else "")
 
     def _plan_chains(self, followers: Any) -> None:
@@ -331,30 +331,30 @@ class MinimalLoad:
         for one in self.comparison.moved:
             self._plan_moved(one, followers)
 
-    def _runs(self, one: Statement) -> bool:
+    def _runs(self, statement: Statement) -> bool:
         """Return whether a statement of the source runs in this load."""
         return (
-            not one.owner
-            and one.kind not in (IMPORT, DOCSTRING)
-            and (one.top in self._tops or id(one.node) in self._defined)
+            not statement.owner
+            and statement.kind not in (IMPORT, DOCSTRING)
+            and (statement.top in self._tops or id(statement.node) in self._defined)
         )
 
-    def _plan_moved(self, one: Statement, followers: Any) -> None:
+    def _plan_moved(self, statement: Statement, followers: Any) -> None:
         """Plan to create an object again whose statements have a different order, or report it."""
-        kind = self._class(one.owner) if one.owner else None
-        if one.kind == VALUE and is_enum(kind):
-            self._members.setdefault(one.owner, set())
-        elif one.kind == VALUE and kind is not None and not is_plain_class(kind):
-            self._remake(one.owner, one)
+        kind = self._class(statement.owner) if statement.owner else None
+        if statement.kind == VALUE and is_enum(kind):
+            self._members.setdefault(statement.owner, set())
+        elif statement.kind == VALUE and kind is not None and not is_plain_class(kind):
+            self._remake(statement.owner, statement)
         if (
-            one.owner
-            or one.guard
-            or one.kind in (IMPORT, DOCSTRING)
-            or (one.kind in (FUNCTION, CLASS) and not one.node.decorator_list)
+            statement.owner
+            or statement.guard
+            or statement.kind in (IMPORT, DOCSTRING)
+            or (statement.kind in (FUNCTION, CLASS) and not statement.node.decorator_list)
         ):
             return
-        fills = followers.rebuilds.fills_of(one.node, followers.text) & followers.registrations.named_objects()
-        names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(one.node)]
+        fills = followers.rebuilds.fills_of(statement.node, followers.text) & followers.registrations.named_objects()
+        names = [name for name in self._space if id(self._space[name]) in fills or name in _top_names(statement.node)]
         for name in names:
             chain = followers.rebuilds.chain(followers.text, name)
             if len(chain) < 2 or id(self._space[name]) in followers.rebuilds.objects:
@@ -362,7 +362,7 @@ class MinimalLoad:
             planned = frozenset(top for owner, top in chain if owner is followers.text and top in self._tops)
             obstacle = followers.rebuilds.rebuild_obstacle(followers.text, name, chain, planned)
             if obstacle:
-                why = f"line {span_of(one.node)[0]}: its order has changed, and {obstacle}"
+                why = f"line {span_of(statement.node)[0]}: its order has changed, and {obstacle}"
                 self.stays.append((name, why))
             else:
                 self._plan_whole_chain([], name, chain, followers)
@@ -384,7 +384,7 @@ class MinimalLoad:
         if old.kind in (VALUE, OTHER):
             followers.registrations.watch(old.name, old.node, new.node)
         elif DECORATORS in change.parts and any(
-            _name_of(one) in REGISTERING_DECORATORS for one in old.node.decorator_list
+            _name_of(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
             followers.report(new.name, new.node, "what its decorators did before is not undone")
         elif DECORATORS in change.parts or BASES in change.parts:
@@ -717,12 +717,12 @@ class MinimalLoad:
         if live is None or code is None:
             return False
         functions = live.functions(code)
-        inner = [one for nested in _codes_in(code) for one in live.functions(nested)]
-        stale = [one for one in (*functions, *inner) if id(one) in left]
-        self._touched += [one for one in (*functions, *inner) if id(one) not in left]
+        inner = [function for nested in _codes_in(code) for function in live.functions(nested)]
+        stale = [function for function in (*functions, *inner) if id(function) in left]
+        self._touched += [function for function in (*functions, *inner) if id(function) not in left]
         self.left += [(old.name, one) for one in stale]
         self._running += [(old.name, *found) for one in (code, *_codes_in(code)) for found in live.running(one)]
-        return bool(functions) and not any(one in stale for one in functions)
+        return bool(functions) and not any(function in stale for function in functions)
 
     def _needs_only_update(self, change: Change) -> bool:
         """Return whether a function only needs its new code, docstring and default values, and plan the latter two.
@@ -751,12 +751,19 @@ class MinimalLoad:
     def _has_read_signature(self, change: Change) -> bool:
         """Return whether the decorators of a function may have read what has changed in its signature."""
         old, new, followers = change.old, change.new, self._followers
-        opaque = [one for one in new.node.decorator_list if _name_of(one) not in TRANSPARENT] if new else []
+        opaque = (
+            [decorator for decorator in new.node.decorator_list if _name_of(decorator) not in TRANSPARENT]
+            if new
+            else []
+        )
         if old is None or new is None or followers is None:
             return bool(opaque)
         arguments = [
-            [one.arg for one in (*each.args.args, *each.args.kwonlyargs, *getattr(each.args, "posonlyargs", []))]
-            + [len(each.args.defaults), sum(one is not None for one in each.args.kw_defaults)]
+            [
+                argument.arg
+                for argument in (*each.args.args, *each.args.kwonlyargs, *getattr(each.args, "posonlyargs", []))
+            ]
+            + [len(each.args.defaults), sum(default is not None for default in each.args.kw_defaults)]
             for each in (old.node, new.node)
         ]
         only_defaults = arguments[0] == arguments[1]
@@ -828,10 +835,10 @@ class MinimalLoad:
             if self._followers is not None:
                 self._followers.changes.note_update(self._module.__name__, owner + name)
 
-    def _dispatcher_of(self, one: Statement) -> str:
+    def _dispatcher_of(self, statement: Statement) -> str:
         """Return the name of the `singledispatchmethod` in which a method is registered, or ""."""
-        kind = self._class(one.owner) if one.kind == FUNCTION and one.owner else None
-        for decorator in _decorators(one) if kind is not None else ():
+        kind = self._class(statement.owner) if statement.kind == FUNCTION and statement.owner else None
+        for decorator in _decorators(statement) if kind is not None else ():
             inner = decorator.func if isinstance(decorator, ast.Call) else decorator
             if isinstance(inner, ast.Attribute) and inner.attr == "register" and isinstance(inner.value, ast.Name):
                 name = inner.value.id
@@ -839,12 +846,14 @@ class MinimalLoad:
                     return name
         return ""
 
-    def _can_set_attributes(self, kind: Any, one: Statement) -> bool:
+    def _can_set_attributes(self, kind: Any, statement: Statement) -> bool:
         """Return whether setting an attribute on an existing class has the same effect as in its body."""
-        names = targets(one.node)
+        names = targets(statement.node)
         if not names or any(name in CLASS_CREATION_NAMES or name[:2] == name[-2:] == "__" for name in names):
             return False
-        is_new = getattr(one.node, "value", None) is not None and not any(name in space_of(kind) for name in names)
+        is_new = getattr(statement.node, "value", None) is not None and not any(
+            name in space_of(kind) for name in names
+        )
         is_plain = is_plain_class(kind) or (is_new and type(kind) is not type and _overrides_setattr(type(kind)))
         return is_plain or self._is_unread(kind, names)
 
@@ -975,7 +984,7 @@ class MinimalLoad:
         """Return a function that assigns a new collection, but only replaces the contents of the existing one."""
         followers = self._followers
         names = [name for name in targets(node) if name.isidentifier()]
-        olds = [one.old for one in self.comparison.changes if one.new is not None and one.new.node is node]
+        olds = [change.old for change in self.comparison.changes if change.new is not None and change.new.node is node]
         is_fresh = (
             len(names) == 1
             and olds
@@ -995,30 +1004,30 @@ class MinimalLoad:
 
         return assign
 
-    def _definer_of(self, one: Statement) -> Callable[[], object]:
+    def _definer_of(self, statement: Statement) -> Callable[[], object]:
         """Return a function that defines a top-level function or a method, with its decorators."""
-        code = self._codes[1].of(one.node)
-        if not one.owner:
-            return self._runner_of_top(one.node)
-        kind = self._class(one.owner)
+        code = self._codes[1].of(statement.node)
+        if not statement.owner:
+            return self._runner_of_top(statement.node)
+        kind = self._class(statement.owner)
         if code is None or set(code.co_freevars) - {"__class__"}:
-            return self._runner_of_top(self._new.tree.body[one.top])
+            return self._runner_of_top(self._new.tree.body[statement.top])
 
         def define() -> object:
             space = dict(space_of(kind))
-            value: Any = self._function(one.node, code, kind, space)
+            value: Any = self._function(statement.node, code, kind, space)
             made = [
                 eval(self._compile(ast.Expression(decorator), "eval"), self._space, space)
-                for decorator in _decorators(one)
+                for decorator in _decorators(statement)
             ]
             for decorate in reversed(made):
                 value = decorate(value)
-            type.__setattr__(kind, one.node.name, value)
-            if one.node.name == "__eq__" and "__hash__" not in space_of(kind):
+            type.__setattr__(kind, statement.node.name, value)
+            if statement.node.name == "__eq__" and "__hash__" not in space_of(kind):
                 type.__setattr__(kind, "__hash__", None)
             name_it = getattr(type(value), "__set_name__", None)
             if name_it is not None:
-                name_it(value, kind, one.node.name)
+                name_it(value, kind, statement.node.name)
             return ABSENT
 
         return define
@@ -1031,21 +1040,23 @@ class MinimalLoad:
         self._set_signature([made], node, space)
         return made
 
-    def _assigner_of(self, owner: str, one: Statement) -> Callable[[], object]:
+    def _assigner_of(self, owner: str, statement: Statement) -> Callable[[], object]:
         """Return a function that assigns an attribute of a class."""
         kind = self._class(owner) if owner else None
-        if one.kind == FUNCTION:
-            code = self._codes[1].of(one.node)
+        if statement.kind == FUNCTION:
+            code = self._codes[1].of(statement.node)
             space = dict(space_of(kind)) if kind is not None else {}
 
             def sign() -> object:
                 functions = [function for function in self._touched if function.__code__ is code]
-                self._set_signature(functions, one.node, space)
+                self._set_signature(functions, statement.node, space)
                 return ABSENT
 
             return sign
-        is_lazy = isinstance(one.node, ast.AnnAssign) and sys.version_info >= (3, 14)
-        code = self._compile(ast.Module([_without_annotation(one.node)] if is_lazy else [one.node], []), "exec")
+        is_lazy = isinstance(statement.node, ast.AnnAssign) and sys.version_info >= (3, 14)
+        code = self._compile(
+            ast.Module([_without_annotation(statement.node)] if is_lazy else [statement.node], []), "exec"
+        )
 
         def assign() -> object:
             if is_lazy:
@@ -1101,7 +1112,7 @@ class MinimalLoad:
             plain = [one.arg for one in (*getattr(node.args, "posonlyargs", []), *node.args.args)]
             function.__defaults__ = tuple(values[name] for name in plain if name in values) or None
             function.__kwdefaults__ = {
-                one.arg: values[one.arg] for one in node.args.kwonlyargs if one.arg in values
+                kwonlyarg.arg: values[kwonlyarg.arg] for kwonlyarg in node.args.kwonlyargs if kwonlyarg.arg in values
             } or None
             setattr(function, *annotations_of(made))
 
@@ -1179,11 +1190,13 @@ def _cleaned(text: str | None) -> str | None:
 
 def _setter_target(node: Any) -> str:
     """Return the attribute or item that a statement sets, or the setter it calls, as text, or "" for others."""
-    if isinstance(node, ast.Assign) and all(isinstance(one, (ast.Attribute, ast.Subscript)) for one in node.targets):
+    if isinstance(node, ast.Assign) and all(
+        isinstance(target, (ast.Attribute, ast.Subscript)) for target in node.targets
+    ):
         return dump(list(node.targets))
     call = node.value if isinstance(node, ast.Expr) else None
     if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr[:3] == "set":
-        return dump([call.func, *call.args[:-1]]) + repr([one.arg for one in call.keywords])
+        return dump([call.func, *call.args[:-1]]) + repr([keyword.arg for keyword in call.keywords])
     is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
     return dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
 
@@ -1201,14 +1214,14 @@ def _without_annotation(node: Any) -> ast.stmt:
 
 def _added(changes: Iterable[Change]) -> Iterator[Statement]:
     """Return the statements that only the new source has."""
-    return (one.new for one in changes if one.old is None and one.new is not None)
+    return (change.new for change in changes if change.old is None and change.new is not None)
 
 
 def _codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    for one in code.co_consts:
-        if type(one) is types.CodeType:
-            yield one
-            yield from _codes_in(one)
+    for constant in code.co_consts:
+        if type(constant) is types.CodeType:
+            yield constant
+            yield from _codes_in(constant)
 
 
 def _has_no_effect(node: Any) -> bool:
@@ -1218,12 +1231,12 @@ def _has_no_effect(node: Any) -> bool:
 def _names_bound(node: Any) -> list[str]:
     """Return the plain names that a statement binds in its scope."""
     if isinstance(node, ast.Import):
-        return [one.asname or one.name.partition(".")[0] for one in node.names]
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     return [name for name in targets(node) if "." not in name]
 
 
-def _decorators(one: Statement) -> list[ast.expr]:
-    found: list[ast.expr] = one.node.decorator_list
+def _decorators(statement: Statement) -> list[ast.expr]:
+    found: list[ast.expr] = statement.node.decorator_list
     return found
 
 
@@ -1236,7 +1249,7 @@ def _is_open(kind: Any, node: Any) -> bool:
     """Return whether setting a method on an existing class has the same effect as in its body."""
     if node.name in CLASS_CREATION_NAMES or space_of(kind).get("_is_protocol"):
         return False
-    return is_plain_class(kind) or all(_name_of(one) in TRANSPARENT for one in node.decorator_list)
+    return is_plain_class(kind) or all(_name_of(decorator) in TRANSPARENT for decorator in node.decorator_list)
 
 
 def _overrides_setattr(kind: type) -> bool:

@@ -54,8 +54,8 @@ class Text:
             while waiting:
                 node = waiting.pop()
                 if isinstance(node, ast.Import):
-                    for one in node.names:
-                        parts = one.name.split(".")
+                    for alias in node.names:
+                        parts = alias.name.split(".")
                         found.update(".".join(parts[: number + 1]) for number in range(len(parts)))
                 elif type(node) in GUARDS:
                     waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
@@ -148,7 +148,7 @@ def _lambda_at_columns(lambdas: list[Any], code: types.CodeType) -> Any:
     if not columns or any(start is None for start, _ in columns):
         return None
     first, last = min(start for start, _ in columns), max(end for _, end in columns)
-    found = [one for one in lambdas if one.body.col_offset <= first and last <= one.body.end_col_offset]
+    found = [lambda_ for lambda_ in lambdas if lambda_.body.col_offset <= first and last <= lambda_.body.end_col_offset]
     return found[0] if len(found) == 1 else None
 
 
@@ -164,7 +164,7 @@ class Outline:
     def __init__(self, text: Text) -> None:
         self.imports = text.imports
         self._has_star = any(
-            isinstance(node, ast.ImportFrom) and any(one.name == "*" for one in node.names) for node in text.body
+            isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in text.body
         )
         self._rows = [(words, *_outline_statement(node)) for words, node in zip(text.words, text.body)]
 
@@ -203,12 +203,14 @@ def _outline_statement(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]
         return False, []
     evaluated = [*node.decorator_list, *node.args.defaults, *filter(None, node.args.kw_defaults), node.returns]
     arguments = [*getattr(node.args, "posonlyargs", []), *node.args.args, *node.args.kwonlyargs]
-    evaluated += [one.annotation for one in (*arguments, node.args.vararg, node.args.kwarg) if one is not None]
+    evaluated += [
+        argument.annotation for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument is not None
+    ]
     return not any(evaluated), [(ANY, node.name)]
 
 
 def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:
     """Yield each name that an import binds, with the words in the module and the imported name."""
     source = (getattr(node, "module", None) or "").split(".")
-    for one in node.names:
-        yield frozenset((*source, *one.name.split("."))), one.asname or one.name.partition(".")[0]
+    for alias in node.names:
+        yield frozenset((*source, *alias.name.split("."))), alias.asname or alias.name.partition(".")[0]

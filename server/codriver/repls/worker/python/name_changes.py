@@ -60,7 +60,7 @@ class NameChanges:
             if id(kind) not in self._classes:
                 space = dict(space_of(kind))
                 self._classes[id(kind)] = kind, space
-                self._subclasses[id(kind)] = {id(one) for one in type.__subclasses__(kind)}
+                self._subclasses[id(kind)] = {id(subclass) for subclass in type.__subclasses__(kind)}
                 waiting += [one for one in space.values() if is_class(one) and home_of(one) == module.__name__]
                 if is_enum(kind):
                     space["_member_names_"] = list(space["_member_names_"])
@@ -102,7 +102,7 @@ class NameChanges:
             return True
         if not effects.fills and not self._filled.isdisjoint(effects.reads):
             return True
-        return effects.effect is None and any(self._may_have_changed(*one) for one in effects.guesses)
+        return effects.effect is None and any(self._may_have_changed(*guess) for guess in effects.guesses)
 
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
         """Return whether an attribute of a class is read only to be changed, such as a counter of instances."""
@@ -150,7 +150,7 @@ class NameChanges:
         """Return whether the direct subclasses of a class have changed."""
         for kind, _ in list(self._classes.values()):
             if home_of(kind) == module and qualname_of(kind) == name:
-                return {id(one) for one in type.__subclasses__(kind)} != self._subclasses[id(kind)]
+                return {id(subclass) for subclass in type.__subclasses__(kind)} != self._subclasses[id(kind)]
         return False
 
     def _has_class_changed(self, module: str, name: str, word: str) -> bool:
@@ -177,11 +177,11 @@ class NameChanges:
 
     def _has_attribute_changed(self, kind: Any, name: str) -> bool:
         first, _, rest = name.partition(".")
-        for one in order_of(kind):
-            known = self._classes.get(id(one))
+        for base in order_of(kind):
+            known = self._classes.get(id(base))
             if known is None:
                 continue
-            now, old = space_of(one).get(first, ABSENT), known[1].get(first, ABSENT)
+            now, old = space_of(base).get(first, ABSENT), known[1].get(first, ABSENT)
             if now is not old:
                 return type(now) is not types.FunctionType or type(old) is not types.FunctionType
             if now is not ABSENT:

@@ -178,7 +178,7 @@ def is_standard_mapping(kind: Any) -> bool:
 
 def is_collection(kind: Any) -> bool:
     """Return whether a type is a mutable collection."""
-    return is_class(kind) and any(one in COLLECTIONS or one.__name__ == "deque" for one in order_of(kind))
+    return is_class(kind) and any(base in COLLECTIONS or base.__name__ == "deque" for base in order_of(kind))
 
 
 def _origin(value: object) -> tuple[str, str]:

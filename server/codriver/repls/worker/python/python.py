@@ -315,7 +315,7 @@ class Python(Dialect):
             body = self._parse(source, path)
             if lines is not None:
                 body = [node for node in body if _is_future(node) or node.lineno in lines]
-            job.lines = [min([node.lineno, *(one.lineno for one in _decorators_of(node))]) for node in body]
+            job.lines = [min([node.lineno, *(decorator.lineno for decorator in _decorators_of(node))]) for node in body]
             has_value = bool(body) and isinstance(body[-1], ast.Expr) and not is_docstring(body[-1])
             last = body.pop() if has_value else None
             code = compile(ast.Module(body, []), path, "exec", dont_inherit=True)

@@ -211,10 +211,10 @@ class Drift:
         if not previous:
             return
         live_of: dict[int, list[object]] = {key: [] for key in previous}
-        for one in gc.get_objects():
-            key = id(type(one))
+        for candidate in gc.get_objects():
+            key = id(type(candidate))
             if key in live_of:
-                live_of[key].append(one)
+                live_of[key].append(candidate)
         del live
         for key, instances in live_of.items():
             if instances:
@@ -375,7 +375,7 @@ def _is_module_value(value: object, name: str, load: Load) -> bool:
         return False
     codes = [compile(data, load.file, "exec", dont_inherit=True)]
     for code in codes:
-        codes += [one for one in code.co_consts if type(one) is types.CodeType]
+        codes += [const for const in code.co_consts if type(const) is types.CodeType]
     return any(code.co_name == value.__code__.co_name and is_same_code(code, value.__code__) for code in codes)
 
 

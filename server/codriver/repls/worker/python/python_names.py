@@ -213,7 +213,7 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
     with_private = any(part.startswith("_") for part in pattern.replace(".", "*").split("*"))
     seen = set()
     for name, module in _modules(current, home):
-        is_bare = any(module is one for one in (current, home, builtins))
+        is_bare = any(module is entry for entry in (current, home, builtins))
         if not is_bare and name[:1] == "_" and not with_private and _sort_rank(module) == INSTALLED:
             continue
         last = (name.rpartition(".")[2], id(module))
@@ -232,13 +232,16 @@ def _matching(pattern: str, current: types.ModuleType, home: types.ModuleType) -
 
 def _modules(module: types.ModuleType, home: types.ModuleType) -> list[tuple[str, types.ModuleType]]:
     """Return the loaded modules by name: those of evaluations first, then the project's, then installed ones."""
-    first = [(one.__name__, one) for one in (module, home)]
+    first = [(entry.__name__, entry) for entry in (module, home)]
     rest = [
-        (name, one) for name, one in list(sys.modules.items()) if is_module(one) and name.partition(".")[0] != CODRIVER
+        (name, entry)
+        for name, entry in list(sys.modules.items())
+        if is_module(entry) and name.partition(".")[0] != CODRIVER
     ]
-    apart = {id(one): (name, one) for name, one in reversed([*first, *sorted(rest, key=lambda one: one[0])])}
+    apart = {id(entry): (name, entry) for name, entry in reversed([*first, *sorted(rest, key=lambda entry: entry[0])])}
     return sorted(
-        apart.values(), key=lambda one: (one[1] is not module and one[1] is not home, _sort_rank(one[1]), one[0])
+        apart.values(),
+        key=lambda entry: (entry[1] is not module and entry[1] is not home, _sort_rank(entry[1]), entry[0]),
     )
 
 
@@ -307,11 +310,11 @@ def _parameters(value: Any) -> str:
     except (TypeError, ValueError):
         return ""
     parts = []
-    for one in signature.parameters.values():
-        default = one.default
-        if default is not one.empty and type(default) not in PLAIN:
-            one = one.replace(default=_Dots())  # noqa: PLW2901  # as it is shown
-        parts.append(one.replace(annotation=one.empty))
+    for parameter in signature.parameters.values():
+        default = parameter.default
+        if default is not parameter.empty and type(default) not in PLAIN:
+            parameter = parameter.replace(default=_Dots())  # noqa: PLW2901  # as it is shown
+        parts.append(parameter.replace(annotation=parameter.empty))
     return str(signature.replace(parameters=parts, return_annotation=signature.empty))
 
 
@@ -341,7 +344,7 @@ def definition_of(
     file = space_of_module(module).get("__file__")
     for name in (*((file,) if isinstance(file, str) else ()), *sources):
         lines = lines_of(name)
-        if not any(dotted.rpartition(".")[2] in one for one in lines):
+        if not any(dotted.rpartition(".")[2] in entry for entry in lines):
             continue
         found = _within("".join(lines), dotted)
         if found is not None:
@@ -402,13 +405,13 @@ def _within(text: str, dotted: str) -> tuple[int, int] | None:
         return None
     node = None
     for name in dotted.replace("<locals>.", "").split("."):
-        node = next((one for one in reversed([*_statements(body)]) if name in _defined(one)), None)
+        node = next((statement for statement in reversed([*_statements(body)]) if name in _defined(statement)), None)
         if node is None:
             return None
         body = getattr(node, "body", [])
     if node is None:
         return None
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return first, getattr(node, "end_lineno", None) or node.lineno
 
 
@@ -427,8 +430,8 @@ def _defined(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
-    names = [one for target in targets if target is not None for one in ast.walk(target)]
-    return [one.id for one in names if isinstance(one, ast.Name)]
+    names = [entry for target in targets if target is not None for entry in ast.walk(target)]
+    return [name.id for name in names if isinstance(name, ast.Name)]
 
 
 MISSING = object()

@@ -42,7 +42,7 @@ class Rebuilds:
         """Return the statements that bind a name of a module or fill its object, in the order of their evaluation."""
         value = text.space.get(name, ABSENT)
         found = self._chain_in(text, {name}, {id(value)}, {name})
-        for other in [one for one in self._followers.importers() if one is not text]:
+        for other in [importer for importer in self._followers.importers() if importer is not text]:
             found += self._chain_in(other, set(), {id(value)}, {name, text.name.rpartition(".")[2]})
         return found
 
@@ -70,7 +70,7 @@ class Rebuilds:
         found = set(effects.fills)
         if isinstance(node, ast.Expr) and is_setattr(node.value):
             call: Any = node.value
-            found |= {id(text.space.get(one.id)) for one in call.args[:1] if isinstance(one, ast.Name)}
+            found |= {id(text.space.get(argument.id)) for argument in call.args[:1] if isinstance(argument, ast.Name)}
         return found
 
     def others_filled(self, text: Text, top: int, objects: set[int]) -> set[int] | None:
@@ -82,13 +82,13 @@ class Rebuilds:
         }
         if isinstance(node, FUNCTIONS):
             functions = self._followers.functions(text.file, node)
-            bound_name |= {id(one) for one in functions}
+            bound_name |= {id(function) for function in functions}
             if (
                 len(
                     [
-                        one
-                        for one in functions
-                        if len(functions) == 1 or refers_to_function(text.space.get(node.name), one)
+                        function
+                        for function in functions
+                        if len(functions) == 1 or refers_to_function(text.space.get(node.name), function)
                     ]
                 )
                 != 1
@@ -291,7 +291,9 @@ def is_setattr(node: Any) -> bool:
 
 def deleted_names(node: Any) -> list[str]:
     """Return the names that a `del` statement removes."""
-    return [one.id for one in node.targets if isinstance(one, ast.Name)] if isinstance(node, ast.Delete) else []
+    return (
+        [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Delete) else []
+    )
 
 
 def refers_to_function(value: Any, function: Any) -> bool:

@@ -81,9 +81,9 @@ class Selection:
     """
 
     def __init__(self, roots: Iterable[str], names: Iterable[str] = ()) -> None:
-        self._roots = tuple(os.path.realpath(one) + os.sep for one in roots)
+        self._roots = tuple(os.path.realpath(root) + os.sep for root in roots)
         # Convert names of Lisp functions, which have a slash after the namespace.
-        self._names = tuple([one.replace("/", ".") for one in names])
+        self._names = tuple([name.replace("/", ".") for name in names])
         self._is_project: dict[str, bool] = {}
 
     def includes(self, code: types.CodeType, module: str, name: str) -> bool:
@@ -149,7 +149,7 @@ class Recording:
             module, name = self._dialect.called(code, module, name)
         found = Function(code, module, name, is_requested=name != "" and self.selection.includes(code, module, name))
         if found.is_requested:
-            found.hidden = frozenset(one for one in found.arguments if self.printer.is_secret(one))
+            found.hidden = frozenset(argument for argument in found.arguments if self.printer.is_secret(argument))
         self.functions[id(code)] = found
         return found
 
@@ -165,8 +165,10 @@ class Recording:
             ]
             names = names[:-1]
         if function.hidden:
-            return [HIDDEN if one in function.hidden else short(values[one]) for one in names if one in values] + rest
-        return [short(values[one]) for one in names if one in values] + rest
+            return [
+                HIDDEN if name in function.hidden else short(values[name]) for name in names if name in values
+            ] + rest
+        return [short(values[name]) for name in names if name in values] + rest
 
     def result(self, function: Function, frame: types.FrameType, value: object) -> str:
         """Return the text of the result of a call, or of the new object for a call of `__init__`."""
@@ -216,7 +218,7 @@ class Recording:
         """Return the names of a function's parameters, in Lisp as a list for this arity with `&` before the rest."""
         if not self._is_lisp or self._dialect is None:
             return list(function.arguments)
-        names = [self._dialect.local_name(one) or one for one in function.arguments]
+        names = [self._dialect.local_name(argument) or argument for argument in function.arguments]
         if function.code.co_flags & VARIABLE:
             names.insert(-1, "&")
         return [names]
@@ -226,7 +228,7 @@ def mark_of(code: types.CodeType) -> int:
     """Return a number that identifies the behaviour of a code object, independent of its position in the file."""
     import binascii
 
-    parts = [mark_of(one) if isinstance(one, types.CodeType) else _plain(one) for one in code.co_consts]
+    parts = [mark_of(const) if isinstance(const, types.CodeType) else _plain(const) for const in code.co_consts]
     return binascii.crc32(code.co_code + repr((code.co_names, code.co_varnames, parts)).encode("utf-8", "replace"))
 
 
@@ -240,14 +242,14 @@ def _by_name(functions: list[list[Any]], rows: list[Record]) -> tuple[list[list[
     found: dict[tuple[str, str], int] = {}
     merged: list[list[Any]] = []
     indexes = []
-    for one in functions:
-        key = (one[0], one[1])
+    for function in functions:
+        key = (function[0], function[1])
         if key not in found:
             found[key] = len(merged)
-            merged.append(one)
+            merged.append(function)
         else:
             known = merged[found[key]]
-            known[4:] = [known[4] + one[4], known[5] + one[5], known[6] or one[6]]
+            known[4:] = [known[4] + function[4], known[5] + function[5], known[6] or function[6]]
         indexes.append(found[key])
     return merged, [[indexes[row[0]], *row[1:]] for row in rows]
 
@@ -317,7 +319,7 @@ class CallPrinter:
     def _printed(self, value: Any, printer: PlainPrinter) -> str:
         """Return the text of a value as printed in Lisp."""
         if type(value) is str and len(value) > CHARACTERS:
-            if any(one in value for one in self._secrets):
+            if any(secret in value for secret in self._secrets):
                 return HIDDEN
             return f"{printer.text(value[:SHORT_CHARACTERS], CHARACTERS)}+{len(value) - SHORT_CHARACTERS}"
         return printer.text(value, CHARACTERS)
@@ -325,7 +327,7 @@ class CallPrinter:
     def error(self, error: BaseException) -> str:
         """Return the class of an error with its arguments."""
         arguments = BaseException.args.__get__(error)  # type: ignore[attr-defined]  # even if a property overrides it
-        parts = [self._within(one, 1) for one in arguments[:PARTS]] if type(arguments) is tuple else []
+        parts = [self._within(argument, 1) for argument in arguments[:PARTS]] if type(arguments) is tuple else []
         return _bounded(f"{name_of(type(error))}({', '.join(parts)})")
 
     def is_secret(self, name: str) -> bool:
@@ -339,7 +341,7 @@ class CallPrinter:
         if len(value) <= most:
             return repr(value)
         # The server would not recognize a part of a secret.
-        if type(value) is str and any(one in value for one in self._secrets):
+        if type(value) is str and any(secret in value for secret in self._secrets):
             return HIDDEN
         return f"{value[:short]!r}+{len(value) - short}"
 

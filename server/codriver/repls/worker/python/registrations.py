@@ -46,8 +46,8 @@ class Registrations:
 
     def _creation_effects(self, kind: Any, text: Text) -> Effects | None:
         """Return the effects of the hooks that create a class, or None if it has no hooks of the workspace."""
-        hooked = [one for one in order_of(kind)[1:-1] if "__init_subclass__" in space_of(one)]
-        metas = [one for one in order_of(type(kind)) if one is not type]
+        hooked = [base for base in order_of(kind)[1:-1] if "__init_subclass__" in space_of(base)]
+        metas = [base for base in order_of(type(kind)) if base is not type]
         if not any(self.is_of_project(one) for one in (*hooked, *metas)):
             return None
         node = next((one for one in text.body if isinstance(one, ast.ClassDef) and one.name == qualname_of(kind)), None)
@@ -55,7 +55,7 @@ class Registrations:
 
     def is_listed_by_base(self, kind: Any) -> bool:
         """Return whether a module asks a base of a class for its subclasses, which still include a removed class."""
-        if not is_class(kind) or not any(self.is_of_project(one) for one in order_of(kind)[1:]):
+        if not is_class(kind) or not any(self.is_of_project(base) for base in order_of(kind)[1:]):
             return False
         return any(b"__subclasses__" in (load.data or b"") for load in list(self._drift.sources.loads.values()))
 
@@ -144,11 +144,11 @@ class Registrations:
         if "__dataclass_fields__" in space or "__attrs_attrs__" in space:
             return False
         words: set[str] = set()
-        for one in order_of(kind)[1:-1]:
-            hook = space_of(one).get("__init_subclass__")
+        for base in order_of(kind)[1:-1]:
+            hook = space_of(base).get("__init_subclass__")
             if hook is None:
                 continue
-            if not self.is_of_project(one):
+            if not self.is_of_project(base):
                 return False
             for function in [hook.__func__]:
                 source = self._analysis.source(function)
@@ -208,4 +208,4 @@ def _size(value: Any) -> int:
 
 def _is_replacing_registry(value: object) -> bool:
     """Return whether registering a name in an object a second time replaces the first registration."""
-    return any(str(home_of(one)).partition(".")[0] in REPLACING_LIBRARIES for one in order_of(type(value)))
+    return any(str(home_of(base)).partition(".")[0] in REPLACING_LIBRARIES for base in order_of(type(value)))

@@ -203,9 +203,9 @@ def _note_bases(kind: type, bases: tuple[type, ...], undo: UndoRecord) -> None:
     undo.note("", lambda: kind.__bases__ == bases, lambda: type.__setattr__(kind, "__bases__", before))
 
 
-def _note_class(one: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
+def _note_class(instance: object, pair: tuple[Any, Any], undo: UndoRecord) -> None:
     """Record how to restore the class of an object. `pair` has its previous and its new class."""
-    undo.note("", lambda: type(one) is pair[1], lambda: object.__setattr__(one, "__class__", pair[0]))
+    undo.note("", lambda: type(instance) is pair[1], lambda: object.__setattr__(instance, "__class__", pair[0]))
 
 
 def _instances(
@@ -276,13 +276,17 @@ def renew_closures(
     renewed: dict[str, int] = {}
     left: list[tuple[str, types.FunctionType]] = []
     if codes:
-        for one in referrers_of(*[code for code, _, _ in codes.values()]):
-            if type(one) is types.FunctionType and id(one.__code__) in codes and one.__module__ == module:
-                _, name, heir = codes[id(one.__code__)]
+        for referrer in referrers_of(*[code for code, _, _ in codes.values()]):
+            if (
+                type(referrer) is types.FunctionType
+                and id(referrer.__code__) in codes
+                and referrer.__module__ == module
+            ):
+                _, name, heir = codes[id(referrer.__code__)]
                 if heir is None:
-                    left.append((name, one))
+                    left.append((name, referrer))
                 else:
-                    _set_code(one, heir, note)
+                    _set_code(referrer, heir, note)
                     renewed[name] = renewed.get(name, 0) + 1
     return renewed, left
 
@@ -297,12 +301,12 @@ def _set_code(closure: types.FunctionType, code: types.CodeType, note: Note) -> 
 def _nested_with_paths(code: types.CodeType, path: Path = ()) -> Iterator[tuple[Path, types.CodeType]]:
     """Yield the code objects nested in another, each with a path of names and numbers that tell apart equal names."""
     seen: dict[str, int] = {}
-    for one in code.co_consts:
-        if isinstance(one, types.CodeType):
-            number = seen[one.co_name] = seen.get(one.co_name, -1) + 1
-            attribute = (*path, (one.co_name, number))
-            yield attribute, one
-            yield from _nested_with_paths(one, attribute)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            number = seen[constant.co_name] = seen.get(constant.co_name, -1) + 1
+            attribute = (*path, (constant.co_name, number))
+            yield attribute, constant
+            yield from _nested_with_paths(constant, attribute)
 
 
 def _is_current(module: types.ModuleType, name: str, closure: types.FunctionType) -> bool:
@@ -346,26 +350,26 @@ def _referrers_among_frozen(*objects: object) -> list[Any]:
             gc.enable()
 
 
-def is_same_code(one: types.CodeType, other: types.CodeType) -> bool:
+def is_same_code(first: types.CodeType, other: types.CodeType) -> bool:
     """Return whether two code objects have the same behaviour."""
-    one, other = function_code(one), function_code(other)
-    if one is other:
+    first, other = function_code(first), function_code(other)
+    if first is other:
         return True
-    if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
+    if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
         return False
-    return all(_is_same_constant(a, b) for a, b in zip(one.co_consts, other.co_consts))
+    return all(_is_same_constant(a, b) for a, b in zip(first.co_consts, other.co_consts))
 
 
 NEW_LOCALS_FLAG = 0x2
 """The flag of code objects whose assignments are local, as in functions. Source: `inspect.CO_NEWLOCALS`."""
 
 
-def is_same_function_code(one: types.CodeType, other: types.CodeType) -> bool:
+def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
     """Return whether calling two code objects has the same effect, ignoring changes inside nested functions."""
-    one, other = function_code(one), function_code(other)
-    if _shape(one) != _shape(other) or len(one.co_consts) != len(other.co_consts):
+    first, other = function_code(first), function_code(other)
+    if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
         return False
-    pairs = list(zip(one.co_consts, other.co_consts))
+    pairs = list(zip(first.co_consts, other.co_consts))
     # Lambdas and comprehensions are compared completely, because the function may call them itself.
     for a, b in pairs:
         if not (type(a) is type(b) is types.CodeType and a.co_name == b.co_name and a.co_name[:1] != "<"):
@@ -393,10 +397,10 @@ def _shape(code: types.CodeType) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _is_same_constant(one: object, other: object) -> bool:
-    if isinstance(one, types.CodeType) and isinstance(other, types.CodeType):
-        return is_same_code(one, other)
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(map(_is_same_constant, one, other))
-    is_same = one == other if isinstance(one, frozenset) else repr(one) == repr(other)
-    return is_same and type(one) is type(other)
+def _is_same_constant(first: object, other: object) -> bool:
+    if isinstance(first, types.CodeType) and isinstance(other, types.CodeType):
+        return is_same_code(first, other)
+    if isinstance(first, tuple) and isinstance(other, tuple):
+        return len(first) == len(other) and all(map(_is_same_constant, first, other))
+    is_same = first == other if isinstance(first, frozenset) else repr(first) == repr(other)
+    return is_same and type(first) is type(other)

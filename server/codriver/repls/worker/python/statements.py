@@ -144,8 +144,10 @@ class SourceText:
                 yield from self._expand_guard(node, scope, guard, top)
             elif isinstance(node, (ast.Import, ast.ImportFrom)):
                 source = dump([getattr(node, "module", None), getattr(node, "level", None)])
-                for one in node.names:
-                    yield Statement(IMPORT, scope, one.asname or one.name, guard, node, {"": source + dump(one)}, top)
+                for alias in node.names:
+                    yield Statement(
+                        IMPORT, scope, alias.asname or alias.name, guard, node, {"": source + dump(alias)}, top
+                    )
             else:
                 name = ", ".join(targets(node)) or self.words(node)
                 yield Statement(_kind_of(node), scope, name, guard, node, {"": dump(node)}, top)
@@ -156,7 +158,10 @@ class SourceText:
             if field in ("body", "orelse", "finalbody"):
                 branches.append((field, value))
             elif field == "handlers":
-                branches += [("except " + dump(one.type) + " " + str(one.name), one.body) for one in value]
+                branches += [
+                    ("except " + dump(statement.type) + " " + str(statement.name), statement.body)
+                    for statement in value
+                ]
             elif field != "type_comment":
                 head += "(" + dump(value) + ")"
         yield Statement(GUARD, scope, self.words(node), guard, node, {"": head}, top)
@@ -180,19 +185,21 @@ def compare(old: SourceText, new: SourceText) -> Comparison:
     shared = {*old.segments()} & {*new.segments()} - {""}
     before, now = old.statements(shared), new.statements(shared)
     waiting: dict[Key, list[Statement]] = {}
-    for one in before:
-        waiting.setdefault(one.key, []).append(one)
+    for statement in before:
+        waiting.setdefault(statement.key, []).append(statement)
     same: list[tuple[Statement, Statement]] = []
     added = []
-    for one in now:
-        known = waiting.get(one.key)
+    for statement in now:
+        known = waiting.get(statement.key)
         if known:
-            same.append((known.pop(0), one))
+            same.append((known.pop(0), statement))
         else:
-            added.append(one)
-    gone = {id(one) for ones in waiting.values() for one in ones}
-    moved = _moved([one for one in before if id(one) not in gone], [one for _, one in same])
-    return Comparison(_paired([one for one in before if id(one) in gone], added), same, moved)
+            added.append(statement)
+    gone = {id(statement) for ones in waiting.values() for statement in ones}
+    moved = _moved(
+        [statement for statement in before if id(statement) not in gone], [statement for _, statement in same]
+    )
+    return Comparison(_paired([statement for statement in before if id(statement) in gone], added), same, moved)
 
 
 def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
@@ -201,20 +208,24 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
     Parts of a statement that is reported as a whole are omitted.
     """
     changes, moved = comparison.changes, comparison.moved
-    whole = {one.some.name + "." for one in changes if one.some.kind == CLASS and (one.old is None or one.new is None)}
-    has_guard = any(one.some.kind == GUARD for one in changes)
-    for one in changes:
-        name = one.some.name
+    whole = {
+        change.some.name + "."
+        for change in changes
+        if change.some.kind == CLASS and (change.old is None or change.new is None)
+    }
+    has_guard = any(change.some.kind == GUARD for change in changes)
+    for change in changes:
+        name = change.some.name
         if any(name.startswith(owner) for owner in whole):
             continue
-        if one.old is None:
+        if change.old is None:
             yield name, "missing", ""
-        elif one.new is None:
+        elif change.new is None:
             yield name, "gone", ""
-        elif one.parts == (DOCSTRING,):
+        elif change.parts == (DOCSTRING,):
             yield name, DOCSTRING, ""
-        elif one.parts != (AROUND,) or not has_guard:
-            yield name, "edited", "" if one.parts in ((BODY,), ("",)) else ", ".join(filter(None, one.parts))
+        elif change.parts != (AROUND,) or not has_guard:
+            yield name, "edited", "" if change.parts in ((BODY,), ("",)) else ", ".join(filter(None, change.parts))
     if moved:
         yield moved[0].name or next(iter(targets(moved[0].node)), "a statement"), "order", ""
 
@@ -222,22 +233,22 @@ def rows_of(comparison: Comparison) -> Iterator[tuple[str, str, str]]:
 def _paired(gone: list[Statement], added: list[Statement]) -> list[Change]:
     """Return the changes between removed and added statements, pairing those with equal names."""
     by_name: dict[str, list[Statement]] = {}
-    for one in gone:
-        by_name.setdefault(one.name, []).append(one)
+    for statement in gone:
+        by_name.setdefault(statement.name, []).append(statement)
     changes = []
-    for one in added:
-        olds = by_name.get(one.name, [])
-        old = next((other for other in olds if other.guard == one.guard), olds[0] if olds else None)
+    for statement in added:
+        olds = by_name.get(statement.name, [])
+        old = next((other for other in olds if other.guard == statement.guard), olds[0] if olds else None)
         if old is not None:
             olds.remove(old)
-        changes.append(Change(old, one))
-    left = {id(one) for olds in by_name.values() for one in olds}
-    return [*changes, *(Change(one, None) for one in gone if id(one) in left)]
+        changes.append(Change(old, statement))
+    left = {id(statement) for olds in by_name.values() for statement in olds}
+    return [*changes, *(Change(statement, None) for statement in gone if id(statement) in left)]
 
 
 def _moved(before: list[Statement], now: list[Statement]) -> list[Statement]:
     """Return the statements whose position among the others has changed."""
-    return [other for one, other in zip(before, now) if one.key != other.key]
+    return [other for statement, other in zip(before, now) if statement.key != other.key]
 
 
 def _parts_that_differ(old: Statement, new: Statement) -> tuple[str, ...]:
@@ -307,12 +318,12 @@ def targets(node: ast.AST) -> list[str]:
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [one.asname or one.name for one in node.names]
+        return [alias.asname or alias.name for alias in node.names]
     target_nodes: Any = getattr(node, "targets", None)
     if not isinstance(node, ast.Assign):
         single = getattr(node, "target", None) or (getattr(node, "name", None) if not target_nodes else None)
         target_nodes = [single] if isinstance(single, ast.AST) and not isinstance(node, GUARDS) else []
-    found = [_dotted(one) for target in target_nodes or () for one in _flat(target)]
+    found = [_dotted(statement) for target in target_nodes or () for statement in _flat(target)]
     return found if all(found) else []
 
 
@@ -321,22 +332,22 @@ def names_bound_by(node: Any) -> list[str]:
     if isinstance(node, (*FUNCTIONS, ast.ClassDef)):
         return [node.name]
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return [one.asname or one.name.partition(".")[0] for one in node.names]
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
     found: dict[str, None] = {}
     waiting: list[Any] = [node]
     while waiting:
-        one = waiting.pop(0)
-        if isinstance(one, (*FUNCTIONS, ast.ClassDef)):
-            found[one.name] = None
-        elif isinstance(one, (ast.Import, ast.ImportFrom)):
-            found.update(dict.fromkeys(names_bound_by(one)))
-        elif isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store):
-            found[one.id] = None
-        elif isinstance(one, ast.NamedExpr):
-            found[one.target.id] = None
-            waiting.append(one.value)
-        elif not isinstance(one, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            waiting += ast.iter_child_nodes(one)
+        statement = waiting.pop(0)
+        if isinstance(statement, (*FUNCTIONS, ast.ClassDef)):
+            found[statement.name] = None
+        elif isinstance(statement, (ast.Import, ast.ImportFrom)):
+            found.update(dict.fromkeys(names_bound_by(statement)))
+        elif isinstance(statement, ast.Name) and isinstance(statement.ctx, ast.Store):
+            found[statement.id] = None
+        elif isinstance(statement, ast.NamedExpr):
+            found[statement.target.id] = None
+            waiting.append(statement.value)
+        elif not isinstance(statement, (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            waiting += ast.iter_child_nodes(statement)
     return list(found)
 
 
@@ -355,8 +366,8 @@ def makes_new_object(node: Any) -> bool:
 def _flat(node: ast.AST) -> Iterator[ast.AST]:
     """Yield the targets in a target, which may be a tuple or list."""
     if isinstance(node, (ast.Tuple, ast.List)):
-        for one in node.elts:
-            yield from _flat(one)
+        for elt in node.elts:
+            yield from _flat(elt)
     elif isinstance(node, ast.Starred):
         yield from _flat(node.value)
     else:
@@ -380,15 +391,15 @@ def imported(tree: ast.Module, module: str, *, is_package: bool) -> Iterator[tup
         if isinstance(node, ast.ImportFrom):
             owner = module.split(".")[: len(module.split(".")) - node.level + is_package] if node.level else []
             source = ".".join([*owner, *([node.module] if node.module else [])])
-            for one in node.names:
-                yield source, one.name, one.asname or one.name
+            for alias in node.names:
+                yield source, alias.name, alias.asname or alias.name
         elif isinstance(node, (ast.If, ast.With, ast.For, ast.While)):
             waiting[:0] = [*node.body, *getattr(node, "orelse", [])]
 
 
 def span_of(node: Any) -> tuple[int, int]:
     """Return the first line of a statement, including decorators, and its last line."""
-    first = min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", []))])
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", []))])
     return first, node.end_lineno or node.lineno
 
 

@@ -33,7 +33,7 @@ def unimported_source(dotted: str) -> tuple[str, str, int] | None:
     found = _located(dotted, MAX_HOPS)
     if found is None or found.node is None:
         return None
-    first = min([found.node.lineno, *(one.lineno for one in found.node.decorator_list)])
+    first = min([found.node.lineno, *(decorator.lineno for decorator in found.node.decorator_list)])
     last = found.node.end_lineno or first
     return "".join(found.lines[first - 1 : last]).rstrip("\n"), found.file, first
 
@@ -133,7 +133,7 @@ def _find_in_other_modules(
         if not hops:
             return None
         if isinstance(node, ast.Assign) and any(
-            isinstance(one, ast.Name) and one.id == names[0] for one in node.targets
+            isinstance(target, ast.Name) and target.id == names[0] for target in node.targets
         ):
             origin = _dotted(node.value)
             return _find_in_module(spec, [*origin, *names[1:]], hops - 1) if origin else None
