@@ -16,10 +16,10 @@ pytestmark = pytest.mark.anyio
 PORTS = ("shell_port", "iopub_port", "stdin_port", "control_port", "hb_port")
 
 
-def written(folder, port, **others):
-    path = folder / "kernel-stale.json"
-    information = {**dict.fromkeys(PORTS, port), "ip": "127.0.0.1", "transport": "tcp", "key": "k", **others}
-    path.write_text(json.dumps(information | {"signature_scheme": "hmac-sha256"}))
+def write_file(directory, port, **fields):
+    path = directory / "kernel-stale.json"
+    connection_info = {**dict.fromkeys(PORTS, port), "ip": "127.0.0.1", "transport": "tcp", "key": "k", **fields}
+    path.write_text(json.dumps(connection_info | {"signature_scheme": "hmac-sha256"}))
     path.chmod(0o600)
     return path
 
@@ -35,7 +35,7 @@ async def test_a_missing_file_is_reported(tmp_path):
     assert "its connection file does not exist" in await refusal(tmp_path / "kernel-1.json", ReplUnreachableError)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
+@pytest.mark.parametrize("text", ["", "[]", "[1]", "1", "{", '{"ip": "127.0.0.1"}', '{"shell_port": "1"}'])
 async def test_a_malformed_file_is_reported(tmp_path, text):
     path = tmp_path / "kernel-1.json"
     path.write_text(text)
@@ -43,7 +43,7 @@ async def test_a_malformed_file_is_reported(tmp_path, text):
 
 
 async def test_a_world_writable_file_is_not_trusted(tmp_path):
-    path = written(tmp_path, 1)
+    path = write_file(tmp_path, 1)
     path.chmod(0o666)
     assert "cannot be read" in await refusal(path, ReplUnreachableError)
 
@@ -51,7 +51,7 @@ async def test_a_world_writable_file_is_not_trusted(tmp_path):
 async def test_a_dead_port_is_reported(tmp_path):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-    assert "nothing listens there" in await refusal(written(tmp_path, port), ReplUnreachableError)
+    assert "nothing listens there" in await refusal(write_file(tmp_path, port), ReplUnreachableError)
 
 
 @pytest.mark.parametrize("greeting", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"], ids=["silent", "another"])
@@ -64,11 +64,11 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        assert "does not speak ZeroMQ" in await refusal(written(tmp_path, port), NotAnReplError)
+        assert "does not speak ZeroMQ" in await refusal(write_file(tmp_path, port), NotAnReplError)
         tasks.cancel_scope.cancel()
 
 
 async def test_a_key_of_another_kernel_is_reported(tmp_path):
-    information = json.loads(real_kernels.kernel("ipykernel").file.read_text())
-    path = written(tmp_path, 0, **information | {"key": os.urandom(8).hex()})
+    connection_info = json.loads(real_kernels.kernel("ipykernel").file.read_text())
+    path = write_file(tmp_path, 0, **connection_info | {"key": os.urandom(8).hex()})
     assert "its connection file belongs to another kernel" in await refusal(path, NotAnReplError)

@@ -63,8 +63,8 @@ async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[st
     process_id = channel.process_id or await _reported_process(kernel)
     is_python = info.language == PYTHON
     capabilities, missing = _protocol_capabilities(kernel, is_python=is_python)
-    query_results, query_missing = query_capabilities(kernel, is_python=has_expressions)
-    capabilities, missing = {**capabilities, **query_results}, {**missing, **query_missing}
+    added_capabilities, added_hints = query_capabilities(kernel, is_python=has_expressions)
+    capabilities, missing = {**capabilities, **added_capabilities}, {**missing, **added_hints}
     missing["seam"] = seam_providers.WAYS[PYTHON] if has_expressions else seam_providers.NO_WAY
     if seam is not None:
         capabilities["seam"] = seam[1]

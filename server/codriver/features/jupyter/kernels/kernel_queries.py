@@ -122,7 +122,7 @@ class KernelQueries:
                 return True
         return False
 
-    async def _request(self, msg_type: str, content: Mapping[str, object]) -> Message:  # the protocol's word
+    async def _request(self, msg_type: str, content: Mapping[str, object]) -> Message:
         await self.wait_until_free()
         return await self._kernel.request(msg_type, content, timeout_s=self._op_timeout_s, while_busy=True)
 

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.channel import CatchUp, OnMessage
     from codriver.features.jupyter.kernels.messages import Message, Socket
 
-KERNEL: Final = "Jupyter kernel"
+PROTOCOL_NAME: Final = "Jupyter kernel"
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
 """Maximum size of a connection file."""
 SHARED_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
@@ -82,8 +82,9 @@ STREAM_CHARACTERS: Final = 64 * 1024
 """Maximum number of printed characters in one delivered message."""
 
 WRONG_KEY: Final = (
-    "its connection file belongs to another kernel than the one that listens there, or that kernel is busy"
+    "its connection file may belong to another kernel than the one that listens there, or the kernel is busy"
 )
+"""The usual reason why a kernel does not answer."""
 
 
 @asynccontextmanager
@@ -384,8 +385,12 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
         raise ReplUnreachableError(address, "its connection file does not exist: the kernel has exited") from error
     except (OSError, ValueError, RecursionError) as error:
         raise ReplUnreachableError(address, f"its connection file cannot be read: {error}") from error
-    ports = [fields.get(f"{name}_port") for name in ("shell", "control", "stdin", "iopub", "hb")] if fields else []
-    if not isinstance(fields, dict) or not all(isinstance(port, int) for port in ports) or not text_of(fields, "ip"):
+    ports = [f"{name}_port" for name in ("shell", "control", "stdin", "iopub", "hb")]
+    if (
+        not isinstance(fields, dict)
+        or not all(isinstance(fields.get(port), int) for port in ports)
+        or not text_of(fields, "ip")
+    ):
         raise ReplUnreachableError(address, "it is not a connection file: it lacks `ip` or one of the five ports")
     return fields
 
@@ -400,7 +405,7 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
     if not is_greeting(greeting):
         cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
-        raise NotAnReplError(address, cause, protocol=KERNEL)
+        raise NotAnReplError(address, cause, protocol=PROTOCOL_NAME)
 
 
 async def _receive_greeting(connection_info: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
