@@ -136,6 +136,21 @@ def test_equal_information_about_strings_is_left_out(live, client):
     assert "\x1b" not in str(answer)
 
 
+def test_a_comparison_of_strings_by_unittest_is_left_out_unless_it_adds_something(live, client):
+    (live.workspace / "test_units.py").write_text(
+        "import unittest\n\n\nclass Tests(unittest.TestCase):\n"
+        "    def test_one(self):\n        self.assertEqual('a-b', 'a_b')\n\n"
+        "    def test_shortened(self):\n        self.assertEqual('a' * 100 + 'b', 'a' * 100 + 'c')\n\n"
+        "    def test_explained(self):\n        self.assertEqual('x', 'y', 'why')\n"
+    )
+    answer = client.call("run_tests", paths=["test_units.py"], timeoutMs=60_000, detail=False)
+    messages = {row["test"].rpartition("::")[2]: row["message"] for row in answer["results"]}
+    assert messages["test_one"] == "AssertionError: 'a-b' != 'a_b'"
+    assert "\n- " in messages["test_shortened"]
+    assert "chars]" in messages["test_shortened"]
+    assert messages["test_explained"].endswith(" : why")
+
+
 def test_the_first_failures_are_not_cut_for_the_sake_of_others(live, client):
     (live.workspace / "test_crowd.py").write_text(
         "import pytest, shop\n\n\n@pytest.mark.parametrize('number', range(90))\n"
@@ -182,6 +197,17 @@ def test_a_long_function_that_was_called_is_displayed_whole_or_named(live, clien
     long, longer = client.call("run_tests", paths=["test_sums.py"], timeoutMs=60_000, detail=False)["results"]
     assert (len(long["source"].splitlines()), "…" in long["source"]) == (63, False)
     assert ("source" in longer, longer["suspects"]) == (False, ["sums.py:65 in longer"])
+
+
+def test_a_long_function_is_named_once(live, client):
+    code = "".join(f"    value += {number}\n" for number in range(400))
+    (live.workspace / "vast.py").write_text(f"def vast(value):\n{code}    return value\n")
+    (live.workspace / "test_vast.py").write_text(
+        "import vast\n\n\ndef test_one():\n    assert vast.vast(1) == 1\n\n\n"
+        "def test_two():\n    assert vast.vast(2) == 1\n"
+    )
+    answer = client.call("run_tests", paths=["test_vast.py"], timeoutMs=60_000, detail=False)
+    assert [row.get("suspects") for row in answer["results"]] == [["vast.py:1 in vast"], None]
 
 
 def test_a_function_shared_by_several_failures_is_included_once(live, client):

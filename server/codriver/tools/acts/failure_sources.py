@@ -85,6 +85,8 @@ class _Sources:
         self._edit = edit
         self._displayed: set[tuple[str, str]] = set()
         """Files and numbers of displayed lines."""
+        self._named: set[str] = set()
+        """Called functions that are too long to display."""
         self._left = MAX_RANKED_CHARACTERS
         self.found = {group.test.nodeid: self._of(group.test, is_first=not index)
                       for index, group in enumerate(groups[:MAX_WHOLE])}  # fmt: skip
@@ -107,12 +109,13 @@ class _Sources:
         likely = _suspect_of(frames[0], ranked) if frames else None
         most = max((suspect.coefficient for suspect in ranked), default=0.0)
         is_certain = not ranked or (likely is not None and likely.coefficient >= most)
-        for frame in frames if is_certain else raised:
+        # The functions that a later failure called in addition are rarely new.
+        for frame in (frames if is_first or raised else frames[:1]) if is_certain else raised:
             if frame in raised:
                 whole = MAX_CERTAIN_CHARACTERS if ranked and is_certain else MAX_RAISED_CHARACTERS
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
-                self._add_called(found, frame, MAX_CERTAIN_CHARACTERS if is_first else SOURCE_CHARACTERS)
+                self._add_called(found, frame, FIRST_CHARACTERS if is_first else SOURCE_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]
@@ -169,7 +172,8 @@ class _Sources:
         if len(text) <= left:
             self._display(now.file, text)
             found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
-        else:
+        elif words not in self._named:
+            self._named.add(words)
             found.suspects.append(words)
 
     def _now(self, frame: FailureFrame) -> FailureFrame | None:

@@ -72,6 +72,12 @@ STRINGS: Final = re.compile(r"assert (?P<quote>['\"])(?:(?!\.\.\.).)*(?P=quote) 
 """Matches an assertion about two strings, neither of which is shortened."""
 COMPARISON_PREFIXES: Final = ("", "  ", "  - ", "  + ", "  ? ")
 """Prefixes of the lines with which pytest compares two strings."""
+UNITTEST_STRINGS: Final = re.compile(
+    r"(?:AssertionError: )?(?P<quote>['\"])(?:(?!\[\d+ chars\]).)*(?P=quote) != ['\"](?:(?!\[\d+ chars\]).)*['\"]$"
+)
+"""Matches unittest's message about two strings, neither of which is shortened."""
+UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
+"""Prefixes of the lines with which unittest compares two strings."""
 WHERE: Final = "\n +  where "
 """Start of the explanation of calls in an assertion message of pytest. With it, an answer can omit the statement."""
 MAX_FRAMES: Final = 5
@@ -473,11 +479,13 @@ def _short_row(group: FailureGroup, workspace: Path) -> dict[str, object]:
 def _message(failure: TestFailure) -> str:
     """Return the class and message of a failure.
 
-    pytest's comparison of two strings is left out if the first line has both in full.
+    A comparison of two strings is left out if the first line has both in full.
     """
     message = failure.message
     first, _, rest = message.partition("\n")
-    if STRINGS.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in rest.splitlines()):
+    lines = rest.splitlines()
+    is_known = STRINGS.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in lines)
+    if is_known or (UNITTEST_STRINGS.match(first) and all(line[:2] in UNITTEST_PREFIXES for line in lines)):
         message = first
     return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
 
