@@ -142,7 +142,7 @@ def pytest_collection(session):
 def pytest_configure(config):
     """Make pytest-xdist assign units in the order used here, and not those with the fewest tests last."""
     config.option.loadscopereorder = False
-    lent_servers.run_folder()  # before there are others, to whom it is told
+    lent_servers.run_directory()  # before there are others, to whom it is told
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -167,9 +167,9 @@ def pytest_collection_modifyitems(config, items):
         not_on_windows.leave_out(items, path_of)
     out = set()
     if not alike.is_whole(config):
-        out = alike.left_out(items, path_of)
+        out = alike.omitted_tests(items, path_of)
         if not weight.names_files(config):
-            out |= weight.left_out([item for item in items if item not in out], path_of)
+            out |= weight.omitted_tests([item for item in items if item not in out], path_of)
     if needs.are_all_that_run():
         out |= {item for item in items if not needs.may_lack_something(item)}
     config.hook.pytest_deselected(items=[item for item in items if item in out])

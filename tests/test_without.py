@@ -10,7 +10,7 @@ from pathlib import Path
 import needs
 import pytest
 from live_server import environ
-from without_features import take_out
+from without_features import remove_features
 
 from codriver.app import features
 
@@ -26,7 +26,7 @@ def without(folder, names):
         shutil.copytree(ROOT / "server" / package, server / package)
     for name in ("skills", "wrapper-config", "relay"):
         (folder / name).symlink_to(ROOT / name, target_is_directory=True)
-    take_out(server, names)
+    remove_features(server, names)
     return server
 
 
@@ -35,7 +35,7 @@ def environment(folder, server):
     return {**environ(folder), "PYTHONPATH": os.pathsep.join(map(str, path)), "CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
 
 
-def gone(names):
+def with_dependents(names):
     """Return these features and those that require one of them."""
     return set(names) | {one.name for one in EVERY.values() if set(one.requires) & set(names)}
 
@@ -52,9 +52,11 @@ def test_the_base_works_without_the_feature(names, tmp_path):
                           text=True, timeout=COMMAND_S, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert set(found["features"]) == set(EVERY) - gone(names)
-    assert not set(found["tools"]) & tools_of(gone(names))
-    assert not set(found["commands"]) & {command.name for name in gone(names) for command in EVERY[name].commands}
+    assert set(found["features"]) == set(EVERY) - with_dependents(names)
+    assert not set(found["tools"]) & tools_of(with_dependents(names))
+    assert not set(found["commands"]) & {
+        command.name for name in with_dependents(names) for command in EVERY[name].commands
+    }
     assert (found["value"], found["loaded"], found["failed"], found["log"]) == ("42", True, 1, True)
     assert (found["edited"]["passed"], found["edited"]["failed"]) == (1, 0)
 

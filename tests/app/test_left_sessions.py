@@ -13,7 +13,7 @@ from codriver.wire.bencode import Decoder, encode
 ROUNDS = 3
 
 
-def ask(endpoint, op, **fields):
+def request(endpoint, op, **fields):
     """Return the answer of an nREPL server."""
     decoder, answer = Decoder(), {}
     with socket.create_connection((endpoint.host, endpoint.port), timeout=60) as connection:
@@ -28,14 +28,14 @@ def ask(endpoint, op, **fields):
 def user():
     """Return a REPL and a session of its user."""
     endpoint = repl("jvm").endpoint
-    session = ask(endpoint, "clone")["new-session"]
-    ask(endpoint, "eval", code="(def theirs 1)", session=session)
+    session = request(endpoint, "clone")["new-session"]
+    request(endpoint, "eval", code="(def theirs 1)", session=session)
     yield endpoint, session
-    ask(endpoint, "close", session=session)
+    request(endpoint, "close", session=session)
 
 
 def sessions(endpoint):
-    return set(ask(endpoint, "ls-sessions")["sessions"])
+    return set(request(endpoint, "ls-sessions")["sessions"])
 
 
 def work(live, has_begun=lambda: True):

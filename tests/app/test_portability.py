@@ -47,14 +47,14 @@ def live(hidden, tmp_path_factory):
             yield running
 
 
-def ask(live, code, **arguments):
+def evaluate(live, code, **arguments):
     """Evaluate over a relay that never polls, in the REPL of a server without process groups."""
     with Relayed([sys.executable, "-m", "codriver_relay", str(live.port_file)], live.environ) as client:
         return client.call("evaluate_code", code=code, timeoutMs=60_000, **arguments)
 
 
 def test_code_is_evaluated_over_a_relay_with_its_output(live):
-    answer = ask(
+    answer = evaluate(
         live, "import os, sys\nos.system('echo below')\nprint('out')\nsys.without_posix, hasattr(os, 'killpg')"
     )
     assert answer["result"] == "(True, False)", answer
@@ -83,7 +83,7 @@ def test_a_repl_that_exits_is_reported_and_restarted(live):
 def test_the_repl_ends_with_its_server(hidden, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", hidden["PYTHONPATH"])
     with serving(tmp_path, "--repl", "python", "--python", sys.executable) as live:
-        worker = int(ask(live, "import os; os.getpid()")["result"])
+        worker = int(evaluate(live, "import os; os.getpid()")["result"])
         live.process.kill()
         live.process.wait(WAIT_S)
         until(lambda: not is_running(worker), "the end of the REPL")

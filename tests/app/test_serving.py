@@ -562,7 +562,7 @@ def _printed(live):
     return int(log[0]["text"]) if log else None
 
 
-def kept_history(folder):
+def history_text(folder):
     """Return what a server has written of the evaluated code, including the lines that it adds."""
     files = (folder / "state").rglob("eval-history.transit.json*")
     return "".join(file.read_text() for file in files if file.suffix != ".tmp")
@@ -573,7 +573,7 @@ def test_a_killed_server_leaves_no_repl_behind_and_the_next_one_starts(tmp_path)
     live = Live(tmp_path, "--repl", "python")
     with live.client() as client:
         pid = int(client.call("evaluate_code", code="import os\nos.getpid()", timeoutMs=30_000)["result"])
-    until(lambda: "getpid" in kept_history(tmp_path), "the history to be on disk")
+    until(lambda: "getpid" in history_text(tmp_path), "the history to be on disk")
     live.stop(posix_only.KILL)
     until(lambda: not Path(f"/proc/{pid}").exists(), "the REPL's process to end")
     assert live.port_file.exists()
@@ -644,7 +644,7 @@ def test_a_server_restart_during_a_call_is_reported_and_recovered_from(tmp_path)
         assert client.call("evaluate_code", code="1", timeoutMs=30_000)["ok"]
         identity = client.begin_call("evaluate_code", code="while True: pass")
         until(lambda: _running(live), "the loop to run")
-        until(lambda: "while True" in kept_history(tmp_path), "the history to be on disk")
+        until(lambda: "while True" in history_text(tmp_path), "the history to be on disk")
         live.stop(posix_only.KILL)
         answer = client.answer(identity)
         assert "may have run" in answer["error"]["message"]

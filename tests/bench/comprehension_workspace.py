@@ -18,7 +18,7 @@ sys.path[:0] = [str(TESTS / "support")]
 import real_kernels  # noqa: E402  # of the folder just added
 import real_repls  # noqa: E402
 from accepted import accept  # noqa: E402
-from lent_servers import new_folder  # noqa: E402
+from lent_servers import new_directory  # noqa: E402
 from live_server import Live, environ, own_settings, until  # noqa: E402
 
 SEAM = TESTS.parent / "server"
@@ -331,7 +331,7 @@ def prepared(folder):
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)
     clojure, other = real_repls.start("jvm"), real_repls.start("lisp")
-    kernel_file = new_folder("kernel") / real_kernels.FILE
+    kernel_file = new_directory("kernel") / real_kernels.FILE
     from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
 
     write_connection_file(str(kernel_file), key=os.urandom(16).hex().encode())

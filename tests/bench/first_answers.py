@@ -19,7 +19,7 @@ sys.path[:0] = [str(TESTS / "support")]
 
 from linked_tree import git  # noqa: E402
 from live_server import RELAY  # noqa: E402  # of the folder just added
-from real_clients import AGENTS, Place, program  # noqa: E402
+from real_clients import AGENTS, ClientHome, program  # noqa: E402
 from scripted_model import serving_model  # noqa: E402
 
 from codriver.setup.change_plan import apply, plan  # noqa: E402
@@ -61,7 +61,7 @@ def make(folder: Path, files: dict[str, str | None]) -> None:
         path.chmod(0o700)
 
 
-def as_worktree(place: Place) -> None:
+def as_worktree(place: ClientHome) -> None:
     """Make the workspace a linked working tree of a checkout that has an environment."""
     main = place.workspace.parent / "main"
     place.workspace.rename(main)
@@ -75,7 +75,7 @@ def as_worktree(place: Place) -> None:
 def first_answer(kind: str, client: str) -> str:
     """Summarize what the model of a client received."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        place = Place(Path(folder))
+        place = ClientHome(Path(folder))
         place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
         make(place.workspace, KINDS[kind])
         if kind == "worktree":
@@ -94,7 +94,7 @@ def first_answer(kind: str, client: str) -> str:
             place.run(sys.executable, "-m", "codriver", "stop")
 
 
-def session_after_session(place: Place, client: str, code: str) -> str:
+def session_after_session(place: ClientHome, client: str, code: str) -> str:
     shown = ""
     with serving_model({"code": code}) as model:
         (command, *words), variables = AGENTS[client](place, model.url)
@@ -110,7 +110,7 @@ def session_after_session(place: Place, client: str, code: str) -> str:
     return f"no call: {shown[-80:]}"
 
 
-def judged(place: Place, told: str) -> str:
+def judged(place: ClientHome, told: str) -> str:
     told = told.replace("\\", "").replace('": ', '":')
     if (place.workspace.parent / "ran").exists():
         return "RAN SOMETHING OF THE CHECKOUT"

@@ -37,7 +37,7 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def asked(tmp_path, project):
+def run_client(tmp_path, project):
     """Run a client of an SDK in such a project that gives this answer, and return what it saw."""
     env = environ(tmp_path) | {"HOME": str(tmp_path), "CODRIVER_DURATIONS": "question_s=0.3"}
 
@@ -61,8 +61,8 @@ def asked(tmp_path, project):
 
 
 @pytest.mark.parametrize("sdk", SDKS)
-def test_the_exact_yes_runs_the_projects_interpreter_and_is_not_saved(tmp_path, asked, sdk):
-    seen = asked(sdk, "yes")
+def test_the_exact_yes_runs_the_projects_interpreter_and_is_not_saved(tmp_path, run_client, sdk):
+    seen = run_client(sdk, "yes")
     (question,) = seen["asked"]
     assert str(tmp_path / OWN) in question["message"]
     (choice,) = question["requestedSchema"]["properties"].values()
@@ -78,8 +78,8 @@ def test_the_exact_yes_runs_the_projects_interpreter_and_is_not_saved(tmp_path, 
 @pytest.mark.parametrize(
     ("sdk", "how"), [("sdk1", "no"), *(("sdk2", how) for how in ("cancel", "decline", "empty", "other", "never"))]
 )
-def test_any_other_answer_means_no(tmp_path, asked, sdk, how):
-    seen = asked(sdk, how)
+def test_any_other_answer_means_no(tmp_path, run_client, sdk, how):
+    seen = run_client(sdk, how)
     assert len(seen["asked"]) == 1
     assert seen["then"] == seen["first"]
     assert seen["said"] == [f"the user of mcp does not let {tmp_path / OWN} run here"]
@@ -87,24 +87,24 @@ def test_any_other_answer_means_no(tmp_path, asked, sdk, how):
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("how", ["this once", "no"])
-async def test_without_a_handshake_the_user_is_asked_when_the_agent_restarts_the_repl(tmp_path, project, how):
-    asked = []
+@pytest.mark.parametrize("choice", ["this once", "no"])
+async def test_without_a_handshake_the_user_is_asked_when_the_agent_restarts_the_repl(tmp_path, project, choice):
+    messages = []
 
     async def elicit(_context, params):
-        asked.append(params.message)
-        return ElicitResult(action="accept", content={"answer": how})
+        messages.append(params.message)
+        return ElicitResult(action="accept", content={"answer": choice})
 
     where = {"code": "import sys; sys.flags.isolated", "timeoutMs": WAIT_S * 1000}
     transport = stdio_client(StdioServerParameters(command=project[0], args=project[1:], env=environ(tmp_path)))
     with anyio.fail_after(2 * WAIT_S):
         async with Client(transport, elicitation_callback=elicit) as client:
             assert (await client.call_tool("evaluate_code", where)).structured_content["result"] == "1"
-            assert not asked
+            assert not messages
             for _ in range(2):
                 await client.call_tool("restart_repl", {})
             after = await client.call_tool("evaluate_code", where)
-    assert len(asked) == 1
-    assert str(tmp_path / OWN) in asked[0]
-    assert after.structured_content["result"] == ("0" if how == "this once" else "1")
-    assert (tmp_path / "ran").exists() == (how == "this once")
+    assert len(messages) == 1
+    assert str(tmp_path / OWN) in messages[0]
+    assert after.structured_content["result"] == ("0" if choice == "this once" else "1")
+    assert (tmp_path / "ran").exists() == (choice == "this once")

@@ -11,60 +11,60 @@ from terminal import Terminal
 
 
 @pytest.fixture
-def folder(tmp_path):
+def workspace(tmp_path):
     (tmp_path / "workspace").mkdir()
     return tmp_path / "workspace"
 
 
-def run(folder, *words, **variables):
-    return forked.run(words, cwd=folder, env=environ(folder.parent) | variables, timeout=WAIT_S)
+def run(workspace, *words, **variables):
+    return forked.run(words, cwd=workspace, env=environ(workspace.parent) | variables, timeout=WAIT_S)
 
 
-def test_init_can_remove_what_it_wrote(folder):
-    (folder / "pyproject.toml").touch()
-    assert run(folder, "init", "--client", "claude-code").returncode == 0
-    assert {"codriver.toml", ".mcp.json"} <= {file.name for file in folder.iterdir()}
-    assert str(folder) in run(folder, "trust", "--list").stdout
-    done = run(folder, "init", "--remove")
+def test_init_can_remove_what_it_wrote(workspace):
+    (workspace / "pyproject.toml").touch()
+    assert run(workspace, "init", "--client", "claude-code").returncode == 0
+    assert {"codriver.toml", ".mcp.json"} <= {file.name for file in workspace.iterdir()}
+    assert str(workspace) in run(workspace, "trust", "--list").stdout
+    done = run(workspace, "init", "--remove")
     assert (done.returncode, "no longer accepted" in done.stdout) == (0, True), done.stdout
-    assert [file.name for file in folder.iterdir()] == ["pyproject.toml"]
-    listed = run(folder, "trust", "--list")
+    assert [file.name for file in workspace.iterdir()] == ["pyproject.toml"]
+    listed = run(workspace, "trust", "--list")
     assert (listed.returncode, listed.stdout) == (0, "")
 
 
-def test_removing_the_entries_keeps_settings_that_the_user_wrote(folder):
-    (folder / "pyproject.toml").touch()
-    (folder / "codriver.toml").write_text('repl = ["python"]\nmaxLength = 9\n')
-    run(folder, "init", "--client", "claude-code")
-    run(folder, "init", "--remove")
-    assert (folder / "codriver.toml").read_text() == 'repl = ["python"]\nmaxLength = 9\n'
+def test_removing_the_entries_keeps_settings_that_the_user_wrote(workspace):
+    (workspace / "pyproject.toml").touch()
+    (workspace / "codriver.toml").write_text('repl = ["python"]\nmaxLength = 9\n')
+    run(workspace, "init", "--client", "claude-code")
+    run(workspace, "init", "--remove")
+    assert (workspace / "codriver.toml").read_text() == 'repl = ["python"]\nmaxLength = 9\n'
 
 
-def test_init_reports_settings_that_prevent_a_server_from_starting(folder):
-    (folder / "codriver.toml").write_text("repl = [")
-    done = run(folder, "init", "--client", "claude-code")
+def test_init_reports_settings_that_prevent_a_server_from_starting(workspace):
+    (workspace / "codriver.toml").write_text("repl = [")
+    done = run(workspace, "init", "--client", "claude-code")
     assert done.returncode == 1
     assert "no server can start here until this is fixed: " in done.stderr
     assert "codriver.toml" in done.stderr
 
 
-def test_doctor_reports_a_server_stopped_for_good(folder):
-    run(folder, "stop", "--for-good")
-    assert "it was stopped for good" in run(folder, "doctor").stdout
+def test_doctor_reports_a_server_stopped_for_good(workspace):
+    run(workspace, "stop", "--for-good")
+    assert "it was stopped for good" in run(workspace, "doctor").stdout
 
 
-def test_a_server_starts_with_an_unwritable_home(folder):
-    (folder / "a.py").touch()
+def test_a_server_starts_with_an_unwritable_home(workspace):
+    (workspace / "a.py").touch()
     nowhere = dict.fromkeys(("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "/proc/nowhere")
     try:
-        done = run(folder, "eval", "--start", "1 + 1", **nowhere)
+        done = run(workspace, "eval", "--start", "1 + 1", **nowhere)
         assert (done.stdout, done.returncode) == ("2\n", 0), done.stderr
     finally:
-        run(folder, "stop", **nowhere)
+        run(workspace, "stop", **nowhere)
 
 
-def test_forget_deletes_everything_and_lists_what_remains(folder):
-    with serving(folder.parent, "--repl", "python") as live:
+def test_forget_deletes_everything_and_lists_what_remains(workspace):
+    with serving(workspace.parent, "--repl", "python") as live:
         live.run("eval", "'a secret'")
         done = live.run("forget", "--all")
         assert done.returncode == 1
@@ -78,18 +78,18 @@ def test_forget_deletes_everything_and_lists_what_remains(folder):
 
 
 @pytest.mark.parametrize(("file", "needed"), [("deps.edn", "clojure"), ("a.hy", "python3")])
-def test_a_project_without_its_own_repl_gets_an_answer_and_advice(folder, file, needed):
+def test_a_project_without_its_own_repl_gets_an_answer_and_advice(workspace, file, needed):
     program(needed, install="apt-get install clojure")
-    (folder / file).write_text("{}" if file.endswith("edn") else "(print 1)")
-    with serving(folder.parent) as live:
+    (workspace / file).write_text("{}" if file.endswith("edn") else "(print 1)")
+    with serving(workspace.parent) as live:
         done = live.run("eval", "(+ 1 2)")
         assert (done.stdout, done.returncode) == ("3\n", 0), done.stderr
         assert "ask your human to run: codriver trust" in done.stderr
 
 
-def test_a_server_in_a_terminal_prints_the_repls_and_clients_it_finds(folder):
+def test_a_server_in_a_terminal_prints_the_repls_and_clients_it_finds(workspace):
     command = [sys.executable, "-m", "codriver", "serve", "--port", "0", "--repl", "python"]
-    with Terminal([*command, "--workspace", str(folder)], environ(folder.parent), columns=200) as terminal:
+    with Terminal([*command, "--workspace", str(workspace)], environ(workspace.parent), columns=200) as terminal:
         terminal.shows("REPL py is connected (python, python)")
         terminal.press("\x03")
         until(lambda: terminal.read(0.1) or terminal.process.poll() is not None, "its end")

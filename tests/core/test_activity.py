@@ -18,7 +18,7 @@ def state_of(*ids):
     return state
 
 
-def begun(state, client, who):
+def with_running_evaluation(state, client, who):
     number = state.evaluated + 1
     evaluation = Evaluation(f"e{number}", number, "r1", "main", who, client, None, "(code)", "running")
     return replace(with_evaluation(state, evaluation), evaluated=number)
@@ -28,7 +28,7 @@ def ended(state, identity):
     return with_evaluation(state, replace(state.evaluations[identity], status="done"))
 
 
-def told(state, client, who):
+def report(state, client, who):
     return reported_evaluations.report_all(state, EvaluationsReported(client, who)).state
 
 
@@ -37,38 +37,42 @@ def since(state, client, who):
     return [one.id for one in reported_evaluations.unreported_evaluations(state, known, client, who)] if known else []
 
 
-def told_if_need_be(state, client, who):
+def report_if_needed(state, client, who):
     known = reported_evaluations.knowledge_of(state, client, who)
     if since(state, client, who) or known is None or not reported_evaluations.is_up_to_date(state, known, None, None):
-        return told(state, client, who)
+        return report(state, client, who)
     return state
 
 
 def test_a_caller_without_earlier_answers_is_notified_of_nothing():
-    state = begun(state_of("c1", "c2"), "c2", "bob")
+    state = with_running_evaluation(state_of("c1", "c2"), "c2", "bob")
     assert since(state, "c1", "ann") == []
     assert since(state, "gone", "ann") == []
 
 
 def test_evaluations_of_others_are_reported_once_and_own_ones_never():
-    state = told(state_of("c1", "c2"), "c1", "ann")
-    state = begun(begun(begun(state, "c2", "bob"), "c1", "ann"), "c2", "ann")
+    state = report(state_of("c1", "c2"), "c1", "ann")
+    state = with_running_evaluation(
+        with_running_evaluation(with_running_evaluation(state, "c2", "bob"), "c1", "ann"), "c2", "ann"
+    )
     assert since(state, "c1", "ann") == ["e1", "e3"]
-    assert since(told(state, "c1", "ann"), "c1", "ann") == []
+    assert since(report(state, "c1", "ann"), "c1", "ann") == []
 
 
 def test_the_end_of_a_running_evaluation_is_reported_too():
-    state = told(begun(begun(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann")
+    state = report(
+        with_running_evaluation(with_running_evaluation(state_of("c1", "c2"), "c2", "bob"), "c2", "bob"), "c1", "ann"
+    )
     state = ended(state, "e2")
     assert since(state, "c1", "ann") == ["e2"]
-    state = told(state, "c1", "ann")
+    state = report(state, "c1", "ann")
     assert since(state, "c1", "ann") == []
     assert since(ended(state, "e1"), "c1", "ann") == ["e1"]
 
 
 def test_callers_sharing_a_connection_are_kept_apart():
-    state = told(told(state_of("c1"), "c1", "ann"), "c1", "bob")
-    state = begun(state, "c1", "ann")
+    state = report(report(state_of("c1"), "c1", "ann"), "c1", "bob")
+    state = with_running_evaluation(state, "c1", "ann")
     assert since(state, "c1", "bob") == ["e1"]
     assert since(state, "c1", "ann") == []
 
@@ -76,7 +80,7 @@ def test_callers_sharing_a_connection_are_kept_apart():
 def test_only_the_newest_callers_of_a_connection_are_remembered():
     state = state_of("c1")
     for number in range(reported_evaluations.MAX_CALLERS + 5):
-        state = told(state, "c1", f"who-{number}")
+        state = report(state, "c1", f"who-{number}")
     kept = state.clients["c1"].knowledge
     assert len(kept) == reported_evaluations.MAX_CALLERS
     assert "who-0" not in kept
@@ -84,7 +88,7 @@ def test_only_the_newest_callers_of_a_connection_are_remembered():
 
 def test_a_disconnected_client_is_not_updated():
     state = state_of("c1")
-    assert told(state, "c2", "ann") is state
+    assert report(state, "c2", "ann") is state
 
 
 STEPS = st.lists(st.one_of(st.just("begin"), st.just("tell"), st.integers(1, 12)), max_size=40)
@@ -92,15 +96,15 @@ STEPS = st.lists(st.one_of(st.just("begin"), st.just("tell"), st.integers(1, 12)
 
 @given(STEPS)
 def test_every_start_and_end_is_reported_exactly_once(steps):
-    state = told(state_of("c1", "c2"), "c1", "ann")
+    state = report(state_of("c1", "c2"), "c1", "ann")
     expected = set()
     for step in [*steps, "tell"]:
         if step == "begin":
-            state = begun(state, "c2", "bob")
+            state = with_running_evaluation(state, "c2", "bob")
             expected.add(f"e{state.evaluated}")
         elif step == "tell":
             assert since(state, "c1", "ann") == sorted(expected, key=lambda name: int(name[1:]))
-            state = told(state, "c1", "ann")
+            state = report(state, "c1", "ann")
             expected = set()
         elif f"e{step}" in state.evaluations and not state.evaluations[f"e{step}"].over:
             state = ended(state, f"e{step}")
@@ -112,11 +116,11 @@ OWN_STEPS = st.lists(st.sampled_from(["own", "own", "other's", "tell", "end"]), 
 
 @given(OWN_STEPS)
 def test_skipping_own_evaluations_changes_no_report(steps):
-    noted = state = told(state_of("c1", "c2"), "c1", "ann")
+    noted = state = report(state_of("c1", "c2"), "c1", "ann")
     for step in steps:
         if step == "tell":
             assert since(state, "c1", "ann") == since(noted, "c1", "ann")
-            noted, state = told(noted, "c1", "ann"), told_if_need_be(state, "c1", "ann")
+            noted, state = report(noted, "c1", "ann"), report_if_needed(state, "c1", "ann")
             assert (
                 reported_evaluations.knowledge_of(state, "c1", "ann").number
                 > state.evaluated - reported_evaluations.MAX_SKIPPED
@@ -127,9 +131,9 @@ def test_skipping_own_evaluations_changes_no_report(steps):
                 noted, state = ended(noted, live), ended(state, live)
         else:
             caller = ("c1", "ann") if step == "own" else ("c2", "bob")
-            noted, state = begun(noted, *caller), begun(state, *caller)
+            noted, state = with_running_evaluation(noted, *caller), with_running_evaluation(state, *caller)
 
 
 def test_one_more_own_evaluation_needs_no_update():
-    state = begun(told(state_of("c1"), "c1", "ann"), "c1", "ann")
-    assert told_if_need_be(state, "c1", "ann") is state
+    state = with_running_evaluation(report(state_of("c1"), "c1", "ann"), "c1", "ann")
+    assert report_if_needed(state, "c1", "ann") is state

@@ -63,13 +63,13 @@ def core_with(perform, handlers=HANDLERS, effects=EFFECTS):
 
 
 @pytest.fixture
-def told():
+def values():
     return []
 
 
 @pytest.fixture
-def core(told):
-    made = core_with(lambda effect: told.append((effect.value, made.state.lifecycle.port)))
+def core(values):
+    made = core_with(lambda effect: values.append((effect.value, made.state.lifecycle.port)))
     return made
 
 
@@ -78,20 +78,20 @@ def test_each_handler_sees_the_state_left_by_the_previous_one(core):
     assert core.state.lifecycle.port == 111
 
 
-def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(core, told):
+def test_follow_ups_are_dispatched_after_the_state_is_set_and_before_effects(core, values):
     core.report(AddPort(10, follow_up=AddPort(100, effect=Note(value="inner")), effect=Note(value="outer")))
-    assert told == [("inner", 111), ("outer", 111)]
+    assert values == [("inner", 111), ("outer", 111)]
 
 
-def test_a_failing_follow_up_does_not_prevent_earlier_effects(core, told):
+def test_a_failing_follow_up_does_not_prevent_earlier_effects(core, values):
     with pytest.raises(UnhandledError):
         core.report(AddPort(10, follow_up=Lost(), effect=Note(value="outer")))
-    assert (core.state.lifecycle.port, told) == (11, [("outer", 11)])
+    assert (core.state.lifecycle.port, values) == (11, [("outer", 11)])
 
 
-def test_effects_are_performed_in_order_after_all_handlers(core, told):
+def test_effects_are_performed_in_order_after_all_handlers(core, values):
     core.report(AddPort(1, effect=Note(value="first")), AddPort(1, effect=Note(value="second")))
-    assert told == [("first", 3), ("second", 3)]
+    assert values == [("first", 3), ("second", 3)]
 
 
 def test_a_state_reference_in_an_action_is_resolved_before_it(core):
@@ -99,9 +99,9 @@ def test_a_state_reference_in_an_action_is_resolved_before_it(core):
     assert core.state.lifecycle.port == 22
 
 
-def test_a_state_reference_in_an_effect_is_resolved_after_its_action(core, told):
+def test_a_state_reference_in_an_effect_is_resolved_after_its_action(core, values):
     core.report(AddPort(10, effect=Note(value=from_state("lifecycle.port"))), AddPort(100))
-    assert told == [(11, 111)]
+    assert values == [(11, 111)]
 
 
 def test_time_context_and_settings_are_resolved(core):
@@ -110,19 +110,19 @@ def test_time_context_and_settings_are_resolved(core):
     assert core.state.lifecycle.port == 1771
 
 
-def test_the_time_is_the_same_throughout_one_dispatch(told):
+def test_the_time_is_the_same_throughout_one_dispatch(values):
     ticks = iter(range(100))
     core = Core(
         state=State(),
         settings=None,
         now=lambda: next(ticks),
         handlers={**HANDLERS, AddPort: add_port},
-        performers=lambda _: {**dict.fromkeys(EFFECTS, None), Note: lambda effect: told.append(effect.value)},
+        performers=lambda _: {**dict.fromkeys(EFFECTS, None), Note: lambda effect: values.append(effect.value)},
     )
     now = from_context("now")
     core.report(AddPort(1, AddPort(1, effect=Note(value=now)), Note(value=now)))
     core.report(AddPort(1, effect=Note(value=now)))
-    assert told == [0, 0, 1]
+    assert values == [0, 0, 1]
 
 
 def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
@@ -132,12 +132,12 @@ def test_a_continuation_gets_the_whole_result_or_a_part_counted_from_one(core):
     assert core.state.lifecycle.port == 8
 
 
-def test_a_continuation_sees_state_and_context_as_of_its_effect(told):
-    core = core_with(told.append)
+def test_a_continuation_sees_state_and_context_as_of_its_effect(values):
+    core = core_with(values.append)
     then = (SetPort(from_context("more")), AddPort(from_state("lifecycle.port")), AddPort(from_result()))
     core.dispatch({"more": 4}, [AddPort(1, effect=Note(value=0, then=then))])
     core.report(SetPort(1000))
-    core.resume(told[0], 100)
+    core.resume(values[0], 100)
     assert core.state.lifecycle.port == 106
 
 
@@ -163,13 +163,13 @@ def test_a_part_beyond_the_result_is_an_error(core):
         core.resume(Note(then=(SetPort(from_result(3)),)), (1, 2))
 
 
-def test_references_inside_client_data_are_left_alone(told):
-    core = core_with(told.append)
+def test_references_inside_client_data_are_left_alone(values):
+    core = core_with(values.append)
     data = {"$": "state", "nested": [from_state("lifecycle.port")]}
     core.report(AddPort(1, effect=Note(value=data, data=from_state("lifecycle.port"))))
-    assert (told[0].value, told[0].data) == (data, from_state("lifecycle.port"))
+    assert (values[0].value, values[0].data) == (data, from_state("lifecycle.port"))
     core.report(AddPort(1, effect=Note(value=(from_context("now"),))))
-    assert told[1].value == (from_context("now"),)
+    assert values[1].value == (from_context("now"),)
 
 
 def test_an_unhandled_action_is_an_error_and_changes_nothing(core):
@@ -178,10 +178,10 @@ def test_an_unhandled_action_is_an_error_and_changes_nothing(core):
     assert core.state.lifecycle.port == 1
 
 
-def test_an_effect_without_a_performer_is_an_error_before_anything_is_done(core, told):
+def test_an_effect_without_a_performer_is_an_error_before_anything_is_done(core, values):
     with pytest.raises(UnhandledError, match="LostEffect"):
         core.report(AddPort(5, effect=Note(value=1)), AddPort(5, effect=LostEffect()))
-    assert (core.state.lifecycle.port, told) == (1, [])
+    assert (core.state.lifecycle.port, values) == (1, [])
 
 
 @pytest.mark.parametrize("action", ACTIONS)
@@ -196,13 +196,13 @@ def test_a_core_without_a_performer_for_an_effect_cannot_be_built(effect):
         core_with(print, effects=[kind for kind in EFFECTS if kind is not effect])
 
 
-def test_an_effect_can_dispatch_while_it_is_performed(told):
+def test_an_effect_can_dispatch_while_it_is_performed(values):
     def perform(effect):
-        told.append(effect.value)
+        values.append(effect.value)
         if effect.value == "again":
             made.dispatch(NOBODY, [AddPort(1, effect=Note(value="inner"))])
 
     made = core_with(perform)
     made.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))
-    assert told == ["again", "inner", "last"]
+    assert values == ["again", "inner", "last"]
     assert made.state.lifecycle.port == 4

@@ -12,27 +12,27 @@ from codriver.core.values import Evaluation, Profile
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/home/me/shop"))
 
 
-def found(root, kind="port-file"):
+def discovered_repl(root, kind="port-file"):
     return Repl("r1", "clj", Origin(kind, "/home/me/shop/.nrepl-port"), profile=Profile(project_root=root))
 
 
 @pytest.mark.parametrize("root", ["/home/me/shop", "/home/me/shop/api", "/home/me", "/", None, ""])
 def test_a_repl_in_or_above_the_workspace_is_not_foreign(root):
-    assert stray(WORKSPACE, found(root)) is None
+    assert stray(WORKSPACE, discovered_repl(root)) is None
 
 
 @pytest.mark.parametrize("root", ["/home/me/shop2", "/home/you", "/tmp/x"])
 def test_a_foreign_repl_is_reported_with_both_directories(root):
-    words = stray(WORKSPACE, found(root))
+    words = stray(WORKSPACE, discovered_repl(root))
     assert root in words
     assert "/home/me/shop/.nrepl-port" in words
 
 
 def test_a_named_started_or_disconnected_repl_is_never_foreign():
-    assert stray(WORKSPACE, found("/tmp/x", kind="address")) is None
-    assert stray(WORKSPACE, found("/tmp/x", kind="process")) is None
-    assert stray(WORKSPACE, replace(found("/tmp/x"), profile=None)) is None
-    assert stray(State(), found("/tmp/x")) is None
+    assert stray(WORKSPACE, discovered_repl("/tmp/x", kind="address")) is None
+    assert stray(WORKSPACE, discovered_repl("/tmp/x", kind="process")) is None
+    assert stray(WORKSPACE, replace(discovered_repl("/tmp/x"), profile=None)) is None
+    assert stray(State(), discovered_repl("/tmp/x")) is None
 
 
 def test_only_a_callers_first_evaluation_in_a_connection_counts_as_first():

@@ -62,7 +62,7 @@ class Server:
     def names(self):
         return list(self.repl.sessions)
 
-    def here(self, *clients):
+    def connect_clients(self, *clients):
         self.do(*map(ClientConnected, clients))
 
     def lane(self, client, name="agent", who="agent", conversation=""):
@@ -91,7 +91,7 @@ class Server:
 @pytest.fixture
 def server():
     made = Server()
-    made.here("c1", "c2")
+    made.connect_clients("c1", "c2")
     return made
 
 
@@ -125,7 +125,7 @@ def test_a_reconnected_client_finds_its_lane_with_its_evaluations(server):
     lane = server.lane("c1")
     endless = server.evaluate("c1", lane)
     server.do(ClientGone("c1"))
-    server.here("c3")
+    server.connect_clients("c3")
     assert server.lane("c3") == lane
     server.do(GraceOver("c1"))
     assert (server.one(endless).client, server.one(endless).is_orphan, server.closed) == ("c3", False, [])
@@ -153,7 +153,7 @@ def test_a_busy_lane_is_closed_when_its_evaluation_ends(server):
     server.do(ClientGone("c1"))
     server.do(GraceOver("c1"))
     assert (server.closed, server.one(running).status) == ([], "running")
-    server.here("c3")
+    server.connect_clients("c3")
     assert server.lane("c3") == lane, "nothing closes it as long as something runs there"
     server.do(ClientGone("c3"))
     server.do(GraceOver("c3"))
@@ -178,7 +178,7 @@ def test_evaluations_of_others_are_known_across_lanes(server):
 
 def test_evaluations_waiting_for_a_repl_run_in_the_lanes_of_their_callers():
     server = Server(profile=None)
-    server.here("c1", "c2")
+    server.connect_clients("c1", "c2")
     waiting = [server.evaluate(client, lane=Lane("agent", "agent")) for client in ("c1", "c1", "c2")]
     server.connect()
     placed = [(server.one(one).session, server.one(one).status) for one in waiting]
@@ -188,7 +188,7 @@ def test_evaluations_waiting_for_a_repl_run_in_the_lanes_of_their_callers():
 
 def test_evaluations_waiting_for_a_repl_without_lanes_run_in_the_shared_session():
     server = Server(profile=None)
-    server.here("c1")
+    server.connect_clients("c1")
     waiting = server.evaluate("c1", lane=Lane("agent", "agent"))
     server.connect(WITHOUT["one thread"])
     assert (server.one(waiting).session, server.names) == ("main", ["main"])

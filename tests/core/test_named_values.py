@@ -10,27 +10,27 @@ from codriver.core.state import State
 
 
 @dataclass(frozen=True)
-class Asked:
+class Action:
     text: str
     now: Later[int] = from_context("now")
 
 
 def test_only_fields_that_default_to_a_reference_are_resolved():
-    assert later_fields(Asked) == ("now",)
+    assert later_fields(Action) == ("now",)
     assert later_fields(actions.AddServerLine) == ()
-    asked = Asked(from_context("now"), 5)
-    assert fill(asked, {}) is asked
+    action = Action(from_context("now"), 5)
+    assert fill(action, {}) is action
 
 
 def test_a_field_with_a_value_keeps_it():
-    assert fill(Asked("x"), {"context": {"now": 3}}) == Asked("x", 3)
-    assert fill(Asked("x", 4), {"context": {"now": 3}}) == Asked("x", 4)
+    assert fill(Action("x"), {"context": {"now": 3}}) == Action("x", 3)
+    assert fill(Action("x", 4), {"context": {"now": 3}}) == Action("x", 4)
 
 
 def test_a_reference_to_a_missing_result_stays():
-    asked = Asked("x", from_result())
-    assert fill(asked, {"result": NOT_YET}) is asked
-    assert fill(asked, {"result": None}) == Asked("x", None)
+    action = Action("x", from_result())
+    assert fill(action, {"result": NOT_YET}) is action
+    assert fill(action, {"result": None}) == Action("x", None)
 
 
 class Settings:

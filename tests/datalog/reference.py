@@ -97,7 +97,7 @@ class Reference:
             case FunctionCall(binding=binding):
                 value = from_python(self.call(clause, row))
                 if value is not None:
-                    yield from take_apart(row, binding, value)
+                    yield from destructure(row, binding, value)
             case Not(clauses=clauses):
                 if not self.solve(clauses, [only(row, variables(clause))]):
                     yield row
@@ -146,7 +146,7 @@ def unify(row, terms):
     yield row
 
 
-def take_apart(row, binding, value):
+def destructure(row, binding, value):
     match binding:
         case Blank():
             yield row
@@ -154,9 +154,9 @@ def take_apart(row, binding, value):
             yield from unify(row, [(binding, value)])
         case CollectionBinding(element):
             for item in value:
-                yield from take_apart(row, element, item)
+                yield from destructure(row, element, item)
         case TupleBinding(parts):
             rows = [row]
             for part, item in zip(parts, value, strict=False):
-                rows = [new for old in rows for new in take_apart(old, part, item)]
+                rows = [new for old in rows for new in destructure(old, part, item)]
             yield from rows

@@ -16,7 +16,7 @@ def add(store, first, count, who=lambda line: ("ann", "bob", "eve")[line % 3]):
         store.add((line, who(line), "x"))
 
 
-def held(snapshot):
+def lines_by_caller(snapshot):
     values = sorted({record[WHO] for record in snapshot.records})
     return {value: [record[0] for record in snapshot.with_value(WHO, value)] for value in values}
 
@@ -33,8 +33,8 @@ def test_an_index_includes_entities_removed_since_the_snapshot(left):
     for line in range(left):
         add(store, 300 + line, 1)
         store.remove(line)
-    assert held(snapshot) == expected(range(300))
-    assert held(store.snapshot()) == expected(range(left, 300 + left))
+    assert lines_by_caller(snapshot) == expected(range(300))
+    assert lines_by_caller(store.snapshot()) == expected(range(left, 300 + left))
 
 
 def test_an_index_includes_values_removed_or_added_again_since_the_snapshot():
@@ -43,10 +43,10 @@ def test_an_index_includes_values_removed_or_added_again_since_the_snapshot():
     snapshot = store.snapshot()
     for line in range(3):
         store.remove(line)
-    assert held(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
+    assert lines_by_caller(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
     add(store, 3, 2, who=lambda _line: "ann")
-    assert held(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
-    assert held(store.snapshot()) == {"ann": [3, 4]}
+    assert lines_by_caller(snapshot) == {"ann": [0], "bob": [1], "eve": [2]}
+    assert lines_by_caller(store.snapshot()) == {"ann": [3, 4]}
 
 
 def test_an_index_excludes_entities_removed_before_the_snapshot():
@@ -54,18 +54,18 @@ def test_an_index_excludes_entities_removed_before_the_snapshot():
     add(store, 0, 9)
     for line in (4, 0, 1, 8):
         store.remove(line)
-    assert held(store.snapshot()) == {"ann": [3, 6], "bob": [7], "eve": [2, 5]}
+    assert lines_by_caller(store.snapshot()) == {"ann": [3, 6], "bob": [7], "eve": [2, 5]}
     add(store, 9, 3)
     store.remove(10)
     store.remove(2)
-    assert held(store.snapshot()) == {"ann": [3, 6, 9], "bob": [7], "eve": [5, 11]}
+    assert lines_by_caller(store.snapshot()) == {"ann": [3, 6, 9], "bob": [7], "eve": [5, 11]}
 
 
 def test_no_snapshot_has_to_index_many_entities_at_once():
     store = EntityStore(SCHEMA)
     add(store, 0, 3 * MAX_UNINDEXED)
     assert len(store._unindexed) <= MAX_UNINDEXED
-    assert held(store.snapshot()) == expected(range(3 * MAX_UNINDEXED))
+    assert lines_by_caller(store.snapshot()) == expected(range(3 * MAX_UNINDEXED))
     assert not store._unindexed
 
 
@@ -74,9 +74,9 @@ def test_an_index_handles_removals_from_the_middle():
     add(store, 0, 9)
     snapshot = store.snapshot()
     store.remove(4)
-    assert held(snapshot) == expected(range(9))
-    assert held(snapshot.until(5)) == expected(range(6))
-    assert held(store.snapshot())["bob"] == [1, 7]
+    assert lines_by_caller(snapshot) == expected(range(9))
+    assert lines_by_caller(snapshot.until(5)) == expected(range(6))
+    assert lines_by_caller(store.snapshot())["bob"] == [1, 7]
 
 
 def test_an_unknown_value_is_not_found():
@@ -107,5 +107,5 @@ def test_a_snapshot_can_be_read_while_another_thread_changes_the_store():
             snapshot = store.snapshot()
         for _ in range(pick.randrange(20)):
             lines = [record[0] for record in snapshot.records]
-            assert held(snapshot) == expected(lines)
+            assert lines_by_caller(snapshot) == expected(lines)
     writer.join(30)

@@ -32,7 +32,7 @@ def filled():
 LOG = filled()
 
 
-def ask(text, *inputs, **options):
+def result_of(text, *inputs, **options):
     return LOG.query(text, inputs=inputs, **options).result
 
 
@@ -83,7 +83,7 @@ SHAPES = [
 
 @pytest.mark.parametrize(("query", "expected"), SHAPES)
 def test_the_answer_has_the_requested_shape(query, expected):
-    assert ask(query) == expected
+    assert result_of(query) == expected
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_the_answer_has_the_requested_shape(query, expected):
     ],
 )
 def test_aggregates_are_computed(aggregate, values, expected):
-    assert ask(f"[:find {aggregate} . :in [?x ...]]", values) == expected
+    assert result_of(f"[:find {aggregate} . :in [?x ...]]", values) == expected
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_aggregates_are_computed(aggregate, values, expected):
 def test_a_comparison_filters_the_lines_of_an_index_exactly(comparison, expected, who):
     binding = "?w" if isinstance(who, str) else "[?w ...]"
     query = f"[:find [?l ...] :in {binding} :where [?e :output/who ?w] [?e :output/line ?l] [{comparison}]]"
-    assert ask(query, who) == expected
+    assert result_of(query, who) == expected
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ def test_a_comparison_filters_the_lines_of_an_index_exactly(comparison, expected
 )
 def test_rows_are_unique(query, expected):
     many = ["evaluatedCode", *map(str, range(9))]  # so many that they are looked for among all entities at once
-    assert ask(query, *([many] if ":in" in query else [])) == expected
+    assert result_of(query, *([many] if ":in" in query else [])) == expected
 
 
 def test_with_keeps_otherwise_equal_rows():
     rows = [["a", 1], ["b", 1], ["c", 2]]
-    assert ask("[:find (sum ?n) . :in [[?k ?n]]]", rows) == 3
-    assert ask("[:find (sum ?n) . :with ?k :in [[?k ?n]]]", rows) == 4
-    assert ask("[:find ?n :with ?k :in [[?k ?n]]]", rows) == [[1], [1], [2]]
+    assert result_of("[:find (sum ?n) . :in [[?k ?n]]]", rows) == 3
+    assert result_of("[:find (sum ?n) . :with ?k :in [[?k ?n]]]", rows) == 4
+    assert result_of("[:find ?n :with ?k :in [[?k ?n]]]", rows) == [[1], [1], [2]]
 
 
 RULES = """[[(failed ?id) [?e :output/category "evaluationErrorOutput"] [?e :output/evaluation ?id]]
@@ -158,7 +158,7 @@ RULES = """[[(failed ?id) [?e :output/category "evaluationErrorOutput"] [?e :out
 
 @pytest.mark.parametrize("guard", ['[(re-find #".{9}" ?t)]', "[(count ?t) ?n] [(< 8 ?n)]"])
 def test_a_filter_protects_later_functions_from_unsuitable_values(guard):
-    found = ask(f"[:find [?x ...] :where [?e :output/text ?t] {guard} [(subs ?t 0 9) ?x]]")
+    found = result_of(f"[:find [?x ...] :where [?e :output/text ?t] {guard} [(subs ?t 0 9) ?x]]")
     assert found == ["Result 10"]
 
 
@@ -210,7 +210,7 @@ def test_a_long_value_is_shortened_in_its_error():
     ],
 )
 def test_inputs_are_bound_as_declared_by_in(query, inputs, expected):
-    assert ask(query, *inputs) == expected
+    assert result_of(query, *inputs) == expected
 
 
 CLAUSES = [
@@ -238,7 +238,7 @@ CLAUSES = [
 
 @pytest.mark.parametrize(("where", "expected"), CLAUSES)
 def test_clauses_find_the_entities_they_describe(where, expected):
-    assert ask(f"[:find [?e ...] :where {where}]") == expected
+    assert result_of(f"[:find [?e ...] :where {where}]") == expected
 
 
 @pytest.mark.parametrize(
@@ -320,7 +320,7 @@ def test_clauses_find_the_entities_they_describe(where, expected):
     ],
 )
 def test_functions_behave_as_in_clojure(call, expected):
-    assert ask(f"[:find ?x . :where [{call} ?x]]") == expected
+    assert result_of(f"[:find ?x . :where [{call} ?x]]") == expected
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ def test_functions_behave_as_in_clojure(call, expected):
     ],
 )
 def test_a_binding_destructures_a_value(binding, expected):
-    assert ask(f"[:find ?a ?b :where [(ground [1 2 [3 4]]) {binding}]]") == expected
+    assert result_of(f"[:find ?a ?b :where [(ground [1 2 [3 4]]) {binding}]]") == expected
 
 
 @pytest.mark.parametrize(
@@ -422,7 +422,7 @@ def test_a_binding_destructures_a_value(binding, expected):
 )
 def test_an_invalid_query_is_explained(query, expected, found):
     with pytest.raises(RefusedError) as error:
-        ask(query)
+        result_of(query)
     assert expected in error.value.details["expected"]
     quoted = str(error.value.details["found"])
     assert quoted.startswith(found)
@@ -458,7 +458,7 @@ def test_an_invalid_query_is_explained(query, expected, found):
 )
 def test_invalid_inputs_are_explained(query, inputs, expected):
     with pytest.raises(RefusedError) as error:
-        ask(query, *inputs)
+        result_of(query, *inputs)
     assert expected in error.value.details["expected"]
 
 
@@ -526,7 +526,7 @@ def nested_or(levels):
 
 
 def test_nested_clauses_are_planned():
-    assert ask(nested_or(5)) == 5
+    assert result_of(nested_or(5)) == 5
 
 
 def test_a_query_that_takes_long_to_plan_is_cut_by_time():
@@ -537,7 +537,7 @@ def test_a_query_that_takes_long_to_plan_is_cut_by_time():
 def test_rules_that_branch_exponentially_are_checked_once():
     rules = [f"[(r{n} ?x) (r{n + 1} ?x)] [(r{n} ?x) (r{n + 1} ?x)]" for n in range(60)]
     rules.append("[(r60 ?x) [?x :output/line 3]]")
-    assert ask("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
+    assert result_of("[:find [?x ...] :in $ % :where (r0 ?x)]", f"[{' '.join(rules)}]", time_limit_s=60) == [3]
 
 
 @pytest.mark.slow
@@ -633,7 +633,7 @@ def test_every_example_agrees_with_datascript():
         check=True,
     )
     for query, their in zip(queries, json.loads(done.stdout), strict=True):
-        assert in_any_order(ask(query)) == in_any_order(their), query
+        assert in_any_order(result_of(query)) == in_any_order(their), query
 
 
 def in_any_order(result):

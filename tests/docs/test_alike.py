@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from alike import CLIENTS, REPLS, is_whole, left_out, rounds
+from alike import CLIENTS, REPLS, is_whole, omitted_tests, rounds
 
 
 class Item:
@@ -16,7 +16,7 @@ class Item:
 
 def chosen(path, functions, family):
     items = [Item(path, function, value) for function in functions for value in family]
-    out = left_out(items, lambda item: item.path)
+    out = omitted_tests(items, lambda item: item.path)
     return [item for item in items if item not in out]
 
 

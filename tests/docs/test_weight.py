@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import needs
-from weight import LIST, SHARES, entries, left_out, names_files, parse, shares
+from weight import LIST, SHARES, entries, names_files, omitted_tests, parse, shares
 
 SMALL = parse(
     "# a comment\n\n2.0 a/test_a.py::test_one\n9.0 b/test_b.py::test_two[*]\n3.0 b/test_b.py::test_all daily\n"
@@ -22,13 +22,13 @@ ITEMS = [
 
 def run(monkeypatch, requested):
     monkeypatch.setenv("CODRIVER_TESTS", requested)
-    out = left_out_names(SMALL)
+    out = omitted_names(SMALL)
     return sorted(item.originalname for item in ITEMS if item.name not in out)
 
 
-def left_out_names(listed):
+def omitted_names(listed):
     items = [Hashable(item) for item in ITEMS]
-    return {item.name for item in left_out(items, lambda item: item.path, listed)}
+    return {item.name for item in omitted_tests(items, lambda item: item.path, listed)}
 
 
 class Hashable:

@@ -114,17 +114,17 @@ class Project:
         found = {path.name: path.read_bytes() for path in self.folder.iterdir()}
         found["modules"] = {name: id(sys.modules.get(name)) for name in (self.low, self.high, self.new)}
         for name in (self.low, self.high):
-            found[name] = {key: _look(value) for key, value in sys.modules[name].__dict__.items()}
+            found[name] = {key: _fingerprint(value) for key, value in sys.modules[name].__dict__.items()}
         return found
 
 
-def _look(value):
+def _fingerprint(value):
     match value:
         case types.FunctionType():
             cells = [id(cell.cell_contents) for cell in value.__closure__ or ()]
             return id(value), id(value.__code__), value.__defaults__, cells
         case type():
-            names = {key: _look(one) for key, one in vars(value).items() if key[:2] != "__"}
+            names = {key: _fingerprint(one) for key, one in vars(value).items() if key[:2] != "__"}
             return id(value), value.__bases__, list(map(id, type.__subclasses__(value))), names
         case tuple():
             return [(id(one), type(one)) for one in value]

@@ -57,22 +57,22 @@ commit(changes, folder, BatchRecords(Path(sys.argv[3]), folder))
 
 
 @pytest.fixture
-def folder(tmp_path):
-    folder = tmp_path.resolve() / "workspace"
-    folder.mkdir()
+def workspace(tmp_path):
+    workspace = tmp_path.resolve() / "workspace"
+    workspace.mkdir()
     for name in ("a", "b", "gone", "d"):
-        (folder / f"{name}.clj").write_bytes(OLD.encode())
-    (folder / "a.clj").chmod(0o751)
-    return folder
+        (workspace / f"{name}.clj").write_bytes(OLD.encode())
+    (workspace / "a.clj").chmod(0o751)
+    return workspace
 
 
 @pytest.fixture
-def records(folder):
-    return BatchRecords(folder.parent / "records", folder)
+def records(workspace):
+    return BatchRecords(workspace.parent / "records", workspace)
 
 
-def everything(folder):
-    return {path: path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+def everything(workspace):
+    return {path: path.read_bytes() if path.is_file() else None for path in workspace.rglob("*")}
 
 
 def run(script, *arguments):
@@ -114,60 +114,63 @@ def _be(script, words, output):
     os._exit(status)
 
 
-def run_killed(folder, steps, records=None):
-    return run(KILLED, folder, steps, records or folder.parent / "records")[0]
+def run_killed(workspace, steps, records=None):
+    return run(KILLED, workspace, steps, records or workspace.parent / "records")[0]
 
 
-def kept(folder):
-    return list((folder.parent / "records").iterdir())
+def stored_records(workspace):
+    return list((workspace.parent / "records").iterdir())
 
 
 @pytest.mark.parametrize("steps", range(1, 10))
-def test_a_batch_interrupted_at_any_step_is_rolled_back_by_the_next_server(folder, records, steps):
-    before = everything(folder)
-    assert posix_only.was_killed(run_killed(folder, steps))
-    assert everything(folder) != before
+def test_a_batch_interrupted_at_any_step_is_rolled_back_by_the_next_server(workspace, records, steps):
+    before = everything(workspace)
+    assert posix_only.was_killed(run_killed(workspace, steps))
+    assert everything(workspace) != before
     told = records.recover()
-    assert everything(folder) == before
-    assert posix_only.has_mode(folder / "a.clj", 0o751)
+    assert everything(workspace) == before
+    assert posix_only.has_mode(workspace / "a.clj", 0o751)
     assert [words.startswith("a batch of edits was interrupted") for words in told] == [True] * (steps > 4)
-    assert kept(folder) == []
+    assert stored_records(workspace) == []
     assert records.recover() == []
 
 
-def test_a_completed_batch_leaves_no_record(folder, records):
-    assert run_killed(folder, 100) == 0
-    after = everything(folder)
-    assert kept(folder) == []
+def test_a_completed_batch_leaves_no_record(workspace, records):
+    assert run_killed(workspace, 100) == 0
+    after = everything(workspace)
+    assert stored_records(workspace) == []
     assert records.recover() == []
-    assert everything(folder) == after
+    assert everything(workspace) == after
 
 
-def test_a_record_is_private_and_contains_files_up_to_a_limit(folder):
+def test_a_record_is_private_and_contains_files_up_to_a_limit(workspace):
     for name in ("a.clj", "b.clj"):
-        (folder / name).write_bytes(b";" * 100_000)
-    assert posix_only.was_killed(run_killed(folder, 6))
-    [record] = kept(folder)
+        (workspace / name).write_bytes(b";" * 100_000)
+    assert posix_only.was_killed(run_killed(workspace, 6))
+    [record] = stored_records(workspace)
     assert record.stat().st_size > 200_000
     assert posix_only.has_mode(record, 0o600)
     assert posix_only.has_mode(record.parent, 0o700)
     for name in ("a.clj", "b.clj"):
-        (folder / name).write_bytes(b";" * 40 * 2**20)
-    both = [Change(folder / name, read(folder / name, folder, most_bytes=2**30), b"") for name in ("a.clj", "b.clj")]
-    again = BatchRecords(folder.parent / "more", folder)
+        (workspace / name).write_bytes(b";" * 40 * 2**20)
+    both = [
+        Change(workspace / name, read(workspace / name, workspace, most_bytes=2**30), b"")
+        for name in ("a.clj", "b.clj")
+    ]
+    again = BatchRecords(workspace.parent / "more", workspace)
     with again.recorded(both, {change.path: ".a.0123456789ab.tmp" for change in both}):
-        assert [path.stat().st_size < 1000 for path in (folder.parent / "more").iterdir()] == [True]
+        assert [path.stat().st_size < 1000 for path in (workspace.parent / "more").iterdir()] == [True]
 
 
-def test_files_changed_since_are_kept_and_reported(folder, records):
-    assert posix_only.was_killed(run_killed(folder, 9))
-    (folder / "a.clj").write_bytes(b"(saved by the user)\n")
-    (folder / "gone.clj").write_bytes(b"(made again)\n")
-    (folder / ".mine.clj.0123456789ab.tmp").write_text("not ours")
+def test_files_changed_since_are_kept_and_reported(workspace, records):
+    assert posix_only.was_killed(run_killed(workspace, 9))
+    (workspace / "a.clj").write_bytes(b"(saved by the user)\n")
+    (workspace / "gone.clj").write_bytes(b"(made again)\n")
+    (workspace / ".mine.clj.0123456789ab.tmp").write_text("not ours")
     [told] = records.recover()
     assert "restored: b.clj, new/deep/c.clj, d.clj" in told
     assert told.endswith("because they changed since or cannot be written: a.clj, gone.clj")
-    assert {path.name: data for path, data in everything(folder).items()} == {
+    assert {path.name: data for path, data in everything(workspace).items()} == {
         "a.clj": b"(saved by the user)\n",
         "b.clj": OLD.encode(),
         "gone.clj": b"(made again)\n",
@@ -176,33 +179,33 @@ def test_files_changed_since_are_kept_and_reported(folder, records):
     }
 
 
-def test_a_running_batch_is_left_alone(folder, records):
-    changes, before = (), everything(folder)
+def test_a_running_batch_is_left_alone(workspace, records):
+    changes, before = (), everything(workspace)
     with records.recorded(changes, {}):
         assert records.recover() == []
-        assert len(kept(folder)) == 1
-    assert (kept(folder), everything(folder)) == ([], before)
+        assert len(stored_records(workspace)) == 1
+    assert (stored_records(workspace), everything(workspace)) == ([], before)
 
 
-def test_a_record_that_cannot_be_removed_rolls_back_no_edit(folder, records):
-    changes = [Change(folder / name, read(folder / name, folder), b"(new)\n") for name in ("a.clj", "b.clj")]
-    left = folder.parent / "records" / "0123456789ab.json"
+def test_a_record_that_cannot_be_removed_rolls_back_no_edit(workspace, records):
+    changes = [Change(workspace / name, read(workspace / name, workspace), b"(new)\n") for name in ("a.clj", "b.clj")]
+    left = workspace.parent / "records" / "0123456789ab.json"
     with records.recorded(changes, {change.path: "x" for change in changes}):
-        [record] = kept(folder)
+        [record] = stored_records(workspace)
         left.hardlink_to(record)
         for change in changes:
             change.path.write_bytes(change.after)
-    assert kept(folder) == [left]
+    assert stored_records(workspace) == [left]
     assert records.recover() == []
     assert [change.path.read_bytes() for change in changes] == [change.after for change in changes]
-    assert kept(folder) == []
+    assert stored_records(workspace) == []
 
 
-def test_a_record_is_closed_before_it_is_removed(folder, records):
+def test_a_record_is_closed_before_it_is_removed(workspace, records):
     events = []
     sys.addaudithook(lambda event, given: event == "os.remove" and events.append((given, _open_files())))
     with records.recorded((), {}):
-        [record] = kept(folder)
+        [record] = stored_records(workspace)
         assert str(record) in _open_files()
     assert [str(record) in opened for given, opened in events if str(given[0]).endswith(record.name)] == [False]
 
@@ -271,80 +274,80 @@ KEEPS_OPEN = {"": False, **({"as-windows": True} if sys.platform == "linux" else
 
 
 @pytest.mark.parametrize("keeps_open_files", KEEPS_OPEN.values(), ids=KEEPS_OPEN)
-def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(folder, records, keeps_open_files):
+def test_an_acknowledged_edit_survives_whenever_its_server_is_killed(workspace, records, keeps_open_files):
     """Two files are edited in servers that are killed at random steps: in edits, at their ends and in recoveries."""
     dice = random.Random(31)
     acknowledged, kills, number = [], 0, 1
     for name in ("a", "b"):
-        (folder / f"{name}.clj").write_text("(def n 0)")
+        (workspace / f"{name}.clj").write_text("(def n 0)")
     while len(acknowledged) < EDITS:
         given = [number, number + dice.randint(1, 12), dice.randint(1, MAX_STEPS), int(keeps_open_files)]
-        status, said = run(LIVES, folder, *given)
+        status, said = run(LIVES, workspace, *given)
         is_over = said.endswith("over\n")
         assert is_over or posix_only.was_killed(status), said
         kills += not is_over
         told = said.removesuffix("over\n").splitlines()[1:]
         acknowledged += told
         records.recover()
-        [text] = {(folder / f"{name}.clj").read_text() for name in ("a", "b")}
+        [text] = {(workspace / f"{name}.clj").read_text() for name in ("a", "b")}
         now = int(text.removeprefix("(def n ").removesuffix(")"))
         # The last may be written and not be told any more.
         assert now - number + 1 in (len(told), len(told) + 1)
-        assert (kept(folder), list(folder.glob(".*"))) == ([], [])
+        assert (stored_records(workspace), list(workspace.glob(".*"))) == ([], [])
         number = now + 1
     assert kills > EDITS // 10
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"files": [{}], "folders": []}'])
 @pytest.mark.parametrize("mark", [b"", UNDER_WAY, UNDER_WAY[:4]])
-def test_a_truncated_record_is_harmless_and_removed(folder, records, content, mark):
-    (folder.parent / "records").mkdir()
-    record = folder.parent / "records" / "0123456789ab.json"
+def test_a_truncated_record_is_harmless_and_removed(workspace, records, content, mark):
+    (workspace.parent / "records").mkdir()
+    record = workspace.parent / "records" / "0123456789ab.json"
     record.write_bytes(mark + content)
     record.chmod(0o600)
-    before = everything(folder)
+    before = everything(workspace)
     assert records.recover() == []
-    assert (kept(folder), everything(folder)) == ([], before)
+    assert (stored_records(workspace), everything(workspace)) == ([], before)
 
 
-def test_a_record_can_remove_only_its_own_temporary_files(folder, records):
-    (folder.parent / "records").mkdir()
-    record = folder.parent / "records" / "0123456789ab.json"
-    content = {"files": [{"path": str(folder / "a.clj"), "temporary": "b.clj"}], "folders": []}
+def test_a_record_can_remove_only_its_own_temporary_files(workspace, records):
+    (workspace.parent / "records").mkdir()
+    record = workspace.parent / "records" / "0123456789ab.json"
+    content = {"files": [{"path": str(workspace / "a.clj"), "temporary": "b.clj"}], "folders": []}
     record.write_bytes(UNDER_WAY + json.dumps(content).encode())
     record.chmod(0o600)
-    before = everything(folder)
+    before = everything(workspace)
     records.recover()
-    assert everything(folder) == before
+    assert everything(workspace) == before
 
 
-def test_an_unwritable_state_directory_prevents_no_edit(folder):
-    (folder.parent / "file").touch()
-    editor = Editor(folder, BatchRecords(folder.parent / "file" / "records", folder))
+def test_an_unwritable_state_directory_prevents_no_edit(workspace):
+    (workspace.parent / "file").touch()
+    editor = Editor(workspace, BatchRecords(workspace.parent / "file" / "records", workspace))
     wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", Create("(n)\n"))]
 
     async def run():
         await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
 
     anyio.run(run)
-    assert (folder / "n.clj").read_text() == "(n)\n"
+    assert (workspace / "n.clj").read_text() == "(n)\n"
 
 
-def test_the_editor_reports_an_interrupted_batch_once(folder, records):
-    assert posix_only.was_killed(run_killed(folder, 6))
-    editor = Editor(folder, records)
+def test_the_editor_reports_an_interrupted_batch_once(workspace, records):
+    assert posix_only.was_killed(run_killed(workspace, 6))
+    editor = Editor(workspace, records)
     told = editor.recover()
     assert len(told) == 1
     assert (editor.pop_recovery_notes(), editor.pop_recovery_notes()) == (told, [])
-    assert not list(folder.glob(".*.tmp"))
+    assert not list(workspace.glob(".*.tmp"))
 
 
-def test_the_next_server_reports_a_rolled_back_batch_only_once(folder, tmp_path, monkeypatch):
+def test_the_next_server_reports_a_rolled_back_batch_only_once(workspace, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    assert posix_only.was_killed(run_killed(folder, 6, workspace_state_directory(folder) / "edits"))
+    assert posix_only.was_killed(run_killed(workspace, 6, workspace_state_directory(workspace) / "edits"))
     edit = {"type": "append", "filePath": "a.clj", "code": "(z)"}
     with serving(tmp_path) as live, live.client() as client:
-        assert (folder / "a.clj").read_text() == OLD
+        assert (workspace / "a.clj").read_text() == OLD
         first, second = (client.call("edit_files", edits=[edit]) for _ in range(2))
         said = client.call(
             "repl_output_log",

@@ -32,21 +32,21 @@ def opened(home, state, editor="Code", process=None):
     (data / "User" / "globalStorage" / "storage.json").write_text(text)
 
 
-def found(home, folder):
+def find_editor(home, folder):
     return editor_with(folder, {"HOME": str(home)})
 
 
 def test_no_editor_is_found_if_there_is_none(home, workspace):
-    assert found(home, workspace) is None
+    assert find_editor(home, workspace) is None
 
 
 @pytest.mark.parametrize("editor", ["Code", "Code - Insiders", "VSCodium", "Cursor"])
 def test_a_directory_of_a_running_editor_is_found(home, workspace, editor):
     opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, editor)
-    assert found(home, workspace) == ("VS Code" if editor.startswith("Code") else editor)
-    assert found(home, workspace / "sub") is not None
-    assert found(home, workspace.parent) is not None
-    assert found(home, workspace.parent / "other") is None
+    assert find_editor(home, workspace) == ("VS Code" if editor.startswith("Code") else editor)
+    assert find_editor(home, workspace / "sub") is not None
+    assert find_editor(home, workspace.parent) is not None
+    assert find_editor(home, workspace.parent / "other") is None
 
 
 @pytest.mark.parametrize(
@@ -54,14 +54,14 @@ def test_a_directory_of_a_running_editor_is_found(home, workspace, editor):
 )
 def test_directories_of_editor_windows_count(home, workspace, windows):
     opened(home, {"windowsState": windows(workspace.as_uri())})
-    assert found(home, workspace) == "VS Code"
+    assert find_editor(home, workspace) == "VS Code"
 
 
 def test_an_editor_that_exited_has_nothing_open(home, workspace):
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     opened(home, {"backupWorkspaces": {"folders": [{"folderUri": workspace.as_uri()}]}}, process=ended.pid)
-    assert found(home, workspace) is None
+    assert find_editor(home, workspace) is None
 
 
 @pytest.mark.parametrize(
@@ -72,4 +72,4 @@ def test_an_editor_that_exited_has_nothing_open(home, workspace):
 )  # fmt: skip
 def test_state_of_an_unexpected_shape_has_no_directories(home, workspace, state):
     opened(home, state)
-    assert found(home, workspace) is None
+    assert find_editor(home, workspace) is None

@@ -49,30 +49,30 @@ async def test_checks_without_news_stay_in_one_thread_outside_the_shared_limit()
     threads, borrowed = [], []
     shared = anyio.to_thread.current_default_thread_limiter()
 
-    def look():
+    def check():
         threads.append(threading.current_thread())
         borrowed.append(shared.statistics().borrowed_tokens)
         return len(threads)
 
     with anyio.fail_after(60):
-        assert await Poller(look, interval_s=0).next(lambda found: found == 5) == 5
+        assert await Poller(check, interval_s=0).next(lambda found: found == 5) == 5
     assert len(set(threads)) == 1
     assert borrowed == [0] * 5
 
 
 async def test_a_failed_check_is_followed_by_a_pause():
-    looks = []
+    checks = []
 
-    def look():
-        looks.append(1)
+    def check():
+        checks.append(1)
         raise RuntimeError("no disk")
 
-    poller = Poller(look, interval_s=FOREVER_S)
+    poller = Poller(check, interval_s=FOREVER_S)
     with pytest.raises(RuntimeError, match="no disk"):
         await poller.next()
     with anyio.move_on_after(0.05):
         await poller.next()
-    assert len(looks) == 1
+    assert len(checks) == 1
 
 
 async def test_without_an_interval_every_call_makes_a_check():
@@ -82,26 +82,26 @@ async def test_without_an_interval_every_call_makes_a_check():
         assert [await poller.next() for _ in range(10)] == list(range(10))
 
 
-class SeamChecks:
-    """A poller that reports news on its first check and on each one with `is_news` set; it records its threads."""
+class CountedChecks:
+    """A poller that reports news on its first check and on each one with `has_changed` set; it records its threads."""
 
     def __init__(self, interval_s=0.01, **options):
-        self.threads, self.is_news, self.wait_s = [], True, 0.0
-        self.poller = Poller(self.look, interval_s=interval_s, **options)
+        self.threads, self.has_changed, self.wait_s = [], True, 0.0
+        self.poller = Poller(self.check, interval_s=interval_s, **options)
 
-    def look(self):
+    def check(self):
         self.threads.append(threading.current_thread())
         if self.wait_s:
             threading.Event().wait(self.wait_s)
-        return self.is_news
+        return self.has_changed
 
     async def settle(self):
         """Let its checks be known as short, without further news."""
         assert await self.poller.next(bool)
-        self.is_news = False
+        self.has_changed = False
         self.threads.clear()
 
-    async def until_looked(self, times=3):
+    async def wait_for_checks(self, times=3):
         with anyio.fail_after(60):
             while len(self.threads) < times:
                 await anyio.sleep(0.005)
@@ -113,35 +113,35 @@ async def settle_all(*looks):
 
 
 async def test_short_checks_of_all_pollers_share_one_thread():
-    looks = [SeamChecks(), SeamChecks(), SeamChecks()]
+    looks = [CountedChecks(), CountedChecks(), CountedChecks()]
     await settle_all(*looks)
     async with anyio.create_task_group() as tasks:
         for one in looks:
             tasks.start_soon(one.poller.next, bool)
         for one in looks:
-            await one.until_looked()
+            await one.wait_for_checks()
             one.threads.clear()  # whoever waited first may have looked alone until now
         for one in looks:
-            await one.until_looked()
+            await one.wait_for_checks()
         tasks.cancel_scope.cancel()
     assert len({thread for one in looks for thread in one.threads}) == 1
 
 
 async def test_a_poller_is_woken_by_a_check_made_in_another_thread():
-    first, second = SeamChecks(), SeamChecks()
+    first, second = CountedChecks(), CountedChecks()
     await settle_all(first, second)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.poller.next, bool)
-        await first.until_looked(1)
-        tasks.start_soon(first.until_looked, 3)
-        second.is_news = True
+        await first.wait_for_checks(1)
+        tasks.start_soon(first.wait_for_checks, 3)
+        second.has_changed = True
         with anyio.fail_after(60):
             assert await second.poller.next(bool)
         tasks.cancel_scope.cancel()
 
 
 async def test_a_failed_check_raises_only_in_its_own_poller():
-    first, second = SeamChecks(), SeamChecks()
+    first, second = CountedChecks(), CountedChecks()
     await settle_all(first, second)
 
     def fail(_found):
@@ -149,56 +149,56 @@ async def test_a_failed_check_raises_only_in_its_own_poller():
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(first.poller.next, bool)
-        await first.until_looked(1)
+        await first.wait_for_checks(1)
         with anyio.fail_after(60), pytest.raises(RuntimeError, match="no disk"):
             await second.poller.next(fail)
         first.threads.clear()
-        await first.until_looked()
+        await first.wait_for_checks()
         tasks.cancel_scope.cancel()
 
 
 async def test_checks_continue_when_the_poller_running_them_is_cancelled():
-    first, second = SeamChecks(), SeamChecks()
+    first, second = CountedChecks(), CountedChecks()
     await settle_all(first, second)
     of_first = anyio.CancelScope()
 
-    async def look_for_all():
+    async def check_for_both():
         with of_first:
             await first.poller.next(bool)
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(look_for_all)
-        await first.until_looked(1)
+        tasks.start_soon(check_for_both)
+        await first.wait_for_checks(1)
         tasks.start_soon(second.poller.next, bool)
-        await second.until_looked()
+        await second.wait_for_checks()
         of_first.cancel()
         second.threads.clear()
-        await second.until_looked()
+        await second.wait_for_checks()
         tasks.cancel_scope.cancel()
 
 
 async def test_a_poller_due_sooner_does_not_wait_for_a_slow_one():
-    slow, quick = SeamChecks(interval_s=FOREVER_S), SeamChecks()
+    slow, quick = CountedChecks(interval_s=FOREVER_S), CountedChecks()
     await settle_all(slow, quick)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(slow.poller.next, bool)
         await anyio.sleep(0.01)
         tasks.start_soon(quick.poller.next, bool)
-        await quick.until_looked()
+        await quick.wait_for_checks()
         tasks.cancel_scope.cancel()
     assert slow.threads == []
 
 
 @pytest.mark.parametrize("why", ["it takes long", "it may wait"])
 async def test_a_check_that_may_block_runs_in_its_own_thread(why):
-    apart = SeamChecks(may_wait=(lambda: True) if why == "it may wait" else None)
+    apart = CountedChecks(may_wait=(lambda: True) if why == "it may wait" else None)
     apart.wait_s = 0.01 if why == "it takes long" else 0.0
-    shared = SeamChecks()
+    shared = CountedChecks()
     await settle_all(shared, apart)
     async with anyio.create_task_group() as tasks:
         for one in (shared, apart):
             tasks.start_soon(one.poller.next, bool)
         for one in (shared, apart):
-            await one.until_looked()
+            await one.wait_for_checks()
         tasks.cancel_scope.cancel()
     assert not {*shared.threads} & {*apart.threads}

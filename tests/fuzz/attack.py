@@ -170,7 +170,7 @@ class Stranger:
             pipe = subprocess.PIPE
             self.process = subprocess.Popen(script, stdin=pipe, stdout=pipe, text=True, cwd="/")
 
-    def ask(self, **act):
+    def request(self, **act):
         """Perform an action, and return its result."""
         (name, over) = next(iter(act.items()))
         self.tried[name] += 1 if over is True or isinstance(over, str) else len(over)
@@ -186,24 +186,24 @@ class Stranger:
         with contextlib.suppress(OSError, AssertionError, KeyError), live.client() as client:
             rows = client.call("list_sessions")["sessions"]
             doors += [int(row["address"].rpartition(":")[2]) for row in rows if row["key"] == "py"]
-        answered = self.ask(knock=doors, says=self.says)
+        answered = self.request(knock=doors, says=self.says)
         self.breaks += [f"{door} answered {came}" for door, came in answered.items() if came]
         # ZeroMQ greets everybody: of a kernel it counts alone that nothing runs.
-        self.ask(knock=[kernel_port], says=self.says)
+        self.request(knock=[kernel_port], says=self.says)
         private = (live.folder / "state", live.port_file.parent)
-        for file in map(Path, self.ask(read=str(live.folder))):
+        for file in map(Path, self.request(read=str(live.folder))):
             if any(file.is_relative_to(folder) for folder in private):
                 self.breaks.append(f"{file} can be read")
 
     @contextlib.contextmanager
-    def in_place_of(self, *ports):
+    def listening_on(self, *ports):
         """Listen on the ports of a killed process while the context is active."""
         if self.process is None:
             yield
             return
-        self.tried["taken"] += len(self.ask(take=ports))
+        self.tried["taken"] += len(self.request(take=ports))
         yield
-        self.breaks += [f"heard at {ports}: {data[:200]}" for data in self.ask(leave=True)]
+        self.breaks += [f"heard at {ports}: {data[:200]}" for data in self.request(leave=True)]
 
     def end(self):
         """Wait until its process has ended."""
@@ -355,7 +355,7 @@ class Attack:
         self.first_line = newest_rows(self.live, 1)[0]["line"]
 
     def _begin_again(self):
-        with self.stranger.in_place_of(self.port):
+        with self.stranger.listening_on(self.port):
             time.sleep(self.dice.uniform(0, 3))
         self._begin()
 
@@ -374,7 +374,7 @@ class Attack:
 
     def _kernel(self):
         self.kernel.kill()
-        with self.stranger.in_place_of(*self.kernel_ports):
+        with self.stranger.listening_on(*self.kernel_ports):
             time.sleep(self.dice.uniform(0, 3))
         self.kernel.start_again()
 

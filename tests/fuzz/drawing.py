@@ -11,7 +11,7 @@ LONGEST_SENTENCE = 300
 CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 
-def pieces(data):
+def splits(data):
     """Return the bytes after the first two, whole and split at the positions given by those two."""
     seed, whole = data[:2], data[2:]
     step, first = (1 + seed[0] % 17, seed[1] % 7) if len(seed) == 2 else (1, 0)

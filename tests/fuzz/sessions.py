@@ -23,7 +23,7 @@ from codriver.features.jupyter.kernels.zmtp import GREETING, ready
 from codriver.features.jupyter.notebooks import parse_notebook, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
-from fuzz.drawing import pieces, text_of
+from fuzz.drawing import splits, text_of
 
 FILE = Path("file.json")
 PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800"}
@@ -31,7 +31,7 @@ PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800
 
 def zmtp(data):
     """Bytes give the same messages of a kernel or the same fault in every cut, and hold no more than was sent."""
-    whole, cut = pieces(data)
+    whole, cut = splits(data)
     greeted = GREETING + ready("ROUTER")
 
     def fed(parts):

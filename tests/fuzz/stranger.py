@@ -21,7 +21,7 @@ from pathlib import Path
 
 WAIT_S = 2
 MAX_BYTES = 4096
-listeners, heard = {}, []
+listeners, received = {}, []
 
 
 def knock(port, data):
@@ -48,21 +48,21 @@ def readable(folder):
     return found
 
 
-def hear(peer):
+def read_all(peer):
     """Keep what somebody says who took this for another."""
     with contextlib.suppress(OSError):
         while data := peer.recv(1 << 16):
-            heard.append(data.hex())
+            received.append(data.hex())
 
 
 def accept(listener):
     """Hear everybody, until the listener is closed."""
     with contextlib.suppress(OSError):
         while True:
-            threading.Thread(target=hear, args=(listener.accept()[0],), daemon=True).start()
+            threading.Thread(target=read_all, args=(listener.accept()[0],), daemon=True).start()
 
 
-def take(ports):
+def listen_on(ports):
     """Listen on these ports, and return those that were free. Waits a moment for a port that was just released."""
     ends = time.monotonic() + WAIT_S
     while (left := [port for port in ports if port not in listeners]) and time.monotonic() < ends:
@@ -81,7 +81,7 @@ def leave():
             listener.shutdown(socket.SHUT_RDWR)
         listener.close()
     listeners.clear()
-    told, heard[:] = list(heard), []
+    told, received[:] = list(received), []
     return told
 
 
@@ -91,7 +91,7 @@ def act(asked):
         return {f"{port} {name}": knock(port, data) for port in asked["knock"] for name, data in says.items()}
     if "read" in asked:
         return readable(asked["read"])
-    return take(asked["take"]) if "take" in asked else leave()
+    return listen_on(asked["take"]) if "take" in asked else leave()
 
 
 exec(sys.argv[1])  # it makes this process another user's

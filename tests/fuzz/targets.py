@@ -42,7 +42,7 @@ from codriver.wire import untrusted
 from codriver.wire.bencode import BencodeError, Decoder, encode
 from codriver.wire.framing import LineBudget, LineDecoder, LineTooLongError
 from codriver_relay.messages import Lines, parse, survey, walk
-from fuzz.drawing import pieces, text_of, worded
+from fuzz.drawing import splits, text_of, worded
 from fuzz.languages import datalog, datalog_answers, edit, edn_reader, lisp_reader, parinfer
 
 LONGEST = 8192
@@ -51,7 +51,7 @@ LONGEST = 8192
 
 def lines(data):
     """Check that lines do not depend on how the bytes are split, and that a line beyond the limit is rejected."""
-    whole, cut = pieces(data)
+    whole, cut = splits(data)
 
     def fed(parts):
         decoder, found = LineDecoder(max_line_bytes=50), []
@@ -71,7 +71,7 @@ def lines(data):
 
 def relay_lines(data):
     """Check that the relay's lines consist of all bytes unchanged, and that each ends at its newline."""
-    whole, cut = pieces(data)
+    whole, cut = splits(data)
     framer, found = Lines(), []
     for part in cut:
         found += framer.feed(part)
@@ -103,7 +103,7 @@ def relay_survey(data):
 
 def bencode(data):
     """Check that values and errors do not depend on how the bytes are split, and that values survive a round trip."""
-    whole, cut = pieces(data)
+    whole, cut = splits(data)
 
     def fed(parts):
         decoder, found = Decoder(max_depth=20, max_string_bytes=1000), []
@@ -257,7 +257,7 @@ def client_file(data):
 
 def redacted(data):
     """Check that a text without secrets is unchanged, and that redacting does not depend on how a text is split."""
-    whole, cut = pieces(data)
+    whole, cut = splits(data)
     whole, cut = text_of(whole), [text_of(part) for part in cut]
     if "".join(cut) != whole:
         return  # cut within a character

@@ -147,7 +147,7 @@ def test_a_definition_at_any_depth_is_found(text, name, is_within):
     assert defines_within(text, name) is is_within
 
 
-def taken(*texts, **how):
+def recorded(*texts, **how):
     ledger = Ledger()
     for number, text in enumerate(texts):
         ledger.record(Evaluated(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
@@ -155,7 +155,7 @@ def taken(*texts, **how):
 
 
 def test_the_ledger_knows_who_evaluated_a_definition_last():
-    ledger = taken("(def a 1) (def b 1)", "(def a 2)")
+    ledger = recorded("(def a 1) (def b 1)", "(def a 2)")
     assert [one.evaluation for one in ledger.makings("shop", "a")] == ["e-0", "e-1"]
     living = ledger.effective_definition("shop", "a")
     assert living is not None
@@ -177,16 +177,16 @@ def test_the_ledger_knows_who_evaluated_a_definition_last():
     ],
 )
 def test_a_defonce_stays_in_effect_until_it_is_undone(texts, lives):
-    living = taken(*texts).effective_definition("shop", "a")
+    living = recorded(*texts).effective_definition("shop", "a")
     assert living is not None
     assert living.evaluation == lives
 
 
 def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
     text = "(def a 1)\n(def b (/ 0))\n(def c 1)"
-    by_form = taken(text, is_done=False, forms=1)
-    by_line = taken(text, is_done=False, before_line=2)
-    nobody_knows = taken(text, is_done=False)
+    by_form = recorded(text, is_done=False, forms=1)
+    by_line = recorded(text, is_done=False, before_line=2)
+    nobody_knows = recorded(text, is_done=False)
 
     def sure(ledger):
         return [one.is_sure for name in "abc" for one in ledger.makings("shop", name)]
@@ -196,6 +196,6 @@ def test_a_failed_evaluation_defined_only_what_preceded_the_failure():
 
 
 def test_the_ledger_keeps_the_first_and_the_newest_of_many():
-    ledger = taken(*[f"(def a {n})" for n in range(100)])
+    ledger = recorded(*[f"(def a {n})" for n in range(100)])
     made = [one.number for one in ledger.makings("shop", "a")]
     assert (made[0], made[-1], len(made)) == (0, 99, 20)

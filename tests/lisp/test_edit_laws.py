@@ -53,7 +53,7 @@ def tree_of(text):
     return trees(text, read(text).forms)
 
 
-def words(text):
+def token_texts(text):
     found = [token for token in tokens(text) if token.lastgroup != "space"]
     return [(token[0].rstrip() if token.lastgroup == "comment" else token[0]).replace("\r\n", "\n") for token in found]
 
@@ -137,13 +137,13 @@ class Batch:
         wanted = trees(self.document.text, self.document.reading.forms, **self.trees)
         return wanted + [tree for new in self.appended for tree in tree_of(new)]
 
-    def expected_words(self):
+    def expected_tokens(self):
         text = self.document.text
         expected, at = [], 0
         for start, end, new in sorted(self.spliced):
-            expected += words(text[at:start]) + words(new)
+            expected += token_texts(text[at:start]) + token_texts(new)
             at = end
-        return expected + words(text[at:]) + [word for new in self.appended for word in words(new)]
+        return expected + token_texts(text[at:]) + [word for new in self.appended for word in token_texts(new)]
 
 
 def check_batch(document, seeded):
@@ -161,9 +161,9 @@ def check_edited(batch, result):
     assert check(result.text) is None, where
     assert tree_of(result.text) == batch.expected_trees(), where
     if batch.has_moves:
-        assert sorted(words(result.text)) == sorted(batch.expected_words()), where
+        assert sorted(token_texts(result.text)) == sorted(batch.expected_tokens()), where
     else:
-        assert words(result.text) == batch.expected_words(), where
+        assert token_texts(result.text) == batch.expected_tokens(), where
 
 
 @pytest.mark.slow
@@ -211,27 +211,29 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
             assert tree_of(result.text) == trees(
                 text, document.reading.forms, replaced={(unit.start, unit.end): []}, **beside_it
             )
-            assert sorted(words(result.text)) == sorted(words(text))
+            assert sorted(token_texts(result.text)) == sorted(token_texts(text))
             moves += 1
         atoms = [word[0] for word in tokens(text) if word.lastgroup == "atom" and word[0][0].isalpha()]
         for old in seeded.sample(atoms, 1 if len(text) > 100_000 else 4):
             result = apply(document, {0: Rename(old, RENAMED)})
             if isinstance(result, Refused):
                 continue
-            named = {old, *own_names(text, old)}
-            changed = [pair for pair in zip(words(text), words(result.text), strict=True) if pair[0] != pair[1]]
+            named = {old, *qualified_names(text, old)}
+            changed = [
+                pair for pair in zip(token_texts(text), token_texts(result.text), strict=True) if pair[0] != pair[1]
+            ]
             assert {after.removesuffix(".").rpartition("/")[2].rpartition(">")[2] for _, after in changed} == {RENAMED}
             done = result.done[0]
             left = sum(len(lines) for lines in done.left.values())
             assert len(changed) == done.changes
-            assert sum(word in named for word in words(text)) <= done.changes + left
+            assert sum(word in named for word in token_texts(text)) <= done.changes + left
             assert apply(Document(result.text), {0: Rename(RENAMED, old)}).text == text
             names += 1
     assert moves > rounds(100, 20)
     assert names > rounds(100, 20)
 
 
-def own_names(text, old):
+def qualified_names(text, old):
     """Return `old` qualified with the text's own namespace."""
     declared = [form for form in read(text).forms if text.startswith("(ns ", form.start)]
     if not declared:
@@ -273,4 +275,8 @@ def test_a_broken_text_is_edited_only_before_its_error(text, seed):
         # A closer too many may have ended the form before it too early: another one begins before the fault.
         fault = document.reading.imbalance.at
         assert any(found.end <= form.start <= fault for form in document.reading.forms)
-        assert words(result.text) == [*words(text[: found.start]), *words("(x)"), *words(text[found.end :])]
+        assert token_texts(result.text) == [
+            *token_texts(text[: found.start]),
+            *token_texts("(x)"),
+            *token_texts(text[found.end :]),
+        ]

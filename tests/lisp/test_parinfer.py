@@ -8,7 +8,7 @@ from codriver_lisp.parinfer import MESSAGES, Balanced, ParinferError, balance, i
 from codriver_lisp.reader import check, tokens
 
 
-def ours(text):
+def result_of(text):
     """Return our result in the format of parinfer.js."""
     result = indent_mode(text)
     if result.error is None:
@@ -70,19 +70,19 @@ def test_every_error_has_a_case():
 def test_every_case_matches_parinfer_js(parinfer_js):
     texts = [text for text, _ in INDENT_CASES.values()] + list(ERRORS)
     for text in texts:
-        assert ours(text) == parinfer_js.run(text), text
+        assert result_of(text) == parinfer_js.run(text), text
 
 
 @pytest.mark.parametrize(
     "text", ["\t\t\t(a\n\t\t\t\tbc", "(f\n\t(g\n\t\th)\n\t\ti", "\t(a\n\t\t; b\n  c", "\t\t\t(a)\n\t\t\t\t; b"]
 )
 def test_tabs_are_mishandled_exactly_as_in_parinfer_js(parinfer_js, text):
-    assert ours(text) == parinfer_js.run(text)
+    assert result_of(text) == parinfer_js.run(text)
 
 
 def test_real_code_matches_parinfer_js(parinfer_js, sources):
     for name, text in sources.items():
-        assert ours(text) == parinfer_js.run(text), name
+        assert result_of(text) == parinfer_js.run(text), name
 
 
 def test_random_text_matches_parinfer_js(parinfer_js):
@@ -98,7 +98,7 @@ def test_random_text_matches_parinfer_js(parinfer_js):
     for _ in range(6000):
         text = "".join(seeded.choices(seeded.choice(alphabets), k=seeded.randint(0, 40)))
         told = parinfer_js.run(text)
-        assert ours(text) == told, text
+        assert result_of(text) == told, text
         accepted += told["error"] is None
     assert accepted > 1000
 
@@ -115,7 +115,7 @@ def test_damaged_real_code_matches_parinfer_js(parinfer_js, sources):
             at = seeded.randrange(len(characters) - 10)
             characters[at : at + seeded.randint(0, 3)] = seeded.choice(pieces)
         damaged = "".join(characters)
-        assert ours(damaged) == parinfer_js.run(damaged), damaged
+        assert result_of(damaged) == parinfer_js.run(damaged), damaged
 
 
 @pytest.mark.parametrize(

@@ -478,7 +478,7 @@ def test_a_leftover_of_a_crash_is_removed(path):
 # How much it takes
 
 
-def held_bytes(path):
+def stored_bytes(path):
     return sum(file.stat().st_size for file in path.parent.iterdir())
 
 
@@ -488,7 +488,7 @@ def test_the_history_is_bounded_in_memory_and_on_disk(path):
         history.add(code(line, f"{line} " + "x" * 30_000))
         if line % 7 == 0:
             history.flush()
-            assert held_bytes(path) < 2 * 256 * 1024 + 2 * module.SMALL_BYTES + 7 * 31_000
+            assert stored_bytes(path) < 2 * 256 * 1024 + 2 * module.SMALL_BYTES + 7 * 31_000
     usage = history.usage()
     assert usage["entities"] == len(history.snapshot()) == 8
     assert usage["bytes"] <= usage["maxBytes"] == 256 * 1024
@@ -549,7 +549,7 @@ def test_a_start_uses_memory_for_retained_entries_and_not_for_the_whole_file(pat
     assert [entry.line for entry in loaded.entities] == list(range(45, 61))
     assert loaded.report is None
     assert peak < 30 * 2**20
-    assert held_bytes(path) < 2 * 2**20
+    assert stored_bytes(path) < 2 * 2**20
 
 
 FORMER = b'["^ ","~:format-version",1,"~:entities",'

@@ -287,7 +287,7 @@ def test_a_slow_run_is_written_less_often(elapsed_s, rests_s):
     assert memory.rest_s(elapsed_s) == rests_s
 
 
-def said_by(live, *arguments):
+def output_of(live, *arguments):
     done = live.run(*arguments)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -304,17 +304,17 @@ def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
                 texts = client.call("repl_output_log", query=query)["result"]
                 assert any("run 1" in text for text in texts)
                 assert not any("run 2" in text for text in texts)
-                assert "run 1" in said_by(server, "log", "--run", "-1")
+                assert "run 1" in output_of(server, "log", "--run", "-1")
         server.stop()
-    listed = said_by(server, "runs").splitlines()
+    listed = output_of(server, "runs").splitlines()
     assert [line.split()[0] for line in listed] == ["-2", "-1"]
-    last, before = (said_by(server, "log", "--run", run) for run in ("-1", "-2"))
+    last, before = (output_of(server, "log", "--run", run) for run in ("-1", "-2"))
     assert "run 2 <<redacted:TRIP_TOKEN>>" in last
     assert "run 1" not in last
     assert before.count("run 1 <<redacted:TRIP_TOKEN>>") == 1
-    assert said_by(server, "forget") == "runs: 2\nhistory: 2 evaluations\n"
-    assert said_by(server, "forget", "runs") == "forgotten: runs\n"
-    assert said_by(server, "runs") == ""
+    assert output_of(server, "forget") == "runs: 2\nhistory: 2 evaluations\n"
+    assert output_of(server, "forget", "runs") == "forgotten: runs\n"
+    assert output_of(server, "runs") == ""
     told = server.run("runs").stderr
     assert "no run of this workspace is remembered yet" in told
     assert f"within {LONGEST_REST_S:g} s" in told

@@ -41,7 +41,7 @@ def client(live):
         yield connected
 
 
-def pieces(text, cuts):
+def chunks(text, cuts):
     places = sorted({0, len(text), *cuts})
     return [text[start:end] for start, end in itertools.pairwise(places)]
 
@@ -55,7 +55,7 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 def test_a_split_stream_is_redacted_like_the_whole(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
     stream = Stream(Store(2**20), "stdout", 0, redactor)
-    seen = [stream.append(piece) for piece in pieces(text, cuts)] + [stream.end()]
+    seen = [stream.append(piece) for piece in chunks(text, cuts)] + [stream.end()]
     assert "".join(seen) == stream.all() == redactor(text)
     assert SECRET not in stream.all()
 

@@ -48,7 +48,7 @@ def hasty(monkeypatch):
 
 
 @pytest.fixture
-def made(tmp_path):
+def make_store(tmp_path):
     """Return a function that creates stores, which are closed after the test."""
     stores = []
 
@@ -70,9 +70,9 @@ def written(store, *long):
 
 
 @pytest.fixture
-def held_up(made):
+def blocked_store(make_store):
     """Return a store with a blocked disk, a text being written to it, and a function that unblocks the disk."""
-    store, go_on = made(), threading.Event()
+    store, go_on = make_store(), threading.Event()
     store.submit(lambda: go_on.wait(60))
     text = Text(store, "e.stdout", 0)
     text.add("x" * (spill_files.MAX_AHEAD + 1))
@@ -81,9 +81,9 @@ def held_up(made):
 
 
 @pytest.mark.anyio
-async def test_a_writer_can_wait_until_output_is_on_disk(held_up, monkeypatch):
+async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 60)
-    store, text, go_on = held_up
+    store, text, go_on = blocked_store
     over = anyio.Event()
 
     async def wait():
@@ -100,9 +100,9 @@ async def test_a_writer_can_wait_until_output_is_on_disk(held_up, monkeypatch):
 
 
 @pytest.mark.anyio
-async def test_a_hung_disk_is_waited_for_only_once(held_up, monkeypatch):
+async def test_a_hung_disk_is_waited_for_only_once(blocked_store, monkeypatch):
     monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
-    store, _, _ = held_up
+    store, _, _ = blocked_store
     await store.wait_until_written()
     monkeypatch.setattr(spill_files, "HANGS_S", 3600)
     with anyio.fail_after(60):
@@ -149,8 +149,8 @@ def test_every_range_of_a_text_is_read_exactly(tmp_path_factory, chunks, data):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_spilled_text_is_not_in_memory(made):
-    store = made()
+def test_spilled_text_is_not_in_memory(make_store):
+    store = make_store()
     text = Text(store, "e1.stdout", 1)
     for number in range(1000):
         text.add(f"{number:05}\n")
@@ -162,8 +162,8 @@ def test_spilled_text_is_not_in_memory(made):
     assert text.read(6 * 500, 6 * 501).text == "00500\n"
 
 
-def test_only_the_end_of_a_long_chunk_stays_in_memory(made):
-    store = made()
+def test_only_the_end_of_a_long_chunk_stays_in_memory(make_store):
+    store = make_store()
     text = Text(store, "e1.result", 1)
     text.add("x" * 10 * MIB)
     written(store, text)
@@ -171,8 +171,8 @@ def test_only_the_end_of_a_long_chunk_stays_in_memory(made):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc, which only Linux has")
-def test_a_written_text_keeps_no_file_open(made, tmp_path):
-    store = made()
+def test_a_written_text_keeps_no_file_open(make_store, tmp_path):
+    store = make_store()
     text = Text(store, "e1.stdout", 1)
     text.add("x" * MIB)
     written(store, text)
@@ -184,8 +184,8 @@ def test_a_written_text_keeps_no_file_open(made, tmp_path):
     until(lambda: not opened(), "the file to be closed")
 
 
-def test_a_short_text_is_never_written_to_disk(made, tmp_path):
-    store = made()
+def test_a_short_text_is_never_written_to_disk(make_store, tmp_path):
+    store = make_store()
     text = Text(store, "e1.stdout", 1)
     text.add("x" * (256 * 1024 - 1))
     written(store, text)
@@ -193,8 +193,8 @@ def test_a_short_text_is_never_written_to_disk(made, tmp_path):
     assert text.is_in_memory
 
 
-def test_files_and_directories_are_private(made, tmp_path):
-    store = made()
+def test_files_and_directories_are_private(make_store, tmp_path):
+    store = make_store()
     text = Text(store, "e1.stdout", 1)
     before = os.umask(0)
     try:
@@ -209,8 +209,8 @@ def test_files_and_directories_are_private(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(made, tmp_path):
-    store = made(max_bytes=8000)  # 2000 for one text
+def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(make_store, tmp_path):
+    store = make_store(max_bytes=8000)  # 2000 for one text
     text = Text(store, "e1.stdout", 1)
     whole = numbered(500)
     for start in range(0, len(whole), 100):
@@ -225,8 +225,8 @@ def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(made, tmp_pat
     )
 
 
-def test_a_slow_disk_drops_no_more_than_a_fast_one(made):
-    store = made(max_bytes=32 * MIB)
+def test_a_slow_disk_drops_no_more_than_a_fast_one(make_store):
+    store = make_store(max_bytes=32 * MIB)
     text = Text(store, "e1.stdout", 1)
     for size in (3, 9):
         text.add("x" * size * MIB)
@@ -235,8 +235,8 @@ def test_a_slow_disk_drops_no_more_than_a_fast_one(made):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_the_oldest_text_is_dropped_first(made, tmp_path):
-    store = made(max_bytes=8000)
+def test_the_oldest_text_is_dropped_first(make_store, tmp_path):
+    store = make_store(max_bytes=8000)
     long = [Text(store, f"e{number}.stdout", number) for number in range(6)]
     for text in reversed(long):
         text.add("x" * 1900)
@@ -250,8 +250,8 @@ def test_the_oldest_text_is_dropped_first(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_removed_or_changed_file_loses_only_its_own_part(made, tmp_path):
-    store = made(max_bytes=8000)
+def test_a_removed_or_changed_file_loses_only_its_own_part(make_store, tmp_path):
+    store = make_store(max_bytes=8000)
     text = Text(store, "e1.stdout", 1)
     for _ in range(10):
         text.add("x" * 200)
@@ -266,8 +266,8 @@ def test_a_removed_or_changed_file_loses_only_its_own_part(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(made, tmp_path):
-    store = made()
+def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_path):
+    store = make_store()
     text, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
     for one in (text, other):
         one.add("x" * 500)
@@ -281,8 +281,8 @@ def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(made, tmp_path):
 
 
 @pytest.mark.usefixtures("small_parts")
-def test_texts_forgotten_while_being_written_leave_nothing(made, tmp_path):
-    store = made()
+def test_texts_forgotten_while_being_written_leave_nothing(make_store, tmp_path):
+    store = make_store()
     for number in range(100):
         text = Text(store, f"e{number}.stdout", number)
         text.add("x" * 300)
@@ -292,8 +292,8 @@ def test_texts_forgotten_while_being_written_leave_nothing(made, tmp_path):
     assert files_in(tmp_path) == []
 
 
-def test_one_thread_can_print_while_others_read(made):
-    store = made(max_bytes=256 * MIB)
+def test_one_thread_can_print_while_others_read(make_store):
+    store = make_store(max_bytes=256 * MIB)
     text = Text(store, "e1.stdout", 1)
     whole = numbered(400_000)
     faults, over = [], threading.Event()
@@ -319,10 +319,10 @@ def test_one_thread_can_print_while_others_read(made):
     assert text.all() == whole
 
 
-def test_a_failing_disk_and_its_recovery_are_each_reported_once(made, tmp_path, small_parts):
+def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_path, small_parts):
     (tmp_path / "spill").write_text("in the way")
     told = []
-    store = made()
+    store = make_store()
     store.begin(told.append)
     text = Text(store, "e1.stdout", 1)
     for _ in range(3):
@@ -338,8 +338,8 @@ def test_a_failing_disk_and_its_recovery_are_each_reported_once(made, tmp_path, 
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a pipe stands for a disk that hangs, which this system lacks")
-def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(made, tmp_path, monkeypatch):
-    store = made(max_bytes=1024 * MIB)
+def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(make_store, tmp_path, monkeypatch):
+    store = make_store(max_bytes=1024 * MIB)
     folder = store._directory.path()
     pipe = tmp_path / "hanging"
     posix_only.make_pipe(pipe)
@@ -380,17 +380,17 @@ def long_transcripts(tmp_path, **room):
 
 
 @pytest.fixture
-def held(tmp_path):
+def long_outputs(tmp_path):
     transcripts = long_transcripts(tmp_path)
     yield transcripts
     transcripts.store.close()
 
 
-def test_excerpts_of_a_long_text_continue_where_they_ended(held):
-    transcript = held.open("e1")
+def test_excerpts_of_a_long_text_continue_where_they_ended(long_outputs):
+    transcript = long_outputs.open("e1")
     whole = numbered(100_000)
     transcript.add_value(whole)
-    written(held.store, transcript.result)
+    written(long_outputs.store, transcript.result)
     parts, start = [], 0
     while start is not None:
         part = excerpt(transcript, "result", start=start, length=None, max_bytes=50 * 1024)
@@ -414,11 +414,11 @@ def test_lines_are_found_as_in_the_whole_text(said, wanted, at_once):
     assert found == {"matches": expected, "count": len(expected)}
 
 
-def test_lines_of_a_long_text_are_found_with_their_numbers(held):
-    transcript = held.open("e1")
+def test_lines_of_a_long_text_are_found_with_their_numbers(long_outputs):
+    transcript = long_outputs.open("e1")
     transcript.out.append(numbered(300_000))
     transcript.out.append("x" * (2 * MIB) + "needle" + "y" * (2 * MIB) + "\nafter\n")
-    written(held.store, transcript.out)
+    written(long_outputs.store, transcript.out)
     assert not transcript.is_in_memory
     found: Any = matching(transcript, "line 29999", max_bytes=50_000)
     assert [match["line"] for match in found["matches"]] == [30_000, *range(299_991, 300_001)]
@@ -430,23 +430,23 @@ def test_lines_of_a_long_text_are_found_with_their_numbers(held):
     assert match["line"] == 300_002
 
 
-def test_long_texts_are_compared_up_to_a_limit(held):
-    one, another, different = (held.open(name) for name in ("e1", "e2", "e3"))
+def test_long_texts_are_compared_up_to_a_limit(long_outputs):
+    one, another, different = (long_outputs.open(name) for name in ("e1", "e2", "e3"))
     whole = numbered(300_000)
     for transcript, end in ((one, "end"), (another, "end"), (different, "END")):
         transcript.out.append(whole + end)
-    written(held.store, one.out, another.out, different.out)
+    written(long_outputs.store, one.out, another.out, different.out)
     assert difference(one, another, max_bytes=1000) == {"same": True, "diff": ""}
     said = difference(one, different, max_bytes=1000)
     assert not said["same"]
     assert said["diff"] == "(only the first 2000 lines of stdout were compared)"
 
 
-def test_a_difference_in_the_first_lines_of_long_texts_is_reported(held):
-    one, another = held.open("e1"), held.open("e2")
+def test_a_difference_in_the_first_lines_of_long_texts_is_reported(long_outputs):
+    one, another = long_outputs.open("e1"), long_outputs.open("e2")
     one.out.append("same\nold\n" + "x" * 20 * MIB)
     another.out.append("same\nnew\n" + "x" * 20 * MIB)
-    written(held.store, one.out, another.out)
+    written(long_outputs.store, one.out, another.out)
     said = difference(another, one, max_bytes=1000)
     assert "-old" in said["diff"]
     assert "+new" in said["diff"]

@@ -34,12 +34,12 @@ def bytes_on_disk(folder):
 def await_files(live, answer, *parts):
     """Wait until each of these parts of an evaluation is partly on disk, and return its files."""
 
-    def found():
+    def written_files():
         files = [path for path in spill_files(live.folder) if path.name.startswith(f"{answer['evaluationId']}.")]
         written = {path.name.split(".")[1] for path in files if path.stat().st_size}
         return files if written >= set(parts) else None
 
-    return until(found, f"{' and '.join(parts)} to be on disk")
+    return until(written_files, f"{' and '.join(parts)} to be on disk")
 
 
 def health(client):
@@ -89,9 +89,9 @@ def test_two_hundred_mb_of_output_are_available_without_growing_the_server(clien
         assert resource(client, f"{uri}?offset={8 * place}&limit=8") == number
         asked = {"part": "stdout", "from": 8 * place, "length": 8}
         assert client.call("get_evaluation", evaluationId=answer["evaluationId"], **asked)["text"] == number
-    found = client.call("get_evaluation", evaluationId=answer["evaluationId"], grep="0001234")
-    assert found["count"] == 8192
-    assert found["matches"][0] == {"part": "stdout", "line": 1234 * 8192 + 1, "text": "0001234"}
+    written_files = client.call("get_evaluation", evaluationId=answer["evaluationId"], grep="0001234")
+    assert written_files["count"] == 8192
+    assert written_files["matches"][0] == {"part": "stdout", "line": 1234 * 8192 + 1, "text": "0001234"}
     # What is left afterwards is up to the allocator: 100 to 140 MiB of buffers that nothing holds any more.
     assert resident_mib(live, "VmHWM") < before + 200
 

@@ -26,7 +26,7 @@ class Gate:
         self.begun.release()
         assert self.open.wait(BOUND_S)
 
-    async def until_begun(self):
+    async def wait_started(self):
         assert await anyio.to_thread.run_sync(partial(self.begun.acquire, timeout=BOUND_S))
 
 
@@ -39,17 +39,17 @@ async def run_until_idle():
 async def test_a_client_with_many_requests_does_not_delay_one_with_few():
     shares, gate, order = Shares(1), Gate(), []
 
-    async def ask(client):
+    async def request(client):
         await shares.run(client, lambda: order.append(client))
 
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "hungry", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             for _ in range(20):
-                tasks.start_soon(ask, "hungry")
+                tasks.start_soon(request, "hungry")
             await run_until_idle()
-            tasks.start_soon(ask, "victim")
+            tasks.start_soon(request, "victim")
             await run_until_idle()
             assert shares.waiting == 21
             gate.open.set()
@@ -63,7 +63,7 @@ async def test_one_client_never_gets_all_slots():
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
                 tasks.start_soon(shares.run, "hungry", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             assert await shares.run("victim", lambda: 42) == 42
             assert shares.waiting == 4
             gate.open.set()
@@ -74,7 +74,7 @@ async def test_calls_of_one_client_run_in_order():
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             for number in range(10):
                 tasks.start_soon(shares.run, "c", lambda number=number: order.append(number))
                 await run_until_idle()
@@ -85,12 +85,12 @@ async def test_calls_of_one_client_run_in_order():
 async def test_a_client_is_busy_until_it_received_its_result():
     shares, received = Shares(1), []
 
-    async def ask():
+    async def request():
         received.append(await shares.run("client", lambda: "the answer"))
 
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask)
+            tasks.start_soon(request)
             await anyio.lowlevel.checkpoint()
             while not received:
                 assert shares.is_busy("client")
@@ -101,22 +101,22 @@ async def test_a_client_is_busy_until_it_received_its_result():
 async def test_a_clients_next_call_starts_after_its_previous_result_was_received(monkeypatch):
     shares, order, in_thread = Shares(2), [], anyio.to_thread.run_sync
 
-    async def tell_late(*arguments, **options):
+    async def in_thread_with_delay(*arguments, **options):
         result = await in_thread(*arguments, **options)
         await anyio.sleep(0.2)
         return result
 
-    monkeypatch.setattr(anyio.to_thread, "run_sync", tell_late)
+    monkeypatch.setattr(anyio.to_thread, "run_sync", in_thread_with_delay)
 
-    async def ask(name):
+    async def request(name):
         await shares.run("client", lambda: order.append(f"{name} is done"))
         order.append(f"{name} is told")
 
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(ask, "the first")
+            tasks.start_soon(request, "the first")
             await anyio.lowlevel.checkpoint()
-            tasks.start_soon(ask, "the second")
+            tasks.start_soon(request, "the second")
     assert order == ["the first is done", "the first is told", "the second is done", "the second is told"]
 
 
@@ -134,7 +134,7 @@ async def test_a_cancelled_caller_leaves_immediately_and_its_slot_when_the_work_
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "gone", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             tasks.cancel_scope.cancel()
         assert not gate.open.is_set()
         with pytest.raises(NoTurnError):
@@ -148,7 +148,7 @@ async def test_callers_cancelled_while_waiting_leave_nothing_behind():
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             async with anyio.create_task_group() as leaving:
                 for _ in range(10):
                     leaving.start_soon(shares.run, "c", lambda: None)
@@ -179,7 +179,7 @@ async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             tasks.start_soon(shares.run, "c", lambda: None)
             await run_until_idle()
             with pytest.raises(NoTurnError) as told:
@@ -193,7 +193,7 @@ async def test_a_resting_slot_is_not_reused_immediately():
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "hungry", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             ends = time.monotonic() + 0.5
             while time.monotonic() < ends:
                 await anyio.lowlevel.checkpoint()
@@ -208,7 +208,7 @@ async def test_clients_take_turns():
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "first", gate)
-            await gate.until_begun()
+            await gate.wait_started()
             for client in ("many", "many", "many", "few", "few"):
                 tasks.start_soon(shares.run, client, partial(order.append, client))
                 await run_until_idle()

@@ -225,7 +225,7 @@ def test_a_half_closed_peer_is_still_identified():
 async def test_the_users_own_closed_connection_is_not_reported_as_another_user(tmp_path, caplog):
     admission, admitted, done = Admission(token=None, session_id="x", workspace=tmp_path), [], anyio.Event()
 
-    async def take(stream):
+    async def admit(stream):
         async with stream:
             admitted.append(await admission.admit(stream))
         done.set()
@@ -233,7 +233,7 @@ async def test_the_users_own_closed_connection_is_not_reported_as_another_user(t
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         with socket.create_connection(("127.0.0.1", listener.extra(SocketAttribute.local_port))):
             pass
-        tasks.start_soon(listener.serve, take)
+        tasks.start_soon(listener.serve, admit)
         with anyio.fail_after(WAIT_S):
             await done.wait()
         tasks.cancel_scope.cancel()

@@ -45,7 +45,7 @@ def start(script, *words):
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def said_by(script):
+def output_of(script):
     with start(script) as relay:
         said, _ = relay.communicate("go on\n", timeout=WAIT_S)
     return said
@@ -72,8 +72,8 @@ def test_short_scripts_and_the_directory_run_relay_and_hook(tmp_path):
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
     (folder,) = (tmp_path / "relays").iterdir()
     assert len(target.read_text().splitlines()) == 2
-    assert said_by(target) == said_by(folder) == "one one\n"
-    assert said_by(tmp_path / "codriver_hook.py") == "the hook\n"
+    assert output_of(target) == output_of(folder) == "one one\n"
+    assert output_of(tmp_path / "codriver_hook.py") == "the hook\n"
 
 
 def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
@@ -82,7 +82,7 @@ def test_a_relay_started_during_an_upgrade_uses_one_version_only(tmp_path):
         assert relay.stderr.readline() == "begun\n"
         install_relay(relay_source(tmp_path, "two"), target)
         assert relay.communicate("go on\n", timeout=WAIT_S)[0] == "one one\n"
-    assert said_by(target) == "two two\n"
+    assert output_of(target) == "two two\n"
 
 
 def test_old_script_entries_run_the_current_relay(tmp_path):
@@ -92,7 +92,7 @@ def test_old_script_entries_run_the_current_relay(tmp_path):
     for name in names:
         (tmp_path / name).write_text("def main():\n    raise SystemExit('the one of before')\n")
     target = install_relay(relay_source(tmp_path), tmp_path / "codriver_relay.py")
-    assert (said_by(target), said_by(tmp_path / "codriver_hook.py")) == ("one one\n", "the hook\n")
+    assert (output_of(target), output_of(tmp_path / "codriver_hook.py")) == ("one one\n", "the hook\n")
 
 
 def test_an_interrupted_upgrade_leaves_the_previous_version(tmp_path):
@@ -102,7 +102,7 @@ def test_an_interrupted_upgrade_leaves_the_previous_version(tmp_path):
     last_part[0].mkdir(parents=True)
     with pytest.raises(RelayNotInstalledError):
         install_relay(source, target)
-    assert said_by(target) == "one one\n"
+    assert output_of(target) == "one one\n"
 
 
 def test_the_most_recently_installed_versions_are_kept(tmp_path):
@@ -114,7 +114,7 @@ def test_the_most_recently_installed_versions_are_kept(tmp_path):
         install_relay(relay_source(tmp_path, str(count)), target)
         assert len([*(tmp_path / "relays").iterdir()]) == min(count, MAX_VERSIONS)
         assert before.exists() == (count == 1)
-        assert said_by(target) == f"{count} {count}\n"
+        assert output_of(target) == f"{count} {count}\n"
     (tmp_path / "relays" / "notes").mkdir()
     install_relay(relay_source(tmp_path, "last"), target)
     assert (tmp_path / "relays" / "notes").is_dir()
@@ -151,7 +151,7 @@ def test_concurrent_installations_leave_a_working_relay(tmp_path):
     with ThreadPoolExecutor() as pool:
         for turn in range(3):
             assert [*pool.map(install, range(4 * turn, 4 * turn + 4))] == [None] * 4
-            assert len(set(said_by(target).split())) == 1
+            assert len(set(output_of(target).split())) == 1
 
 
 def test_a_relay_that_cannot_be_installed_is_reported(tmp_path):

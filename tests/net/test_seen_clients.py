@@ -12,11 +12,11 @@ from codriver.net.seen_clients import MAX_CLIENTS, RECORD
 
 
 @pytest.fixture
-def own_state(tmp_path, monkeypatch):
+def temporary_state(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
-def test_a_connected_client_is_recorded_by_its_caller_name(tmp_path, own_state):
+def test_a_connected_client_is_recorded_by_its_caller_name(tmp_path, temporary_state):
     with serving(tmp_path) as live:
         for name in ("qwen-cli-mcp-client-codriver", "Some Client", "codriver-cli"):
             with live.client(name=name) as client:
@@ -26,7 +26,7 @@ def test_a_connected_client_is_recorded_by_its_caller_name(tmp_path, own_state):
     assert set(seen_clients.read()) == {"qwen", "some-client"}
 
 
-def test_only_the_newest_clients_are_kept(own_state):
+def test_only_the_newest_clients_are_kept(temporary_state):
     for number in range(MAX_CLIENTS + 3):
         seen_clients.write(f"client-{number}", 1000 + number)
     seen_clients.write("client-3", 5000)
@@ -38,7 +38,7 @@ def test_only_the_newest_clients_are_kept(own_state):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": "x", "b": true, "c": -1, "d": 1e99, "e": 3}', "[" * 100_000])
-def test_a_malformed_record_is_read_as_far_as_possible(own_state, text):
+def test_a_malformed_record_is_read_as_far_as_possible(temporary_state, text):
     state_directory().mkdir(parents=True, mode=0o700)
     (state_directory() / RECORD).write_text(text)
     assert set(seen_clients.read()) <= {"e"}
@@ -46,7 +46,7 @@ def test_a_malformed_record_is_read_as_far_as_possible(own_state, text):
     assert json.loads((state_directory() / RECORD).read_text())["codex"] == 7
 
 
-def test_an_unwritable_record_is_skipped(tmp_path, own_state):
+def test_an_unwritable_record_is_skipped(tmp_path, temporary_state):
     (tmp_path / "state").write_text("no folder")
     seen_clients.write("codex", 7)
     assert seen_clients.read() == {}

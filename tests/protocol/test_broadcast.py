@@ -15,7 +15,7 @@ MODERN = {
 }
 
 
-def take_notifications(client, method=UPDATED):
+def pop_notifications(client, method=UPDATED):
     """Return and remove the notifications of this kind received so far."""
     found = [message for message in client.notifications if message["method"] == method]
     client.notifications = [message for message in client.notifications if message not in found]
@@ -26,19 +26,19 @@ def test_log_updates_arrive_before_the_answer_that_caused_them(live):
     with live.client() as client:
         client.call("evaluate_code", code="0")
         client.request("resources/subscribe", {"uri": LOG})
-        take_notifications(client)
+        pop_notifications(client)
         for number in range(10):
             client.call("evaluate_code", code=f"(println {number})")
-            assert {message["params"]["uri"] for message in take_notifications(client)} == {LOG}
+            assert {message["params"]["uri"] for message in pop_notifications(client)} == {LOG}
 
 
 def test_a_log_update_is_sent_only_once(live):
     with live.client() as client, live.client() as other:
         client.request("resources/subscribe", {"uri": LOG})
         client.call("evaluate_code", code="1")
-        assert take_notifications(client)
+        assert pop_notifications(client)
         client.call("list_sessions")
-        assert not take_notifications(client)
+        assert not pop_notifications(client)
         other.call("evaluate_code", code="2")
         assert client.await_notification(UPDATED)["params"] == {"uri": LOG}
 
@@ -49,7 +49,7 @@ def test_a_client_without_a_subscription_gets_no_log_updates(live):
         client.request("resources/subscribe", {"uri": LOG})
         client.request("resources/unsubscribe", {"uri": LOG})
         client.call("evaluate_code", code="1")
-        assert not take_notifications(client)
+        assert not pop_notifications(client)
 
 
 def listen(client, **asked):
@@ -80,7 +80,7 @@ def test_a_modern_stream_gets_log_updates_before_the_answer_too(live):
         identity = listen(client, resourceSubscriptions=[LOG])
         for number in range(10):
             assert evaluate(client, f"(println {number})")["ok"]
-            told = take_notifications(client)
+            told = pop_notifications(client)
             assert {message["params"]["uri"] for message in told} == {LOG}
             assert {message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told} == {
                 identity
@@ -92,15 +92,15 @@ def test_a_stream_carries_only_its_subscriptions_until_cancelled(live):
         listen(client, toolsListChanged=True)
         second = listen(client, resourceSubscriptions=[LOG])
         evaluate(client, "1")
-        told = take_notifications(client)
+        told = pop_notifications(client)
         assert [message["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"] for message in told] == (
             [second] * len(told)
         )
         client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": second}})
         evaluate(client, "2")
-        take_notifications(client)
+        pop_notifications(client)
         evaluate(client, "3")
-        assert not take_notifications(client)
+        assert not pop_notifications(client)
 
 
 def test_too_many_streams_of_a_client_are_refused(live):

@@ -25,7 +25,7 @@ def output_of(code):
 
 
 @pytest.fixture
-def made_up(tmp_path, monkeypatch):
+def counted_package(tmp_path, monkeypatch):
     """Create a package that counts how often its `__init__` runs."""
     files = {
         "__init__.py": INIT,
@@ -43,7 +43,7 @@ def made_up(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-@pytest.mark.usefixtures("made_up")
+@pytest.mark.usefixtures("counted_package")
 def test_a_submodule_is_imported_without_running_the_packages_init():
     defer("made_up", "made_up.inner")
     assert import_module("made_up.inner.deep").value == "deep"
@@ -51,7 +51,7 @@ def test_a_submodule_is_imported_without_running_the_packages_init():
     assert "value" not in vars(sys.modules["made_up.inner"])
 
 
-@pytest.mark.usefixtures("made_up")
+@pytest.mark.usefixtures("counted_package")
 def test_the_first_attribute_access_runs_the_init_once():
     defer("made_up", "made_up.inner")
     package = import_module("made_up")
@@ -61,19 +61,19 @@ def test_the_first_attribute_access_runs_the_init_once():
     assert package.runs.times == [1]
 
 
-def test_a_failing_init_raises_each_time_and_may_succeed_later(made_up):
-    whole = (made_up / "__init__.py").read_text()
-    (made_up / "__init__.py").write_text("raise RuntimeError('not yet')")
+def test_a_failing_init_raises_each_time_and_may_succeed_later(counted_package):
+    whole = (counted_package / "__init__.py").read_text()
+    (counted_package / "__init__.py").write_text("raise RuntimeError('not yet')")
     defer("made_up")
     package = import_module("made_up")
     for _ in range(2):
         with pytest.raises(RuntimeError, match="not yet"):
             _ = package.answer
-    (made_up / "__init__.py").write_text(whole + "# so that it differs in size")
+    (counted_package / "__init__.py").write_text(whole + "# so that it differs in size")
     assert package.answer == 42
 
 
-@pytest.mark.usefixtures("made_up")
+@pytest.mark.usefixtures("counted_package")
 def test_a_package_already_imported_or_missing_is_not_deferred():
     package = import_module("made_up")
     defer("made_up", "made_up_and_missing")

@@ -51,12 +51,12 @@ def lasting(gate, then='"done"'):
 def begin(client, code, **task):
     """Evaluate as a task and return the task."""
     about = {} if client.is_modern else {"task": task}
-    told = client.ask("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
+    told = client.request("tools/call", name="evaluate_code", arguments={"code": code, "detail": True}, **about)
     return told if client.is_modern else told["task"]
 
 
 def get(client, task):
-    return client.ask("tasks/get", taskId=task["taskId"])
+    return client.request("tasks/get", taskId=task["taskId"])
 
 
 def result(client, task):
@@ -64,7 +64,7 @@ def result(client, task):
     if client.is_modern:
         until(lambda: get(client, task)["status"] not in ("working", "input_required"), "the end of the task")
         return get(client, task)["result"]
-    return client.ask("tasks/result", taskId=task["taskId"])
+    return client.request("tasks/result", taskId=task["taskId"])
 
 
 def fields(told):
@@ -75,7 +75,7 @@ def test_tasks_are_offered_only_to_clients_that_declare_them(live, client, plain
     other = {"tools": plain.request("tools/list")["result"]["tools"], "about": plain.about}
     assert "tasks" not in other["about"]["capabilities"]
     assert not any("execution" in tool for tool in other["tools"])
-    listed = client.ask("tools/list")["tools"]
+    listed = client.request("tools/list")["tools"]
     if client.is_modern:
         assert client.about["capabilities"]["extensions"][TASKS] == {}
         assert not any("execution" in tool for tool in listed)
@@ -88,22 +88,22 @@ def test_tasks_are_offered_only_to_clients_that_declare_them(live, client, plain
 @pytest.mark.parametrize("name", ["2024-11-05", "2025-06-18", OLDER])
 def test_a_client_without_tasks_gets_ordinary_answers(live, name):
     with speaking(live, name) as client:
-        told = client.ask("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
+        told = client.request("tools/call", is_valid=False, name="evaluate_code", arguments={"code": "1"}, task={})
         assert fields(told)["result"] == "1"
         for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list", "tasks/update"):
-            assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
+            assert client.request(method, is_valid=False, taskId="x")["code"] == -32601
 
 
 def test_a_modern_request_without_the_extension_gets_the_missing_capability_error(live):
     with speaking(live, MODERN) as client:
         for method, more in (("tasks/get", {}), ("tasks/cancel", {}), ("tasks/update", {"inputResponses": {}})):
-            error = client.ask(method, taskId="x", **more)
+            error = client.request(method, taskId="x", **more)
             assert error["code"] == -32021
             assert error["data"] == {"requiredCapabilities": {"extensions": {TASKS: {}}}}
-        listening = client.ask("subscriptions/listen", notifications={"taskIds": ["x"]})
+        listening = client.request("subscriptions/listen", notifications={"taskIds": ["x"]})
         assert listening["code"] == -32021
         for method in ("tasks/result", "tasks/list"):
-            assert client.ask(method, is_valid=False, taskId="x")["code"] == -32601
+            assert client.request(method, is_valid=False, taskId="x")["code"] == -32601
 
 
 def test_a_task_leads_to_the_result_of_an_ordinary_call(client, gate):
@@ -135,9 +135,9 @@ def test_reading_a_task_result_does_not_consume_the_clients_output(client, gate)
 
 def test_a_short_modern_evaluation_is_answered_at_once(live):
     with speaking(live, MODERN, capabilities=KNOWS[MODERN]) as client:
-        told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
+        told = client.request("tools/call", name="evaluate_code", arguments={"code": "(+ 40 2)"})
         assert (told["resultType"], fields(told)["result"]) == ("complete", "42")
-        refused = client.ask("tools/call", name="evaluate_code", arguments={"code": "(", "detail": True})
+        refused = client.request("tools/call", name="evaluate_code", arguments={"code": "(", "detail": True})
         assert refused["isError"]
 
 
@@ -154,36 +154,36 @@ def test_a_failed_evaluation_has_the_task_status_of_its_version(client, gate):
 def test_a_refused_call_becomes_a_failed_task(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         task = begin(client, "(")
-        assert fields(client.ask("tasks/result", taskId=task["taskId"]))["reason"]
+        assert fields(client.request("tasks/result", taskId=task["taskId"]))["reason"]
         assert get(client, task)["status"] == "failed"
 
 
 def test_a_tool_that_does_not_evaluate_cannot_be_a_task(live):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
-        assert client.ask("tools/call", name="list_sessions", arguments={}, task={})["code"] == -32601
-        assert client.ask("tools/call", name="no_such_tool", arguments={}, task={})["code"] == -32601
+        assert client.request("tools/call", name="list_sessions", arguments={}, task={})["code"] == -32601
+        assert client.request("tools/call", name="no_such_tool", arguments={}, task={})["code"] == -32601
 
 
 def test_a_cancelled_task_stays_cancelled_and_its_code_is_interrupted(client, gate):
     task = begin(client, lasting(gate))
     until(lambda: "evaluation " in get(client, task).get("statusMessage", ""), "the evaluation")
-    told = client.ask("tasks/cancel", taskId=task["taskId"])
+    told = client.request("tasks/cancel", taskId=task["taskId"])
     assert client.is_modern or told["status"] == "cancelled"
     assert get(client, task)["status"] == "cancelled"
     if not client.is_modern:
-        assert fields(client.ask("tasks/result", taskId=task["taskId"]))["status"] == "interrupted"
-        assert client.ask("tasks/cancel", taskId=task["taskId"])["code"] == -32602
+        assert fields(client.request("tasks/result", taskId=task["taskId"]))["status"] == "interrupted"
+        assert client.request("tasks/cancel", taskId=task["taskId"])["code"] == -32602
     assert client.call("evaluate_code", code="1", detail=True)["status"] == "done"
 
 
 def test_anyone_who_knows_a_task_id_can_use_the_task(live, client, gate):
     task = begin(client, lasting(gate))
     with speaking(live, client.version, capabilities=KNOWS[client.version]) as other:
-        assert other.ask("tasks/get", taskId=task["taskId"][:-1] + "x")["code"] == -32602
+        assert other.request("tasks/get", taskId=task["taskId"][:-1] + "x")["code"] == -32602
         if not client.is_modern:
-            assert other.ask("tasks/list")["tasks"] == []
-            assert task["taskId"] in [one["taskId"] for one in client.ask("tasks/list")["tasks"]]
-            assert client.ask("tasks/list", cursor="x")["code"] == -32602
+            assert other.request("tasks/list")["tasks"] == []
+            assert task["taskId"] in [one["taskId"] for one in client.request("tasks/list")["tasks"]]
+            assert client.request("tasks/list", cursor="x")["code"] == -32602
         assert get(other, task)["status"] == "working"
         gate.touch()
         assert fields(result(other, task))["status"] == "done"
@@ -204,10 +204,10 @@ def test_every_bit_of_a_task_id_is_random(live):
 def test_a_2025_client_is_asked_for_input_while_it_waits_for_the_result(live):
     with speaking(live, OLDER, capabilities=ASKS[OLDER]) as client:
         task = begin(client, '(str (ask "name? ") " " (ask "age? "))')
-        client.taken(lambda one: one.get("params", {}).get("status") == "input_required")
+        client.pop_message(lambda one: one.get("params", {}).get("status") == "input_required")
         waiting = client.begin("tasks/result", taskId=task["taskId"])
         for prompt, text in (("name?", "Ada"), ("age?", "36")):
-            asked = client.taken(lambda one: one.get("method") == "elicitation/create")
+            asked = client.pop_message(lambda one: one.get("method") == "elicitation/create")
             assert prompt in asked["params"]["message"]
             assert asked["params"]["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
             given = {"action": "accept", "content": {"text": text}}
@@ -228,9 +228,11 @@ def test_a_2026_client_gives_input_by_task_updates(live):
             assert asked["method"] == "elicitation/create"
             keys.append(key)
             wrong = {"no-such-key": {"action": "accept", "content": {"text": "x"}}}
-            assert client.ask("tasks/update", taskId=task["taskId"], inputResponses=wrong)["resultType"] == "complete"
+            assert (
+                client.request("tasks/update", taskId=task["taskId"], inputResponses=wrong)["resultType"] == "complete"
+            )
             answers = {key: {"action": "accept", "content": {"text": text}}}
-            client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
+            client.request("tasks/update", taskId=task["taskId"], inputResponses=answers)
         assert len(set(keys)) == 2
         assert fields(result(client, task))["result"] == '"Ada 36"'
 
@@ -261,7 +263,7 @@ def test_input_that_the_repl_refuses_is_asked_for_again(tmp_path, version):
             tools_in_memory.serving(tmp_path, has_repl=False, settings=settings) as live,
             speaking(live, version, capabilities=ASKS[version]) as client,
         ):
-            until(lambda: "evaluate_code" in [one["name"] for one in client.ask("tools/list")["tools"]], "the REPL")
+            until(lambda: "evaluate_code" in [one["name"] for one in client.request("tools/list")["tools"]], "the REPL")
             task = begin(client, "(read)")
             until(lambda: get(client, task)["status"] == "input_required", "the question")
             refused = answered(client, task)
@@ -276,9 +278,9 @@ def answered(client, task):
     given = {"action": "accept", "content": {"text": "x"}}
     if client.is_modern:
         (key,) = get(client, task)["inputRequests"]
-        return client.ask("tasks/update", taskId=task["taskId"], inputResponses={key: given})
+        return client.request("tasks/update", taskId=task["taskId"], inputResponses={key: given})
     waiting = client.begin("tasks/result", taskId=task["taskId"])
-    asked = client.taken(lambda one: one.get("method") == "elicitation/create")
+    asked = client.pop_message(lambda one: one.get("method") == "elicitation/create")
     client.bare.send({"jsonrpc": "2.0", "id": asked["id"], "result": given})
     return client.answer(waiting)
 
@@ -287,14 +289,14 @@ def test_declining_input_ends_the_evaluation(live):
     with speaking(live, MODERN, capabilities=ASKS[MODERN]) as client:
         task = begin(client, '(ask "colour? ")')
         answers = {next(iter(get(client, task)["inputRequests"])): {"action": "decline"}}
-        client.ask("tasks/update", taskId=task["taskId"], inputResponses=answers)
+        client.request("tasks/update", taskId=task["taskId"], inputResponses=answers)
         assert fields(result(client, task))["status"] == "interrupted"
 
 
 def test_a_client_without_forms_is_answered_that_input_is_needed(live, version):
     with speaking(live, version, capabilities=KNOWS[version]) as client:
         if client.is_modern:
-            told = client.ask("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
+            told = client.request("tools/call", name="evaluate_code", arguments={"code": "(read-line)"})
         else:
             told = result(client, begin(client, "(read-line)"))
         answer = fields(told)
@@ -307,14 +309,14 @@ def test_a_2025_task_sends_progress_and_status_notifications(live, gate):
     with speaking(live, OLDER, capabilities=KNOWS[OLDER]) as client:
         arguments = {"code": lasting(gate), "detail": True}
         meta = {"progressToken": "p"}
-        task = client.ask("tools/call", name="evaluate_code", arguments=arguments, task={"ttl": 5000}, _meta=meta)[
+        task = client.request("tools/call", name="evaluate_code", arguments=arguments, task={"ttl": 5000}, _meta=meta)[
             "task"
         ]
         assert task["ttl"] == 5000
-        told = client.told("notifications/progress")["params"]
+        told = client.pop_notification("notifications/progress")["params"]
         assert told["_meta"]["io.modelcontextprotocol/related-task"] == {"taskId": task["taskId"]}
         gate.touch()
-        told = client.taken(lambda one: one.get("params", {}).get("status") == "completed")
+        told = client.pop_message(lambda one: one.get("params", {}).get("status") == "completed")
         assert (told["method"], told["params"]["taskId"]) == ("notifications/tasks/status", task["taskId"])
 
 
@@ -323,10 +325,10 @@ def test_a_subscriber_of_a_2026_task_gets_its_result(live, gate):
         task = begin(client, lasting(gate))
         identity = task["taskId"]
         client.begin("subscriptions/listen", notifications={"taskIds": [identity, "another's"]})
-        known = client.told("notifications/subscriptions/acknowledged")["params"]["notifications"]
+        known = client.pop_notification("notifications/subscriptions/acknowledged")["params"]["notifications"]
         assert known["taskIds"] == [identity]
         gate.touch()
-        told = client.told("notifications/tasks")["params"]
+        told = client.pop_notification("notifications/tasks")["params"]
         assert (told["taskId"], told["status"]) == (identity, "completed")
         assert fields(told["result"])["result"] == '"done"'
 
@@ -345,11 +347,11 @@ def test_the_number_of_tasks_is_limited_and_finished_ones_make_room(live, gate):
         for _ in range(40):
             last = begin(client, "1")
             result(client, last)
-        listed = client.ask("tasks/list")["tasks"]
+        listed = client.request("tasks/list")["tasks"]
         assert len(listed) == 32
         assert listed[-1]["taskId"] == last["taskId"]
         running = [begin(client, lasting(gate)) for _ in range(32)]
-        assert client.ask("tools/call", name="evaluate_code", arguments={"code": "1"}, task={})["code"] == -32000
+        assert client.request("tools/call", name="evaluate_code", arguments={"code": "1"}, task={})["code"] == -32000
         gate.touch()
         assert fields(result(client, running[-1]))["status"] == "done"
 
@@ -377,7 +379,7 @@ def test_a_task_survives_its_clients_connection(live, version, plain, gate, is_o
         gate.touch()
         assert fields(result(again, task))["result"] == '"it ran on"'
         if version == OLDER:
-            assert again.ask("tasks/list")["tasks"] == []
+            assert again.request("tasks/list")["tasks"] == []
 
 
 def test_cancelling_a_2026_call_before_it_is_a_task_ends_its_evaluation(tmp_path, gate):
@@ -412,13 +414,13 @@ def test_the_results_of_a_clients_tasks_are_limited_in_bytes(live):
         for _ in range(6):
             told = result(client, begin(client, code))
             assert [part["type"] for part in told["content"]] == ["text", "image"]
-        kept = client.ask("tasks/list")["tasks"]
+        kept = client.request("tasks/list")["tasks"]
         assert 0 < len(kept) < 6
 
 
 def begin_call(client, tool, **arguments):
     """Call any tool as a task of 2025-11-25 and return the task."""
-    return client.ask("tools/call", name=tool, arguments=arguments, task={})["task"]
+    return client.request("tools/call", name=tool, arguments=arguments, task={})["task"]
 
 
 def test_a_task_outlasts_the_call_timeout_unless_it_is_set_to_interrupt(live, gate):
@@ -438,7 +440,7 @@ def test_a_queued_task_that_is_cancelled_never_runs(live, gate):
         running = begin_call(client, "evaluate_code", code=lasting(gate))
         queued = begin_call(client, "evaluate_code", code="(def ran 1)")
         until(lambda: "queued" in get(client, queued).get("statusMessage", ""), "its place in the queue")
-        assert client.ask("tasks/cancel", taskId=queued["taskId"])["status"] == "cancelled"
+        assert client.request("tasks/cancel", taskId=queued["taskId"])["status"] == "cancelled"
         gate.touch()
         assert fields(result(client, running))["result"] == '"done"'
         assert client.call("evaluate_code", code="ran")["error"]["class"] == "NameError"
@@ -453,6 +455,6 @@ def test_a_task_is_lost_with_its_server_and_the_next_server_says_so(tmp_path):
         assert fields(result(client, task))["result"] == "1"
         first.stop()
         with serving(tmp_path, "--repl", "python"):
-            client.told("notifications/tools/list_changed")
+            client.pop_notification("notifications/tools/list_changed")
             assert get(client, task)["code"] == -32602
             assert begin_call(client, "evaluate_code", code="2")["status"] == "working"

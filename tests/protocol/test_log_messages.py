@@ -23,7 +23,7 @@ class Client:
     def __init__(self):
         self.outbox = Outbox(max_notifications=1000, max_notification_bytes=2**20, congested_bytes=2**20)
 
-    def said(self):
+    def pop_messages(self):
         lines = (self.outbox.batch() or b"").splitlines()
         for line in lines:
             check("2025-11-25", "LoggingMessageNotification", json.loads(line))
@@ -56,9 +56,9 @@ def test_a_client_gets_only_messages_at_or_above_its_level(messages):
     messages.note("warning", "lost", "codriver.repls")
     messages.note("error", "broken")
     messages.note("debug", "nothing")
-    assert [one["data"] for one in all_ears.said()] == ["lost", "broken"]
-    assert picky.said() == [{"level": "error", "logger": "codriver", "data": "broken"}]
-    assert deaf.said() == []
+    assert [one["data"] for one in all_ears.pop_messages()] == ["lost", "broken"]
+    assert picky.pop_messages() == [{"level": "error", "logger": "codriver", "data": "broken"}]
+    assert deaf.pop_messages() == []
 
 
 def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
@@ -68,10 +68,10 @@ def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
     messages.set_level(client, "warning")
     messages.note("info", "two")
     messages.note("warning", "three")
-    assert [one["data"] for one in client.said()] == ["one", "three"]
+    assert [one["data"] for one in client.pop_messages()] == ["one", "three"]
     messages.forget(client)
     messages.note("critical", "four")
-    assert client.said() == []
+    assert client.pop_messages() == []
 
 
 def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock):
@@ -79,20 +79,22 @@ def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock
     messages.set_level(client, "info")
     for number in range(10 * BURST):
         messages.note("info", f"message {number}")
-    assert len(client.said()) == BURST
+    assert len(client.pop_messages()) == BURST
     clock.now += 1
     messages.note("info", "at last")
     messages.note("info", "too soon")
-    assert [one["data"] for one in client.said()] == [f"at last ({9 * BURST} messages before this one were left out)"]
+    assert [one["data"] for one in client.pop_messages()] == [
+        f"at last ({9 * BURST} messages before this one were left out)"
+    ]
 
 
 def test_a_message_is_short_and_contains_no_secret(messages):
     client = Client()
     messages.set_level(client, "info")
     messages.note("info", f"it is {SECRET}, and a half: \ud800 " + "x" * 5000)
-    (said,) = client.said()
-    assert SECRET not in said["data"]
-    assert len(said["data"]) <= 1000
+    (message,) = client.pop_messages()
+    assert SECRET not in message["data"]
+    assert len(message["data"]) <= 1000
 
 
 def restart(client):
@@ -106,15 +108,15 @@ def is_of_restart(message):
 
 def test_a_lost_repl_and_invalid_settings_are_warnings(live):
     with speaking(live, "2025-11-25") as client:
-        client.ask("logging/setLevel", level="warning")
+        client.request("logging/setLevel", level="warning")
         restart(client)
         number = int(client.call("evaluate_code", code="import os; os.getpid()", detail=True)["result"])
         posix_only.kill(number)
         (live.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
-        told = [client.told("notifications/message")["params"] for _ in range(2)]
-        assert {one["level"] for one in told} == {"warning"}
-        assert any("REPL py lost: " in one["data"] and one["logger"] == "codriver.repls" for one in told)
-        assert any("maxLineBytes" in one["data"] and one["logger"] == "codriver" for one in told)
+        messages = [client.pop_notification("notifications/message")["params"] for _ in range(2)]
+        assert {one["level"] for one in messages} == {"warning"}
+        assert any("REPL py lost: " in one["data"] and one["logger"] == "codriver.repls" for one in messages)
+        assert any("maxLineBytes" in one["data"] and one["logger"] == "codriver" for one in messages)
         until(lambda: client.call("evaluate_code", code="1")["ok"], "the next REPL")
     (live.workspace / "codriver.toml").unlink()
 
@@ -126,28 +128,28 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     for number in range(MAX_STORED + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
-    assert client.said() == []
+    assert client.pop_messages() == []
     with messages.sending_to(client, "warning"):
-        seen = client.said()
+        seen = client.pop_messages()
     assert len(seen) == BURST
     assert (
         seen[0]["data"]
         == f"message {MAX_STORED // 2 + 10} ({MAX_STORED // 2 + 10} messages before this one were left out)"
     )
     messages.note("error", "after the answer")
-    assert client.said() == []
+    assert client.pop_messages() == []
 
 
 def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
     with serving(tmp_path, "--repl", "none") as first, speaking(first, "2025-11-25", relayed=True) as client:
-        client.ask("logging/setLevel", level="warning")
+        client.request("logging/setLevel", level="warning")
         first.stop()
         with serving(tmp_path, "--repl", "none") as second:
-            client.told("notifications/tools/list_changed")
-            client.ask("ping")
+            client.pop_notification("notifications/tools/list_changed")
+            client.request("ping")
             (second.workspace / "codriver.toml").write_text("maxLineBytes = 'many'\n")
-            told = client.told("notifications/message")["params"]
-            assert "maxLineBytes" in told["data"]
+            params = client.pop_notification("notifications/message")["params"]
+            assert "maxLineBytes" in params["data"]
             assert not [one for one in client.messages if "id" in one]
 
 
@@ -156,12 +158,12 @@ def test_the_relay_repeats_the_level_to_the_next_server(tmp_path):
 def test_a_client_that_sets_a_level_hears_of_a_repl_restart(live, version, relayed):
     with speaking(live, version, relayed=relayed) as client, speaking(live, version) as other:
         assert client.about["capabilities"]["logging"] == {}
-        assert client.ask("logging/setLevel", level="info") == {}
-        assert client.ask("logging/setLevel", is_valid=False, level="loud")["code"] == -32602
+        assert client.request("logging/setLevel", level="info") == {}
+        assert client.request("logging/setLevel", is_valid=False, level="loud")["code"] == -32602
         restart(other)
-        told = client.taken(is_of_restart)["params"]
-        assert (told["level"], told["logger"]) == ("info", "codriver.repls")
-        other.ask("ping")
+        params = client.pop_message(is_of_restart)["params"]
+        assert (params["level"], params["logger"]) == ("info", "codriver.repls")
+        other.request("ping")
         assert not [one for one in other.messages if one["method"] == "notifications/message"]
 
 
@@ -170,15 +172,15 @@ def test_a_request_with_a_level_gets_messages_since_the_last_one_before_its_answ
     with speaking(live, MODERN, relayed=relayed, log_level="info") as client, speaking(live, MODERN) as other:
         assert client.about["capabilities"]["logging"] == {}
         restart(other)
-        client.ask("prompts/list")
+        client.request("prompts/list")
         assert [one["params"]["level"] for one in client.messages if is_of_restart(one)] == ["info"]
         client.messages.clear()
-        client.ask("prompts/list")
+        client.request("prompts/list")
         assert not client.messages
         assert not any(is_of_restart(one) for one in other.messages)
         client.log_level = None
         restart(other)
-        client.ask("prompts/list")
+        client.request("prompts/list")
         client.call("evaluate_code", code="1")
         assert not any(is_of_restart(one) for one in client.messages)
 
@@ -188,7 +190,7 @@ def test_messages_are_sent_while_a_call_runs(live):
         client.call("evaluate_code", code="1")
         waiting = client.begin("tools/call", name="wait_for", arguments={"query": NEVER})
         restart(other)
-        client.taken(is_of_restart)
+        client.pop_message(is_of_restart)
         client.bare.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": waiting}})
 
 
@@ -198,18 +200,18 @@ def test_an_unknown_level_in_a_request_is_refused(live):
         meta = {**client.meta(), "io.modelcontextprotocol/logLevel": "loud"}
         error = bare.request("prompts/list", {"_meta": meta})["error"]
         assert (error["code"], "emergency" in error["message"]) == (-32602, True)
-        assert client.ask("logging/setLevel", is_valid=False, level="info")["code"] == -32601
+        assert client.request("logging/setLevel", is_valid=False, level="info")["code"] == -32601
 
 
 def test_a_subscription_carries_no_log_messages(live):
     with speaking(live, MODERN) as client, speaking(live, MODERN) as other:
         client.log_level = "debug"
         client.begin("subscriptions/listen", notifications={"resourceSubscriptions": ["codriver://log"]})
-        client.told("notifications/subscriptions/acknowledged")
+        client.pop_notification("notifications/subscriptions/acknowledged")
         client.log_level = None
         restart(other)
-        client.told("notifications/resources/updated")
-        client.ask("prompts/list")
+        client.pop_notification("notifications/resources/updated")
+        client.request("prompts/list")
         assert not any(is_of_restart(one) for one in client.messages)
 
 
@@ -225,7 +227,7 @@ async def test_the_servers_own_warnings_are_sent_from_any_thread(messages):
         await anyio.lowlevel.checkpoint()
         await anyio.lowlevel.checkpoint()
     log.warning("after the end")
-    assert client.said() == [
+    assert client.pop_messages() == [
         {"level": "warning", "logger": "codriver.net", "data": "from the loop"},
         {"level": "error", "logger": "codriver.net", "data": "from a thread"},
     ]
@@ -239,21 +241,21 @@ def test_a_client_that_reads_too_slowly_is_reported_once(tmp_path):
         speaking(live, OLDER[-1], name="slow-reader") as slow,
         speaking(live, OLDER[-1]) as client,
     ):
-        client.ask("logging/setLevel", level="warning")
+        client.request("logging/setLevel", level="warning")
         until(lambda: client.call("evaluate_code", code="1")["ok"], "the REPL")
         long = client.call("evaluate_code", code="print('x' * 15_000_000)", detail=True)["evaluationId"]
-        slow.ask("resources/subscribe", uri="codriver://log")
+        slow.request("resources/subscribe", uri="codriver://log")
         # What nobody reads fills the socket, and then its outbox.
         slow.begin("resources/read", uri=f"codriver://evaluation/{long}/stdout?limit=15000000")
-        told = until(lambda: dropped(client), "a loss")
-        assert "slow-reader" in told["params"]["data"]
+        notification = until(lambda: dropped(client), "a loss")
+        assert "slow-reader" in notification["params"]["data"]
         restart(client)
-        client.ask("ping")
+        client.request("ping")
         assert sum("too slowly" in json.dumps(one) for one in client.messages) == 1
 
 
 def dropped(client):
     """Return the warning about a client that reads too slowly, after giving it a little more to read."""
     restart(client)
-    client.ask("ping")
+    client.request("ping")
     return next((one for one in client.messages if "too slowly" in json.dumps(one)), None)

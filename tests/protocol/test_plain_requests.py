@@ -262,15 +262,15 @@ async def test_changing_meta_fields_do_not_need_the_sdk():
     session.envelope = said
     plain = PlainRequests(session, None, Failing(), Replies(session), max_open_requests=9)
 
-    def is_taken(identity, meta):
+    def is_accepted(identity, meta):
         params = {"name": "list_sessions", "_meta": meta}
         line = {"jsonrpc": "2.0", "id": identity, "method": "tools/call", "params": params}
         return plain.accept(json.dumps(line).encode())
 
-    assert is_taken(1, {**said, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
-    assert is_taken(2, {**said, "claudecode/toolUseId": "toolu_2"})
-    assert not is_taken(3, {**said, "io.modelcontextprotocol/logLevel": "info"})
-    assert not is_taken(4, {"claudecode/toolUseId": "toolu_3"})
+    assert is_accepted(1, {**said, "claudecode/toolUseId": "toolu_1", "traceparent": "00-1"})
+    assert is_accepted(2, {**said, "claudecode/toolUseId": "toolu_2"})
+    assert not is_accepted(3, {**said, "io.modelcontextprotocol/logLevel": "info"})
+    assert not is_accepted(4, {"claudecode/toolUseId": "toolu_3"})
     await session.open_requests.wait_removed()
 
 

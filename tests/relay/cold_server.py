@@ -32,14 +32,14 @@ class Cold:
         waiting = shlex.join(["sh", "-c", f"read line < {shlex.quote(str(self.gate))}; exit 3"])
         self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
 
-    def keep(self, monkeypatch, **client):
+    def store(self, monkeypatch, **client):
         """Write what a server keeps; the file."""
         for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
             monkeypatch.delenv(name)
         for name, value in self.environment.items():
             monkeypatch.setenv(name, value)
-        kept = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
-        write(self.workspace, kept | client)
+        stored_entry = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
+        write(self.workspace, stored_entry | client)
         (file,) = (self.folder / "state" / "codriver" / "lists").iterdir()
         return file
 
@@ -75,5 +75,5 @@ def rewrite(file, **members):
     file.write_text(json.dumps(json.loads(file.read_text()) | members))
 
 
-def kept(file):
+def stored_entry(file):
     return json.loads(file.read_text())["clients"][0]

@@ -165,7 +165,7 @@ class Peer:
     def send(self, *messages):
         self.connection.sendall(b"".join(map(encode, messages)))
 
-    def tell_workspace(self, folder):
+    def answer_introduction(self, folder):
         """Answer an introduction as the server of a workspace does; what the introduction said."""
         introduction = self.read()["params"]
         told = {"workspace": identity(folder)}

@@ -46,7 +46,7 @@ def project(tmp_path):
 
 
 @pytest.fixture
-def place(tmp_path, monkeypatch):
+def directory(tmp_path, monkeypatch):
     """Return an uninformative directory to run the relay in; the directory for temporary files ends the search
     upwards.
     """
@@ -59,12 +59,12 @@ def place(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def auto(stack, place, tmp_path):
+def auto(stack, directory, tmp_path):
     """Return a function that starts a relay that has to find its workspace, and a server that reports its own."""
     script = tmp_path / "server.py"
     script.write_text(SERVER)
 
-    def start(*, folder=place, program=None, words=("--workspace", "auto", "--start"), **environment):
+    def start(*, folder=directory, program=None, words=("--workspace", "auto", "--start"), **environment):
         os.chdir(folder)
         command = shlex.join([sys.executable, str(script)])
         relay = RelayProcess(*words, environment={"CODRIVER_SERVER_COMMAND": command, **environment}, program=program)
@@ -105,13 +105,13 @@ def test_the_directory_named_by_the_client_takes_precedence(auto, project, tmp_p
 
 
 @pytest.mark.parametrize("mark", [*sorted(PROJECT_FILES), ".calva/mcp-server/lock", ".git/HEAD", ".git"])
-def test_the_nearest_directory_with_a_marker_file_is_the_workspace(auto, place, mark):
-    inner = place / "a" / "b"
+def test_the_nearest_directory_with_a_marker_file_is_the_workspace(auto, directory, mark):
+    inner = directory / "a" / "b"
     inner.mkdir(parents=True)
-    (place / "deps.edn").touch()
-    (place / "a" / mark).parent.mkdir(parents=True, exist_ok=True)
-    (place / "a" / mark).touch()  # `.git` as a file: a linked working tree
-    assert served(auto(folder=inner)) == place / "a"
+    (directory / "deps.edn").touch()
+    (directory / "a" / mark).parent.mkdir(parents=True, exist_ok=True)
+    (directory / "a" / mark).touch()  # `.git` as a file: a linked working tree
+    assert served(auto(folder=inner)) == directory / "a"
 
 
 @pytest.mark.parametrize("text", ["${CLAUDE_PROJECT_DIR}", "${workspaceFolder}"])
@@ -119,9 +119,9 @@ def test_an_unexpanded_variable_means_auto(auto, project, text):
     assert served(auto(folder=project, words=("--workspace", text, "--start"))) == project
 
 
-def test_a_directory_named_auto_can_still_be_given(auto, place):
-    (place / "auto").mkdir()
-    assert served(auto(words=("--workspace", "./auto", "--start"))) == place / "auto"
+def test_a_directory_named_auto_can_still_be_given(auto, directory):
+    (directory / "auto").mkdir()
+    assert served(auto(words=("--workspace", "./auto", "--start"))) == directory / "auto"
 
 
 def test_a_link_is_resolved_to_its_directory(auto, project, tmp_path):
@@ -325,7 +325,7 @@ def test_the_relay_ends_if_stdin_ends_before_the_roots_arrive(auto):
 
 
 @polls_alone
-def test_the_search_ends_when_the_client_is_gone(place):
+def test_the_search_ends_when_the_client_is_gone(directory):
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(RELAY), "--workspace", "auto"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
@@ -352,7 +352,7 @@ def test_messages_sent_before_the_roots_reach_the_server_unchanged(auto, project
 # With a real server
 
 
-def test_the_greeting_promises_only_what_the_server_supports(stack, project, place, tmp_path):
+def test_the_greeting_promises_only_what_the_server_supports(stack, project, directory, tmp_path):
     ours = {name: value for name, value in environ(tmp_path).items() if name.startswith(("XDG_", "CODRIVER_"))}
     ours |= {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0"}
     relay = RelayProcess("--workspace", "auto", "--start", environment=ours)

@@ -169,7 +169,7 @@ def test_without_a_server_the_hook_answers_nothing_and_starts_none(program, tmp_
     assert sorted(path.name for path in tmp_path.iterdir()) == ["codriver.toml"]
 
 
-def place_of(folder, port, mode=0o700):
+def write_port_file(folder, port, mode=0o700):
     """Write a port file as a server does, or as a checkout may contain it."""
     presence = folder / ".calva" / "mcp-server"
     presence.mkdir(parents=True, mode=0o700)
@@ -189,7 +189,7 @@ def stranger():
 
 @pytest.mark.parametrize("mode", [0o700, 0o755])
 def test_nothing_is_sent_to_another_listener_named_by_a_checkout(program, tmp_path, stranger, mode):
-    place_of(tmp_path, stranger.getsockname()[1], mode)
+    write_port_file(tmp_path, stranger.getsockname()[1], mode)
     given = json.dumps({"hook_event_name": "PostToolUse", "tool_input": {"file_path": "secret.clj"}}).encode()
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
     stranger.settimeout(0)
@@ -204,7 +204,7 @@ def test_the_server_of_another_workspace_is_not_queried(program, live, tmp_path)
     given = json.dumps(edit_in(live, "other.clj", "(")).encode()
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
     (tmp_path / ".calva").unlink()
-    place_of(tmp_path, live.port)
+    write_port_file(tmp_path, live.port)
     assert run(program, tmp_path, "qwen", "edited", given=given) == {}
 
 
@@ -230,7 +230,7 @@ def test_an_endless_input_does_not_block_the_hook(program, live):
 
 
 def test_a_pipe_in_place_of_the_port_file_does_not_block_the_hook(program, tmp_path):
-    presence = place_of(tmp_path, 1)
+    presence = write_port_file(tmp_path, 1)
     (presence / "port").unlink()
     posix_only.make_pipe(presence / "port")
     assert run(program, tmp_path, "qwen", "edited") == {}

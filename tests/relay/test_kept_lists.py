@@ -9,7 +9,7 @@ from live_server import until
 
 from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
 from codriver_relay.kept_lists import read_stored
-from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, kept, rewrite
+from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, rewrite, stored_entry
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
 
 
@@ -34,7 +34,7 @@ def introduced(cold, greeting=GREETING):
 
 
 def test_the_client_is_answered_immediately_and_introduced_later(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
     peer = introduced(cold, {**GREETING, "instructions": "no REPL"})
@@ -44,7 +44,7 @@ def test_the_client_is_answered_immediately_and_introduced_later(cold, monkeypat
 
 
 def test_a_different_list_is_reported_as_a_change(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
     peer.send(answer("codriver-relay-list", {"tools": TOOLS["tools"][:1]}), answer(8))
@@ -53,7 +53,7 @@ def test_a_different_list_is_reported_as_a_change(cold, monkeypatch):
 
 
 def test_the_server_is_asked_for_its_list_as_soon_as_it_runs(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     peer = introduced(cold)
     relay.send(LIST)
@@ -61,7 +61,7 @@ def test_the_server_is_asked_for_its_list_as_soon_as_it_runs(cold, monkeypatch):
 
 
 def test_a_connection_lost_before_the_comparison_counts_as_a_change(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     introduced(cold).close()
     peer = cold.accept()
@@ -72,7 +72,7 @@ def test_a_connection_lost_before_the_comparison_counts_as_a_change(cold, monkey
 
 
 def test_a_failed_server_start_answers_waiting_requests(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     relay.send(request(8))
     cold.end()
@@ -80,7 +80,7 @@ def test_a_failed_server_start_answers_waiting_requests(cold, monkeypatch):
 
 
 def test_a_cancelled_call_is_cancelled_on_the_server(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = greeted(cold)
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 8}}
     relay.send(request(8), cancelled)
@@ -89,8 +89,10 @@ def test_a_cancelled_call_is_cancelled_on_the_server(cold, monkeypatch):
 
 
 SPOILT = {
-    "another client": lambda file, _: rewrite(file, clients=[{**kept(file), "name": "other"}]),
-    "another protocol version": lambda file, _: rewrite(file, clients=[{**kept(file), "protocol": "2025-06-18"}]),
+    "another client": lambda file, _: rewrite(file, clients=[{**stored_entry(file), "name": "other"}]),
+    "another protocol version": lambda file, _: rewrite(
+        file, clients=[{**stored_entry(file), "protocol": "2025-06-18"}]
+    ),
     "another workspace": lambda file, _: rewrite(file, workspace="/elsewhere"),
     "another environment": lambda file, _: rewrite(file, environment={}),
     "a settings file that came": lambda _, workspace: (workspace / "codriver.toml").write_text('toolset = "full"\n'),
@@ -101,13 +103,13 @@ SPOILT = {
     "a link": lambda file, _: file.symlink_to(file.rename(file.parent / "other")),
     "no JSON": lambda file, _: file.write_text('{"clients": [{"name'),
     "JSON of another shape": lambda file, _: file.write_text('[{"clients": 1}]'),
-    "answers that are none": lambda file, _: rewrite(file, clients=[{**kept(file), "tools": []}]),
+    "answers that are none": lambda file, _: rewrite(file, clients=[{**stored_entry(file), "tools": []}]),
 }
 
 
 @pytest.mark.parametrize("spoil", SPOILT.values(), ids=SPOILT)
 def test_an_outdated_cache_is_ignored(cold, monkeypatch, spoil):
-    file = cold.keep(monkeypatch)
+    file = cold.store(monkeypatch)
     assert read_stored(str(cold.workspace), encode(INITIALIZE)) is not None
     spoil(file, cold.workspace)
     assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
@@ -120,9 +122,9 @@ def test_an_outdated_cache_is_ignored(cold, monkeypatch, spoil):
 
 
 def test_a_client_without_skills_has_its_own_cached_answer(cold, monkeypatch):
-    file = cold.keep(monkeypatch)
+    file = cold.store(monkeypatch)
     assert read_stored(str(cold.workspace), encode(INITIALIZE), wants_skills=False) is None
-    rewrite(file, clients=[{**kept(file), "withoutSkills": True}])
+    rewrite(file, clients=[{**stored_entry(file), "withoutSkills": True}])
     assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
     assert read_stored(str(cold.workspace), encode(INITIALIZE), wants_skills=False) is not None
 
@@ -130,7 +132,7 @@ def test_a_client_without_skills_has_its_own_cached_answer(cold, monkeypatch):
 def test_a_cache_of_another_python_is_ignored(cold, monkeypatch):
     monkeypatch.delenv("CODRIVER_SERVER_COMMAND", raising=False)
     del cold.environment["CODRIVER_SERVER_COMMAND"]
-    file = cold.keep(monkeypatch)
+    file = cold.store(monkeypatch)
     assert read_stored(str(cold.workspace), encode(INITIALIZE)) == {"greeting": GREETING, "tools": TOOLS}
     rewrite(file, python="/usr/bin/other")
     assert read_stored(str(cold.workspace), encode(INITIALIZE)) is None
@@ -138,7 +140,7 @@ def test_a_cache_of_another_python_is_ignored(cold, monkeypatch):
 
 def test_the_newest_clients_are_cached_in_a_private_file(cold, monkeypatch):
     for number in range(MAX_CLIENTS + 2):
-        file = cold.keep(monkeypatch, name=f"agent-{number}")
+        file = cold.store(monkeypatch, name=f"agent-{number}")
     names = [client["name"] for client in json.loads(file.read_text())["clients"]]
     assert names == [f"agent-{number}" for number in range(MAX_CLIENTS + 1, 1, -1)]
     assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -153,16 +155,16 @@ def test_a_deleted_workspace_is_logged_and_fails_nothing(cold, caplog):
 
 
 def test_clients_cached_under_other_conditions_are_dropped(cold, monkeypatch):
-    cold.keep(monkeypatch, name="before")
+    cold.store(monkeypatch, name="before")
     (cold.workspace / "codriver.toml").write_text('toolset = "full"\n')
-    file = cold.keep(monkeypatch)
+    file = cold.store(monkeypatch)
     assert [client["name"] for client in json.loads(file.read_text())["clients"]] == ["agent"]
     assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()
 
 
 def test_secret_variables_are_no_cache_condition_and_in_no_file(cold, monkeypatch):
     cold.environment |= {"CODRIVER_TOKEN": "sesame-1", "CODRIVER_KERNEL_TOKEN": "sesame-2"}
-    assert "sesame" not in cold.keep(monkeypatch).read_text()
+    assert "sesame" not in cold.store(monkeypatch).read_text()
     greeted(cold, CODRIVER_KERNEL_TOKEN="another")
 
 
@@ -186,8 +188,8 @@ def test_a_real_server_is_listed_before_it_is_ready(gated, tmp_path):
     (file,) = lists.glob("*.json")
     relay = gated.relay()
     relay.send(INITIALIZE, INITIALIZED, LIST)
-    assert answered(relay, "first") == kept(file)["greeting"]
-    assert answered(relay, 7) == kept(file)["tools"]
+    assert answered(relay, "first") == stored_entry(file)["greeting"]
+    assert answered(relay, 7) == stored_entry(file)["tools"]
     gated.open()
     relay.send(request(8, name="evaluate_code", arguments={"code": "1+2"}))
     assert answered(relay, 8)["structuredContent"]["result"] == "3"

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.subscriptions import SubscriptionLost, ToolsListChanged
 from mcp_types import Implementation
 
-from relay.cold_server import CLIENT, GREETING, INITIALIZE, QUESTION, TOOLS, kept, rewrite
+from relay.cold_server import CLIENT, GREETING, INITIALIZE, QUESTION, TOOLS, rewrite, stored_entry
 from relay.relay_process import LIST_CHANGED, RELAY, answer, request
 
 META = "io.modelcontextprotocol/"
@@ -37,7 +37,7 @@ def listed(cold):
     return relay
 
 
-def asked_server(cold):
+def queried_server(cold):
     """Return the new server, which the relay asks for its list as the client would."""
     peer = cold.serve()
     assert peer.read() == LIST_AGAIN
@@ -63,25 +63,25 @@ OTHERS = {
 
 
 def test_a_client_without_a_handshake_is_answered_immediately(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(request(8), LISTEN)
-    peer = asked_server(cold)
+    peer = queried_server(cold)
     assert [peer.read(), peer.read()] == [request(8), LISTEN]
     peer.send(answer("codriver-relay-stateless-list", LISTED), ACKNOWLEDGED, answer(8))
     assert [relay.receive(), relay.receive()] == [ACKNOWLEDGED, answer(8)]
 
 
 def test_a_client_can_list_without_discovering_first(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
     relay.send(LIST)
     assert relay.receive() == answer(7, LISTED)
-    asked_server(cold)
+    queried_server(cold)
 
 
 def test_a_client_that_is_not_cached_waits(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = cold.relay()
     relay.send(LIST)
     peer = cold.serve()
@@ -92,7 +92,7 @@ def test_a_client_that_is_not_cached_waits(cold, monkeypatch):
 
 @pytest.mark.parametrize("left_out", ["protocolVersion", "clientInfo", "clientCapabilities"])
 def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold, monkeypatch, left_out):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
     one = request(7, "tools/list", _meta={name: said for name, said in ENVELOPE.items() if name != META + left_out})
     relay.send(one)
@@ -101,25 +101,25 @@ def test_a_request_with_incomplete_client_information_is_left_to_the_server(cold
 
 def test_a_cached_list_is_immediately_stale_for_other_caches(cold, monkeypatch):
     lasting = {"ttlMs": 3_600_000}
-    cold.keep(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
+    cold.store(monkeypatch, **{**KEPT, "greeting": {**DISCOVERED, **lasting}, "tools": {**LISTED, **lasting}})
     listed(cold)
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS)
 def test_an_open_stream_reports_a_different_list(cold, monkeypatch, other):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
-    peer = asked_server(cold)
+    peer = queried_server(cold)
     assert peer.read() == LISTEN
     peer.send(ACKNOWLEDGED, other, answer(8))
     assert [relay.receive(), relay.receive(), relay.receive()] == [ACKNOWLEDGED, changed("listen-1"), answer(8)]
 
 
 def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
-    peer = asked_server(cold)
+    peer = queried_server(cold)
     peer.send(FEWER, answer(8))
     assert relay.receive() == answer(8)
     streams = [{**LISTEN, "id": identity} for identity in ("\u00e9", 3, 4)]
@@ -132,10 +132,10 @@ def test_a_stream_opened_later_reports_it_once(cold, monkeypatch):
 
 
 def test_a_closed_stream_reports_nothing(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(LISTEN)
-    peer = asked_server(cold)
+    peer = queried_server(cold)
     assert peer.read() == LISTEN
     peer.send(ACKNOWLEDGED)
     assert relay.receive() == ACKNOWLEDGED
@@ -147,9 +147,9 @@ def test_a_closed_stream_reports_nothing(cold, monkeypatch):
 
 
 def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
-    peer = asked_server(cold)
+    peer = queried_server(cold)
     peer.send(FEWER, answer(8))
     assert relay.receive() == answer(8)
     relay.send(LIST, LISTEN)
@@ -159,9 +159,9 @@ def test_a_client_that_listed_again_is_not_notified(cold, monkeypatch):
 
 
 def test_the_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
-    asked_server(cold).close()
+    queried_server(cold).close()
     peer = cold.accept()
     assert peer.read() == LIST_AGAIN
     relay.send(LISTEN)
@@ -171,8 +171,8 @@ def test_the_list_is_compared_with_the_next_server_if_the_first_is_lost(cold, mo
 
 
 def test_clients_with_and_without_a_handshake_are_answered_from_the_cache(cold, monkeypatch):
-    cold.keep(monkeypatch)
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch)
+    cold.store(monkeypatch, **KEPT)
     relay = listed(cold)
     relay.send(INITIALIZE)
     assert relay.receive() == answer("first", GREETING)
@@ -187,7 +187,7 @@ def test_clients_with_and_without_a_handshake_are_answered_from_the_cache(cold, 
 
 
 def test_a_handshake_is_answered_while_a_probe_waits(cold, monkeypatch):
-    cold.keep(monkeypatch)
+    cold.store(monkeypatch)
     relay = cold.relay()
     cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "first"}}
     relay.send(DISCOVER, cancelled, {**INITIALIZE, "id": 2})
@@ -203,14 +203,14 @@ MISTAKEN = {
 
 @pytest.mark.parametrize("mistake", MISTAKEN.values(), ids=MISTAKEN)
 def test_an_invalid_cached_answer_is_ignored(cold, monkeypatch, mistake):
-    cold.keep(monkeypatch, **{**KEPT, **mistake})
+    cold.store(monkeypatch, **{**KEPT, **mistake})
     relay = cold.relay()
     relay.send(DISCOVER)
     assert cold.serve().read() == DISCOVER
 
 
 def test_the_cache_of_a_client_without_a_handshake_answers_no_handshake(cold, monkeypatch):
-    cold.keep(monkeypatch, **KEPT)
+    cold.store(monkeypatch, **KEPT)
     relay = cold.relay()
     initialize = request("first", "initialize", protocolVersion="2026-07-28", capabilities={}, clientInfo=CLIENT)
     relay.send(initialize)
@@ -236,7 +236,7 @@ async def number_listed(client):
     return len((await client.list_tools()).tools)
 
 
-async def keep_once(gated):
+async def store_once(gated):
     """Cache the list of a server with its REPL for a client that never discovers; return the file and its tools."""
     async with connect(gated, "2026-07-28") as client, anyio.create_task_group() as tasks:
         tasks.start_soon(anyio.to_thread.run_sync, gated.open)
@@ -244,19 +244,19 @@ async def keep_once(gated):
         number = await number_listed(client)
         lists = gated.port_file.parents[3] / "state" / "codriver" / "lists"
 
-        def kept_whole():
-            return [file for file in lists.glob("*.json") if len(kept(file)["tools"]["tools"]) == number]
+        def complete_files():
+            return [file for file in lists.glob("*.json") if len(stored_entry(file)["tools"]["tools"]) == number]
 
-        await anyio.to_thread.run_sync(until, kept_whole, "the kept list")
-    (file,) = kept_whole()
+        await anyio.to_thread.run_sync(until, complete_files, "the kept list")
+    (file,) = complete_files()
     return file, number
 
 
-async def told_too_little(gated):
+async def correct_incomplete_list(gated):
     """Check that an incomplete list with a lifetime of an hour is corrected, even if the server is killed."""
-    file, number = await keep_once(gated)
+    file, number = await store_once(gated)
     gated.stop()
-    one, true = kept(file), kept(file)["tools"]["tools"]
+    one, true = stored_entry(file), stored_entry(file)["tools"]["tools"]
     rewrite(file, clients=[{**one, "tools": {**one["tools"], "tools": true[:2], "ttlMs": 3_600_000}}])
     async with connect(gated, "auto") as client:
         assert client.session.protocol_version == "2026-07-28"
@@ -267,7 +267,9 @@ async def told_too_little(gated):
                 assert await anext(stream) == ToolsListChanged()
                 while await number_listed(client) != number:  # its REPL is still to come
                     assert await anext(stream) == ToolsListChanged()
-                await anyio.to_thread.run_sync(until, lambda: kept(file)["tools"]["tools"] == true, "the true list")
+                await anyio.to_thread.run_sync(
+                    until, lambda: stored_entry(file)["tools"]["tools"] == true, "the true list"
+                )
                 posix_only.kill(json.loads(gated.port_file.with_name("server.json").read_text())["pid"])
                 async for _ in stream:  # until its connection is lost
                     pass
@@ -281,6 +283,6 @@ async def told_too_little(gated):
 def test_the_sdk_client_lists_before_there_is_a_server_and_is_updated_then(gated):
     async def bounded():
         with anyio.fail_after(WAIT_S):
-            await told_too_little(gated)
+            await correct_incomplete_list(gated)
 
     anyio.run(bounded)

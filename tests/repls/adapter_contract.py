@@ -228,7 +228,7 @@ def needs(opened, capability):
         pytest.skip(f"no {capability}: the refusal is tested by another test")
 
 
-def asked(opened, session):
+def operation_calls(opened, session):
     """Return an operation for each capability."""
     return {
         "interrupt": lambda: opened.interrupt(session),

@@ -19,9 +19,9 @@ from repls.adapter_contract import (
     ON_THE_JVM,
     WORDS,
     adapter,
-    asked,
     evaluation,
     fresh,
+    operation_calls,
     printed,
     shared,
     values,
@@ -86,7 +86,7 @@ async def test_a_repl_that_dies_during_an_evaluation_is_a_lost_connection(name):
             for capability in ("complete", "lookup", "macroexpand"):
                 if capability in opened.profile.capabilities:
                     with pytest.raises(ReplDisconnectedError):
-                        await asked(opened, "main")[capability]()
+                        await operation_calls(opened, "main")[capability]()
             await opened.close_session("main")
             assert await opened.stacks() is None
 

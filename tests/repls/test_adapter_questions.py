@@ -14,7 +14,18 @@ from codriver.repls.contract.adapter import (
     EvaluationFailedError,
 )
 from codriver.repls.contract.questions import Complete, LastError, ListNames, Lookup
-from repls.adapter_contract import KERNELS, ON_THE_JVM, WORDS, adapter, asked, evaluation, fresh, needs, shared, values
+from repls.adapter_contract import (
+    KERNELS,
+    ON_THE_JVM,
+    WORDS,
+    adapter,
+    evaluation,
+    fresh,
+    needs,
+    operation_calls,
+    shared,
+    values,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -152,7 +163,7 @@ async def test_the_stack_trace_of_the_last_error_is_available(name):
 
 async def test_a_missing_capability_is_refused_with_its_hint(name):
     async with adapter(name) as (opened, _):
-        operations = asked(opened, "main")
+        operations = operation_calls(opened, "main")
         missing = [capability for capability in operations if capability not in opened.profile.capabilities]
         for capability in missing:
             with pytest.raises(CapabilityMissingError) as refused:

@@ -17,9 +17,9 @@ from repls.adapter_contract import (
     ON_THE_JVM,
     WORDS,
     adapter,
-    asked,
     evaluation,
     needs,
+    operation_calls,
     printed,
     until,
     values,
@@ -169,7 +169,7 @@ async def test_queries_are_answered_while_code_runs(name):
 
 async def test_every_operation_refuses_an_unknown_session_and_closing_it_is_harmless(name):
     async with adapter(name) as (opened, _):
-        for capability, operation in asked(opened, "other").items():
+        for capability, operation in operation_calls(opened, "other").items():
             if capability in opened.profile.capabilities:
                 with pytest.raises(SessionNotOpenError):
                     await operation()

@@ -44,7 +44,7 @@ def end(process):
     process.stdout.close()
 
 
-def say(process, words):
+def request(process, words):
     process.stdin.write(f"{words}\n")
     process.stdin.flush()
     return process.stdout.readline().strip()
@@ -56,21 +56,21 @@ def running(folder):
 
 def test_a_server_is_lent_to_one_process_at_a_time(process, tmp_path):
     first, second = process(), process()
-    mine, other = say(first, "borrow"), say(second, "borrow")
+    mine, other = request(first, "borrow"), request(second, "borrow")
     assert mine != other
-    assert say(first, "borrow") == mine
-    say(first, "give back")
-    assert say(process(), "borrow") == mine
+    assert request(first, "borrow") == mine
+    request(first, "give back")
+    assert request(process(), "borrow") == mine
     assert len(running(tmp_path)) == 2
 
 
 def test_a_server_ends_with_its_last_process_however_that_ends(process, tmp_path):
     first, second = process(), process()
-    address = say(first, "borrow")
-    say(first, "give back")
-    assert say(second, "borrow") == address
+    address = request(first, "borrow")
+    request(first, "give back")
+    assert request(second, "borrow") == address
     end(first)
-    assert say(second, "borrow") == address
+    assert request(second, "borrow") == address
     assert len(running(tmp_path)) == 1
     second.kill()
     until(lambda: not running(tmp_path), "the end of the server")
@@ -78,9 +78,9 @@ def test_a_server_ends_with_its_last_process_however_that_ends(process, tmp_path
 
 def test_a_server_whose_owner_ended_is_not_lent_again(process, tmp_path):
     first, second = process(), process()
-    address = say(first, "borrow")
+    address = request(first, "borrow")
     end(first)
-    assert say(second, "borrow") != address
+    assert request(second, "borrow") != address
 
 
 def test_a_server_that_ended_is_replaced():

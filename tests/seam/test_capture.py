@@ -14,7 +14,7 @@ import captured_calls
 import pytest
 from captured_calls import CAPTURED, line_of
 from needs import interpreter
-from seam_shop import ask, refused
+from seam_shop import query, refused
 
 import codriver_seam as seam
 from codriver_seam import recording, streams
@@ -194,7 +194,7 @@ def begin(of, **more):
 
 
 def calls():
-    return [line.split("args=")[1].split(" from=")[0] for line in ask("trace", filter={"opType": "call"})["lines"]]
+    return [line.split("args=")[1].split(" from=")[0] for line in query("trace", filter={"opType": "call"})["lines"]]
 
 
 REFUSED = {
@@ -214,7 +214,7 @@ REFUSED = {
 def test_an_impossible_capture_is_refused_with_a_reason(module, of):
     answer = refused("subscribe", "path-not-found", topic="calls", filter={"of": of})
     assert REFUSED[of] in answer["hint"]
-    assert ask("subscriptions")["count"] == 0
+    assert query("subscriptions")["count"] == 0
 
 
 def test_a_line_without_code_is_refused_with_nearby_lines(module):
@@ -274,7 +274,7 @@ def test_a_line_of_a_changed_file_is_refused_and_a_function_still_captured(tmp_p
 def test_calls_made_for_a_reading_agent_are_not_events(module):
     seam.frame("paid", lambda: module.pay(1, "t"))
     begin("captured_shop:pay")
-    assert ask("state", frame="paid")["value"] == "0"
+    assert query("state", frame="paid")["value"] == "0"
     assert calls() == []
 
 
@@ -294,7 +294,7 @@ def test_threads_are_unaffected_while_captures_start_and_end(module):
             line = f"{module.__file__}:{line_of('return y')}"
             begun = [begin(f"captured_shop:{of}", hits=1000)["subId"], begin(line, hits=1000)["subId"]]
             for one in begun:
-                ask("unsubscribe", subId=one)
+                query("unsubscribe", subId=one)
     finally:
         is_over.set()
         for thread in threads:

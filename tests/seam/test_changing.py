@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from seam_shop import START, ask, refused
+from seam_shop import START, query, refused
 
 import codriver_seam as seam
 
@@ -11,12 +11,12 @@ ANN = {"who": "ann", "evaluation": "e1"}
 
 
 def test_a_synchronous_event_reports_the_changes_of_its_epoch(shop):
-    answer = ask("dispatch", ANN, event="['add', 5]", sync=True)
+    answer = query("dispatch", ANN, event="['add', 5]", sync=True)
     assert answer["mode"] == "sync"
     assert shop.state["count"] == 5
-    assert answer["changes"] == ask("diff", epochId=answer["epochId"])["changes"]
+    assert answer["changes"] == query("diff", epochId=answer["epochId"])["changes"]
     assert answer["changes"] == [{"op": "changed", "path": "['count']", "before": "0", "after": "5"}]
-    [row] = ask("epochs")["epochs"]
+    [row] = query("epochs")["epochs"]
     assert (row["origin"], row["dispatchId"]) == ("ann", answer["dispatchId"])
 
 
@@ -29,22 +29,22 @@ def test_a_queued_event_is_found_by_its_dispatch_id(shop):
         with seam.epoch("queued", event[0]):
             shop.handle(event)
 
-    answer = ask("dispatch", ANN, event="['add', 1]", frame="queued")
+    answer = query("dispatch", ANN, event="['add', 1]", frame="queued")
     assert answer["mode"] == "queued"
     assert shop.state is START
     thread = threading.Thread(target=shop.queue.pop())
     thread.start()
     thread.join()
-    [row] = ask("epochs", frame="queued")["epochs"]
+    [row] = query("epochs", frame="queued")["epochs"]
     assert (row["dispatchId"], row["origin"]) == (answer["dispatchId"], "ann")
-    assert ask("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 2
+    assert query("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 2
 
 
 def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
-    ask("dispatch", ANN, event="['add', 1]", sync=True)
+    query("dispatch", ANN, event="['add', 1]", sync=True)
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
-    assert [row["origin"] for row in ask("epochs")["epochs"]] == ["ann", "app"]
+    assert [row["origin"] for row in query("epochs")["epochs"]] == ["ann", "app"]
 
 
 def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(shop):
@@ -53,7 +53,7 @@ def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(s
     assert "put back" in answer["hint"]
     assert answer["at"].rpartition(":")[0].endswith("seam_shop.py")
     assert shop.state == START
-    [line] = [line for line in ask("issues")["lines"] if "ValueError" in line]
+    [line] = [line for line in query("issues")["lines"] if "ValueError" in line]
     assert answer["at"] in line
 
 
@@ -79,9 +79,9 @@ def test_a_frame_without_dispatch_refuses_events():
 
 def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
     shop.state = {**START, "count": 7}
-    told = ask("dispatch", event="['add', 1]", sync=True)
+    told = query("dispatch", event="['add', 1]", sync=True)
     assert shop.state["count"] == 8
-    assert ask("restore", epochId=told["undoneBy"])["ok"]
+    assert query("restore", epochId=told["undoneBy"])["ok"]
     assert shop.state["count"] == 7
     refused("restore", "unknown-epoch", epochId=told["undoneBy"] * 100)
 
@@ -90,10 +90,10 @@ def test_a_failed_event_can_be_undone_to_the_state_before_it(shop):
     with pytest.raises(ValueError, match="stock"), seam.epoch("shop", "half"):
         shop.handle(["half"])
     assert shop.state["count"] == -1
-    [row] = ask("epochs")["epochs"]
+    [row] = query("epochs")["epochs"]
     said = refused("restore", "non-ok-record", epochId=row["epochId"])
     assert f"{-row['epochId']} is the state before it" in said["hint"]
-    assert ask("restore", epochId=-row["epochId"])["ok"]
+    assert query("restore", epochId=-row["epochId"])["ok"]
     assert shop.state == START
 
 
@@ -101,12 +101,12 @@ def test_each_of_the_last_fifty_epochs_can_be_restored(shop):
     for number in range(51):
         with seam.epoch("shop", f"add-{number}"):
             shop.handle(["add", 1])
-    rows = ask("epochs", limit=100)["epochs"]
+    rows = query("epochs", limit=100)["epochs"]
     assert len(rows) == 50
     for count, row in enumerate(rows, 2):
-        assert ask("restore", epochId=row["epochId"])["ok"]
+        assert query("restore", epochId=row["epochId"])["ok"]
         assert shop.state["count"] == count
-    assert ask("epochs", limit=100)["epochs"] == rows
+    assert query("epochs", limit=100)["epochs"] == rows
     refused("restore", "unknown-epoch", epochId=rows[0]["epochId"] - 3)
     refused("restore", "unknown-epoch")
     assert shop.state["count"] == 51
@@ -115,24 +115,24 @@ def test_each_of_the_last_fifty_epochs_can_be_restored(shop):
 def test_an_unrecorded_state_is_saved_before_it_is_replaced(shop):
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
-    [row] = ask("epochs")["epochs"]
+    [row] = query("epochs")["epochs"]
     shop.state = {**shop.state, "count": 77}
-    answer = ask("restore", epochId=row["epochId"])
+    answer = query("restore", epochId=row["epochId"])
     assert shop.state["count"] == 1
-    assert ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert query("restore", epochId=answer["undoneBy"])["ok"]
     assert shop.state["count"] == 77
 
 
 def test_the_state_after_a_failed_event_cannot_be_restored(shop):
     with pytest.raises(LookupError), seam.epoch("shop", "bad"):
         shop.handle(["bad"])
-    refused("restore", "non-ok-record", epochId=ask("epochs")["epochs"][0]["epochId"])
+    refused("restore", "non-ok-record", epochId=query("epochs")["epochs"][0]["epochId"])
 
 
 def test_nothing_can_be_changed_while_an_event_is_handled(shop):
     with seam.epoch("shop", "add"):
         shop.handle(["add", 1])
-    [row] = ask("epochs")["epochs"]
+    [row] = query("epochs")["epochs"]
     with seam.epoch("shop", "slow"):
         kept = shop.state
         refused("restore", "during-drain", epochId=row["epochId"])
@@ -144,10 +144,10 @@ def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     assert "no count" in refused("reset", "schema-mismatch", value="{'x': 1}")["hint"]
     refused("reset", "schema-mismatch", value="{'count': open}")
     assert shop.state is START
-    answer = ask("reset", ANN, value="{'count': 9}")
+    answer = query("reset", ANN, value="{'count': 9}")
     assert shop.state == {"count": 9}
-    assert {row["op"] for row in ask("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
-    assert ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert {row["op"] for row in query("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
+    assert query("restore", epochId=answer["undoneBy"])["ok"]
     assert shop.state == START
 
 
@@ -175,13 +175,13 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged():
     assert "disk full" in answer["hint"]
     assert "put back" in answer["hint"]
     assert held["value"] == 1
-    assert "disk full" in ask("issues")["lines"][0]
+    assert "disk full" in query("issues")["lines"][0]
 
 
 def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
     refused("reset", "schema-mismatch", value="{}")
-    assert [line.split()[1:3] for line in ask("trace")["lines"]] == [["error", "schema-mismatch"]]
-    assert ask("issues")["total"] == ask("health")["issues"] == 0
+    assert [line.split()[1:3] for line in query("trace")["lines"]] == [["error", "schema-mismatch"]]
+    assert query("issues")["total"] == query("health")["issues"] == 0
 
 
 def test_state_changed_in_place_is_restored_from_its_snapshot():
@@ -212,9 +212,9 @@ def test_a_failure_without_a_snapshot_says_that_state_may_have_changed():
 
 
 def test_the_load_counter_changes_only_with_loads(shop):
-    ticks = [ask("probe")["buildTick"] for _ in range(10)]
+    ticks = [query("probe")["buildTick"] for _ in range(10)]
     assert ticks == [0] * 10
     seam.loaded()
-    assert ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": seam.session_id}
-    assert ask("reset-for-test")["sessionId"] == seam.session_id
-    assert ask("probe")["probe"] == 1
+    assert query("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": seam.session_id}
+    assert query("reset-for-test")["sessionId"] == seam.session_id
+    assert query("probe")["probe"] == 1

@@ -16,7 +16,7 @@ def shop(lisp):
 
 
 def test_health_lists_frames_and_bands_and_changes_nothing(shop):
-    first, second = shop.ask("health"), shop.ask("health")
+    first, second = shop.query("health"), shop.query("health")
     assert first == second
     assert first["frames"] == [":shop"]
     assert first["sessionId"] == json.loads(shop.run("@seam/session-id"))
@@ -36,19 +36,19 @@ def test_a_disabled_seam_does_nothing_and_says_so(shop):
     assert shop.run("(seam/install!)") == "false"
     assert shop.run("(seam/install! false)") == "false"
     assert shop.run("(seam/install! true)") == "true"
-    assert shop.ask("health")["lastId"] == 0
+    assert shop.query("health")["lastId"] == 0
 
 
 def test_the_session_id_changes_with_each_start_but_not_with_a_reload(shop):
     known = shop.run("@seam/session-id")
     shop.run("(require 'codriver.seam :reload)")
     assert shop.run("[(seam/install! true) @seam/session-id]") == f"[true {known}]"
-    assert shop.ask("state", path="[:count]")["value"] == "0"
+    assert shop.query("state", path="[:count]")["value"] == "0"
 
 
 def test_a_frame_must_be_named_unless_it_is_the_only_one(shop):
     shop.refused("state", "no-such-frame", frame=":shops")
-    assert shop.ask("state", frame="shop", path="count")["value"] == "0"
+    assert shop.query("state", frame="shop", path="count")["value"] == "0"
     shop.run("(seam/frame! :other {:get (fn [] 1)})")
     assert sorted(shop.refused("state", "ambiguous-frame")["frames"]) == [":other", ":shop"]
     before = shop.state()
@@ -70,7 +70,7 @@ def test_a_frame_must_be_named_unless_it_is_the_only_one(shop):
 )
 def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     shop.run('(swap! shop/db assoc :orders (list "x" {:sku 7}) "by text" {3 :three})')
-    assert shop.ask("state", path=path)["value"] == value
+    assert shop.query("state", path=path)["value"] == value
 
 
 def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
@@ -83,51 +83,51 @@ def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
 
 def test_a_record_is_read_by_its_fields_and_references_are_not_followed(shop):
     shop.run("(do (defrecord Cart [items]) (reset! shop/db {:cart (->Cart [1 2]) :ref (atom {:token 1})}))")
-    assert shop.ask("state", path=":cart")["value"].endswith("Cart{:items [1 2]}")
-    assert shop.ask("state", path="cart.items.1")["value"] == "2"
-    assert shop.ask("state", path=":ref")["value"].startswith("#object[")
-    assert "token" not in shop.ask("state")["value"]
+    assert shop.query("state", path=":cart")["value"].endswith("Cart{:items [1 2]}")
+    assert shop.query("state", path="cart.items.1")["value"] == "2"
+    assert shop.query("state", path=":ref")["value"].startswith("#object[")
+    assert "token" not in shop.query("state")["value"]
 
 
 def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     shop.run('(swap! shop/db assoc :blob (apply str (repeat 10000 "ä\\"\\n")) :rows (vec (map vector (range 500))))')
-    answer = shop.ask("state")
+    answer = shop.query("state")
     assert '#codriver/elided {:kind "string", :count 30000, :path [:blob]}' in answer["value"]
     assert '#codriver/elided {:kind "vector", :count 500, :path [:rows]}' in answer["value"]
     assert len(answer["value"]) < 400
     assert answer["elided"] == 2
     parts, start = [], 0
     while start < 50_002:
-        part = shop.ask("state", path="[:blob]", includeLarge=True, maxChars=20_000, **{"from": start})
+        part = shop.query("state", path="[:blob]", includeLarge=True, maxChars=20_000, **{"from": start})
         assert part["total"] == 50_002
         parts.append(part["value"])
         start += len(part["value"])
     assert "".join(parts) == '"' + 'ä\\"\\n' * 10_000 + '"'
     shop.run("(reset! shop/db (nth (iterate vector 1) 30))")
-    assert '#codriver/elided {:kind "vector", :count 1' in shop.ask("state")["value"]
+    assert '#codriver/elided {:kind "vector", :count 1' in shop.query("state")["value"]
 
 
 def test_characters_outside_the_basic_plane_are_counted_as_in_python(shop):
     shop.run('(reset! shop/db (apply str (repeat 100 "😀x")))')
-    first = shop.ask("state", maxChars=101)
+    first = shop.query("state", maxChars=101)
     assert (first["value"], first["total"]) == ('"' + "😀x" * 50, 202)
-    rest = shop.ask("state", maxChars=200, **{"from": 101})
+    rest = shop.query("state", maxChars=200, **{"from": 101})
     assert rest["value"] == "😀x" * 50 + '"'
 
 
 def test_infinite_sequences_are_read_without_hanging(shop):
     shop.run("(do (reset! shop/db {:numbers (range) :more (repeat {:x 1})}) nil)")
-    assert ':count "more than 50", :path [:numbers]' in shop.ask("state")["value"]
-    assert ':count "more than 100000"' in shop.ask("state", path=":numbers", includeLarge=True)["value"]
-    assert shop.ask("state", path="numbers.70000")["value"] == "70000"
+    assert ':count "more than 50", :path [:numbers]' in shop.query("state")["value"]
+    assert ':count "more than 100000"' in shop.query("state", path=":numbers", includeLarge=True)["value"]
+    assert shop.query("state", path="numbers.70000")["value"] == "70000"
     shop.refused("state", "path-not-found", path="numbers.x")
     shop.run("(do (swap! shop/db assoc :numbers (map inc (range))) nil)")
-    assert shop.ask("diff")["count"] == 100
+    assert shop.query("diff")["count"] == 100
 
 
 def test_the_text_of_a_large_state_is_bounded(shop):
     shop.run('(reset! shop/db (vec (repeat 50 (vec (repeat 50 (vec (repeat 50 "word word word")))))))')
-    assert len(shop.ask("state")["value"]) < 80_000
+    assert len(shop.query("state")["value"]) < 80_000
 
 
 def test_sensitive_values_leave_through_no_accessor(shop):
@@ -148,10 +148,10 @@ def test_sensitive_values_leave_through_no_accessor(shop):
         text = shop.call(name, arguments)
         assert TOKEN[:6] not in text, name
         assert "quoted" not in text, name
-    assert shop.ask("state", path="user.token")["value"] == ":codriver/redacted"
-    assert shop.ask("state")["redacted"] == 1
+    assert shop.query("state", path="user.token")["value"] == ":codriver/redacted"
+    assert shop.query("state")["redacted"] == 1
     assert shop.run(f'(seam/show {{:of "{TOKEN}"}})') == '"{:of \\"<redacted>\\"}"'
-    assert TOKEN in shop.ask("state", includeSensitive=True)["value"]
+    assert TOKEN in shop.query("state", includeSensitive=True)["value"]
 
 
 def test_a_star_hides_the_same_field_everywhere(shop):
@@ -161,7 +161,7 @@ def test_a_star_hides_the_same_field_everywhere(shop):
           (seam/frame! :users {:get (fn [] {:users users :list (vec (vals users))})
                                :sensitive [[:users :* :token] [:list :* :token]]}))
         """)
-    answer = shop.ask("state", frame=":users")
+    answer = shop.query("state", frame=":users")
     assert answer["redacted"] == 4
     assert "token-of" not in answer["value"]
 
@@ -170,29 +170,29 @@ def test_epochs_that_changed_a_path_are_found(shop):
     shop.run("(swap! shop/db update :count inc)")
     shop.run('(swap! shop/db assoc-in [:user :name] "Bob")')
     shop.run("(swap! shop/db dissoc :user)")
-    assert [row["changes"] for row in shop.ask("epochs", path="user.name")["epochs"]] == [
+    assert [row["changes"] for row in shop.query("epochs", path="user.name")["epochs"]] == [
         [{"op": "changed", "path": "[:user :name]", "before": '"Ada"', "after": '"Bob"'}],
         [{"op": "removed", "path": "[:user :name]", "before": '"Bob"'}],
     ]
-    assert shop.ask("epochs", path="[:count]")["total"] == 1
-    assert shop.ask("epochs", path="[:orders]")["total"] == 0
+    assert shop.query("epochs", path="[:count]")["total"] == 1
+    assert shop.query("epochs", path="[:orders]")["total"] == 0
     shop.refused("epochs", "path-not-found", path="[:nothing]")
 
 
 def test_each_change_of_an_atom_is_an_epoch_with_its_changes(shop):
     shop.run("(swap! shop/db update :count + 2)")
     shop.run("(swap! shop/db assoc :orders [1] :new 3)")
-    first, second = shop.ask("epochs")["epochs"]
+    first, second = shop.query("epochs")["epochs"]
     assert (first["eventId"], first["outcome"], first["origin"]) == ("changed", "ok", "app")
-    assert shop.ask("diff", epochId=first["epochId"])["changes"] == [
+    assert shop.query("diff", epochId=first["epochId"])["changes"] == [
         {"op": "changed", "path": "[:count]", "before": "0", "after": "2"}
     ]
-    assert {row["path"] for row in shop.ask("diff")["changes"]} == {"[:orders 0]", "[:new]"}
-    both = shop.ask("diff", **{"from": first["epochId"], "to": second["epochId"]})
+    assert {row["path"] for row in shop.query("diff")["changes"]} == {"[:orders 0]", "[:new]"}
+    both = shop.query("diff", **{"from": first["epochId"], "to": second["epochId"]})
     assert both["count"] == 3
     shop.refused("diff", "no-such-epoch", epochId=999)
     shop.run("(swap! shop/db identity)")
-    assert shop.ask("epochs")["count"] == 2
+    assert shop.query("epochs")["count"] == 2
 
 
 def test_an_epoch_contains_all_changes_of_its_cascade(shop):
@@ -201,17 +201,17 @@ def test_an_epoch_contains_all_changes_of_its_cascade(shop):
           (swap! shop/db update :count inc)
           (seam/epoch :shop :inner (swap! shop/db update :count inc)))
         """)
-    [row] = shop.ask("epochs")["epochs"]
+    [row] = shop.query("epochs")["epochs"]
     assert row["eventId"] == ":order/add"
-    assert shop.ask("diff")["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "2"}]
-    assert shop.ask("epochs", filter={"eventId": "order/add"})["count"] == 1
-    assert shop.ask("epochs", filter={"outcome": "error"})["count"] == 0
+    assert shop.query("diff")["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "2"}]
+    assert shop.query("epochs", filter={"eventId": "order/add"})["count"] == 1
+    assert shop.query("epochs", filter={"outcome": "error"})["count"] == 0
 
 
 def test_a_diff_distinguishes_equal_and_different_values(shop):
     shop.run("(reset! shop/db {:a 1 :b #{1} :c [1 2] :d {:x 1} :e nil})")
     shop.run('(reset! shop/db {:a "1" :b #{2} :c (list 1 2) :d {:x 1 :y 2} :f nil})')
-    assert {(row["op"], row["path"]) for row in shop.ask("diff")["changes"]} == {
+    assert {(row["op"], row["path"]) for row in shop.query("diff")["changes"]} == {
         ("changed", "[:a]"), ("changed", "[:b]"), ("added", "[:d :y]"), ("removed", "[:e]"), ("added", "[:f]"),
     }  # fmt: skip
 
@@ -226,14 +226,14 @@ def test_a_failing_getter_ends_nothing(shop):
     shop.run("(seam/epoch :broken :x 1)")
     assert "no disk" in shop.refused("state", "accessor-failed", frame=":broken")["hint"]
     assert "no disk" in shop.refused("diff", "accessor-failed", frame=":broken")["hint"]
-    assert shop.ask("epochs", frame=":broken")["count"] == 1
+    assert shop.query("epochs", frame=":broken")["count"] == 1
 
 
 def test_an_event_is_one_line_whatever_it_contains(shop):
     shop.run(
         '(seam/emit! :log :app {:message "a\\nforged 9 error\\u001b[2J\\u202e" :list [1 "y" {:z 1}] :map {:k {}}})'
     )
-    [line] = shop.ask("trace")["lines"]
+    [line] = shop.query("trace")["lines"]
     assert line == '1 log :app message=a\\nforged 9 error\\x1b[2J\\u202e list=[1 "y" <map>] map={:k <map>}'
 
 
@@ -241,7 +241,7 @@ def test_equal_failures_are_one_issue(shop):
     for _ in range(3):
         shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
     shop.run('(do (seam/emit! :warning :disk {:message "full"}) (seam/emit! :log :disk {:message "fine"}))')
-    first, second = shop.ask("issues")["lines"]
+    first, second = shop.query("issues")["lines"]
     assert "error ExceptionInfo :shop :bad" in first
     assert first.endswith("\N{MULTIPLICATION SIGN}3")
     assert "warning :disk message=full" in second
@@ -250,12 +250,12 @@ def test_equal_failures_are_one_issue(shop):
 def test_reading_produces_no_events(shop):
     shop.run("(seam/frame! :noisy {:get (fn [] (seam/emit! :log :read))})")
     for name in ("health", "state", "epochs", "trace", "issues", "handlers", "subscriptions"):
-        shop.ask(name, frame=":noisy")
-    assert shop.ask("trace")["total"] == 0
+        shop.query(name, frame=":noisy")
+    assert shop.query("trace")["total"] == 0
 
 
 def test_handlers_are_listed_with_their_locations(shop):
-    [row] = shop.ask("handlers", kind="event")["handlers"]
+    [row] = shop.query("handlers", kind="event")["handlers"]
     assert row["file"].endswith("tests/seam/clojure/shop.cljc")
     assert (row["kind"], row["id"], row["ns"], row["line"], row["doc"]) == (
         "event",
@@ -264,13 +264,13 @@ def test_handlers_are_listed_with_their_locations(shop):
         10,
         "Adds to the count.",
     )
-    assert shop.ask("handlers", id=":none")["count"] == 0
+    assert shop.query("handlers", id=":none")["count"] == 0
 
 
 def test_machines_are_listed_with_their_states(shop):
     shop.run("(seam/machine! :door (fn [] {:state :open}))")
-    assert shop.ask("machines")["machines"] == {":door": {"state": "{:state :open}"}}
-    assert shop.ask("machines", id="door")["count"] == 1
+    assert shop.query("machines")["machines"] == {":door": {"state": "{:state :open}"}}
+    assert shop.query("machines", id="door")["count"] == 1
 
 
 def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones(shop):
@@ -281,20 +281,20 @@ def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones(shop):
 
 def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
     shop.run("(dotimes [n 4500] (seam/emit! :log (str n)))")
-    answer = shop.ask("trace", limit=1)
+    answer = shop.query("trace", limit=1)
     assert (answer["total"], answer["lastId"], answer["lines"]) == (2000, 4500, ["4500 log 4499"])
-    assert shop.ask("trace", filter={"since": 4499})["count"] == 1
-    assert shop.ask("health")["events"] == 2000
+    assert shop.query("trace", filter={"since": 4499})["count"] == 1
+    assert shop.query("health")["events"] == 2000
 
 
 def test_a_synchronous_event_reports_the_changes_of_its_epoch(shop):
-    answer = shop.ask("dispatch", ANN, event="[:add 5]", sync=True)
+    answer = shop.query("dispatch", ANN, event="[:add 5]", sync=True)
     assert answer["mode"] == "sync"
-    assert answer["changes"] == shop.ask("diff", epochId=answer["epochId"])["changes"]
+    assert answer["changes"] == shop.query("diff", epochId=answer["epochId"])["changes"]
     assert answer["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "5"}]
-    [row] = shop.ask("epochs")["epochs"]
+    [row] = shop.query("epochs")["epochs"]
     assert (row["origin"], row["dispatchId"]) == ("ann", answer["dispatchId"])
-    assert shop.ask("trace", filter={"origin": "e1"})["count"] == 2
+    assert shop.query("trace", filter={"origin": "e1"})["count"] == 2
 
 
 def test_a_queued_event_is_found_by_its_dispatch_id(shop):
@@ -302,20 +302,20 @@ def test_a_queued_event_is_found_by_its_dispatch_id(shop):
         (seam/watch-atom! :shop shop/db
           {:enqueue (fn [event] (swap! shop/queue conj (seam/bind shop/handle event)))})
         """)
-    answer = shop.ask("dispatch", ANN, event="[:add 1]")
+    answer = shop.query("dispatch", ANN, event="[:add 1]")
     assert answer["mode"] == "queued"
     assert shop.run("(:count @shop/db)") == "0"
     shop.run("((peek @shop/queue))")
-    [row] = shop.ask("epochs")["epochs"]
+    [row] = shop.query("epochs")["epochs"]
     assert (row["dispatchId"], row["origin"]) == (answer["dispatchId"], "ann")
-    assert shop.ask("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 1
+    assert shop.query("trace", filter={"dispatchId": answer["dispatchId"], "origin": "e1"})["count"] == 1
     shop.refused("dispatch", "no-dispatch", event="[:add 1]", sync=True)
 
 
 def test_events_of_the_application_itself_have_no_agent_as_origin(shop):
-    shop.ask("dispatch", ANN, event="[:add 1]", sync=True)
+    shop.query("dispatch", ANN, event="[:add 1]", sync=True)
     shop.run("(shop/handle [:add 1])")
-    assert [row["origin"] for row in shop.ask("epochs")["epochs"]] == ["ann", "app"]
+    assert [row["origin"] for row in shop.query("epochs")["epochs"]] == ["ann", "app"]
 
 
 def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(shop):
@@ -324,11 +324,11 @@ def test_a_failing_handler_reports_its_location_and_leaves_the_state_unchanged(s
     assert "ExceptionInfo: no stock for <redacted>" in answer["hint"]
     assert "put back" in answer["hint"]
     assert shop.state() == before
-    assert shop.ask("epochs")["epochs"][-1]["outcome"] == "error"
+    assert shop.query("epochs")["epochs"][-1]["outcome"] == "error"
     # JavaScript tells no place of code that is interpreted.
     if shop.dialect == "jvm":
         assert re.search(r"/tests/seam/clojure/shop\.cljc:1[78]$", answer["at"])
-        [line] = [line for line in shop.ask("issues")["lines"] if "ExceptionInfo" in line]
+        [line] = [line for line in shop.query("issues")["lines"] if "ExceptionInfo" in line]
         assert answer["at"] in line
 
 
@@ -357,12 +357,12 @@ def test_a_frame_without_dispatch_refuses_events(shop):
 
 def test_each_of_the_last_fifty_epochs_can_be_restored(shop):
     shop.run("(dotimes [n 51] (seam/epoch :shop :add (shop/handle [:add 1])))")
-    rows = shop.ask("epochs", limit=100)["epochs"]
+    rows = shop.query("epochs", limit=100)["epochs"]
     assert len(rows) == 50
     for count, row in enumerate(rows, 2):
-        assert shop.ask("restore", epochId=row["epochId"])["ok"]
+        assert shop.query("restore", epochId=row["epochId"])["ok"]
         assert shop.run("(:count @shop/db)") == str(count)
-    assert shop.ask("epochs", limit=100)["epochs"] == rows
+    assert shop.query("epochs", limit=100)["epochs"] == rows
     shop.refused("restore", "unknown-epoch", epochId=rows[0]["epochId"] - 3)
     shop.refused("restore", "unknown-epoch")
     assert shop.run("(:count @shop/db)") == "51"
@@ -372,33 +372,33 @@ def test_an_unrecorded_state_is_saved_before_it_is_replaced(shop):
     shop.run("(def held (atom {:n 0}))")
     shop.run("(seam/frame! :held {:get (fn [] @held) :set (fn [v] (reset! held v))})")
     shop.run("(seam/epoch :held :add (swap! held update :n inc))")
-    [row] = shop.ask("epochs", frame=":held")["epochs"]
+    [row] = shop.query("epochs", frame=":held")["epochs"]
     shop.run("(swap! held assoc :n 77)")
-    answer = shop.ask("restore", frame=":held", epochId=row["epochId"])
+    answer = shop.query("restore", frame=":held", epochId=row["epochId"])
     assert shop.run("@held") == "{:n 1}"
-    assert shop.ask("restore", frame=":held", epochId=answer["undoneBy"])["ok"]
+    assert shop.query("restore", frame=":held", epochId=answer["undoneBy"])["ok"]
     assert shop.run("@held") == "{:n 77}"
 
 
 def test_the_state_after_a_failed_event_cannot_be_restored(shop):
     shop.refused("dispatch", "handler-failed", event="[:bad]", sync=True)
-    epoch = shop.ask("epochs")["epochs"][0]["epochId"]
+    epoch = shop.query("epochs")["epochs"][0]["epochId"]
     assert f"{-epoch} is the state before it" in shop.refused("restore", "non-ok-record", epochId=epoch)["hint"]
 
 
 def test_an_event_can_be_undone_by_the_epoch_in_its_answer(shop):
     before = shop.state()
-    answer = shop.ask("dispatch", event="[:add 5]", sync=True)
+    answer = shop.query("dispatch", event="[:add 5]", sync=True)
     assert answer["undoneBy"] == -answer["epochId"]
-    undone = shop.ask("restore", ANN, epochId=answer["undoneBy"])
+    undone = shop.query("restore", ANN, epochId=answer["undoneBy"])
     assert shop.state() == before
-    assert shop.ask("restore", epochId=undone["undoneBy"])["ok"]
+    assert shop.query("restore", epochId=undone["undoneBy"])["ok"]
     assert shop.run("(:count @shop/db)") == "5"
 
 
 def test_nothing_can_be_changed_while_an_event_is_handled(shop):
     shop.run("(shop/handle [:add 1])")
-    [row] = shop.ask("epochs")["epochs"]
+    [row] = shop.query("epochs")["epochs"]
     asked = (
         f'[(seam/call "restore" "{{:epochId {row["epochId"]}}}") (seam/call "reset" "{{:value \\"{{:count 3}}\\"}}")]'
     )
@@ -412,10 +412,10 @@ def test_an_invalid_value_is_refused_and_a_valid_one_can_be_undone(shop):
     assert "no count" in shop.refused("reset", "schema-mismatch", value="{:x 1}")["hint"]
     shop.refused("reset", "schema-mismatch", value="{:count #object[1]}")
     assert shop.state() == before
-    answer = shop.ask("reset", ANN, value="{:count 9}")
+    answer = shop.query("reset", ANN, value="{:count 9}")
     assert shop.state() == "{:count 9}"
-    assert {row["op"] for row in shop.ask("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
-    assert shop.ask("restore", epochId=answer["undoneBy"])["ok"]
+    assert {row["op"] for row in shop.query("diff", epochId=answer["epochId"])["changes"]} == {"changed", "removed"}
+    assert shop.query("restore", epochId=answer["undoneBy"])["ok"]
     assert shop.state() == before
 
 
@@ -439,16 +439,21 @@ def test_a_setter_failing_midway_leaves_the_state_unchanged(shop):
 
 def test_a_refused_change_is_one_error_event_and_not_an_issue(shop):
     shop.refused("reset", "schema-mismatch", value="{}")
-    assert [line.split()[1:3] for line in shop.ask("trace")["lines"]] == [["error", "schema-mismatch"]]
-    assert shop.ask("issues")["total"] == shop.ask("health")["issues"] == 0
+    assert [line.split()[1:3] for line in shop.query("trace")["lines"]] == [["error", "schema-mismatch"]]
+    assert shop.query("issues")["total"] == shop.query("health")["issues"] == 0
 
 
 def test_the_load_counter_changes_only_with_loads(shop):
-    assert [shop.ask("probe")["buildTick"] for _ in range(10)] == [0] * 10
+    assert [shop.query("probe")["buildTick"] for _ in range(10)] == [0] * 10
     shop.run("(seam/loaded!)")
-    assert shop.ask("probe") == {"ok": True, "probe": 11, "buildTick": 1, "sessionId": shop.ask("health")["sessionId"]}
-    assert shop.ask("reset-for-test")["sessionId"] == shop.ask("health")["sessionId"]
-    assert shop.ask("probe")["probe"] == 1
+    assert shop.query("probe") == {
+        "ok": True,
+        "probe": 11,
+        "buildTick": 1,
+        "sessionId": shop.query("health")["sessionId"],
+    }
+    assert shop.query("reset-for-test")["sessionId"] == shop.query("health")["sessionId"]
+    assert shop.query("probe")["probe"] == 1
 
 
 def test_the_seam_file_is_ascii_for_repls_that_lose_other_characters():
@@ -462,8 +467,8 @@ def test_the_clojure_application_on_the_page_works(lisp):
     lisp.run(f"(do (seam/forget!) (load-string {json.dumps(code)}) nil)" if lisp.dialect == "jvm" else "(seam/forget!)")
     if lisp.dialect == "nbb":
         lisp.run(f"(nbb.core/load-string {json.dumps(code)})")
-    answer = lisp.ask("dispatch", event="[:order/add 2]", sync=True)
+    answer = lisp.query("dispatch", event="[:order/add 2]", sync=True)
     assert answer["changes"] == [{"op": "changed", "path": "[:count]", "before": "0", "after": "2"}]
-    assert lisp.ask("reset", value="{}")["reason"] == "schema-mismatch"
-    assert lisp.ask("state", path="user.token")["value"] == ":codriver/redacted"
-    assert lisp.ask("handlers")["handlers"][0]["id"] == ":order/add"
+    assert lisp.query("reset", value="{}")["reason"] == "schema-mismatch"
+    assert lisp.query("state", path="user.token")["value"] == ":codriver/redacted"
+    assert lisp.query("handlers")["handlers"][0]["id"] == ":order/add"

@@ -38,9 +38,9 @@ def pushed(lisp, stream, number):
 
 
 def test_events_are_pushed_immediately_with_their_fields_and_line(lisp):
-    answer = lisp.ask("subscribe", {"who": "ann", "evaluation": "e1"}, topic="trace")
+    answer = lisp.query("subscribe", {"who": "ann", "evaluation": "e1"}, topic="trace")
     assert answer["lastId"] == 0
-    lisp.ask("dispatch", {"who": "bob", "evaluation": "e2"}, event="[:add 1]", sync=True)
+    lisp.query("dispatch", {"who": "bob", "evaluation": "e2"}, event="[:add 1]", sync=True)
     first, second = pushed(lisp, answer["subId"], 2)
     assert {name: first[name] for name in first if name != "time"} == {
         "id": 1, "opType": "event", "operation": "dispatched", "frame": ":shop", "eventId": ":add", "dispatchId": 1,
@@ -48,19 +48,19 @@ def test_events_are_pushed_immediately_with_their_fields_and_line(lisp):
     }  # fmt: skip
     assert (second["opType"], second["operation"]) == ("epoch", "snapshotted")
     assert second["ms"] >= 0
-    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
-    [row] = lisp.ask("subscriptions")["subs"]
+    until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)
+    [row] = lisp.query("subscriptions")["subs"]
     assert (row["id"], row["topic"], row["filter"], row["origin"]) == (answer["subId"], "trace", {}, "ann")
     assert (row["sent"], row["dropped"], row["queueDepth"]) == (2, 0, 0)
-    assert lisp.ask("unsubscribe", subId=answer["subId"]) == {"ok": True, "subId": answer["subId"], "existed": True}
-    assert not lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
+    assert lisp.query("unsubscribe", subId=answer["subId"]) == {"ok": True, "subId": answer["subId"], "existed": True}
+    assert not lisp.query("unsubscribe", subId=answer["subId"])["existed"]
 
 
 def test_only_the_newest_events_of_a_flood_are_kept_and_losses_counted(lisp):
-    stream = lisp.ask("subscribe", topic="fx")["subId"]
+    stream = lisp.query("subscribe", topic="fx")["subId"]
     lisp.run("(dotimes [n 3000] (seam/emit! :fx n))")
-    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
-    [row] = lisp.ask("subscriptions")["subs"]
+    until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)
+    [row] = lisp.query("subscriptions")["subs"]
     assert row["sent"] + row["dropped"] == 3000
     assert row["dropped"] > 0
     frames, newest = [], None
@@ -73,10 +73,10 @@ def test_only_the_newest_events_of_a_flood_are_kept_and_losses_counted(lisp):
 
 
 def test_large_events_use_the_space_of_many(lisp):
-    stream = lisp.ask("subscribe", topic="fx", maxBytes=5000)["subId"]
+    stream = lisp.query("subscribe", topic="fx", maxBytes=5000)["subId"]
     lisp.run('(dotimes [n 40] (seam/emit! :fx n {:text (apply str (repeat 300 "x"))}))')
-    until(lambda: lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0)
-    [row] = lisp.ask("subscriptions")["subs"]
+    until(lambda: lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0)
+    [row] = lisp.query("subscriptions")["subs"]
     assert row["sent"] + row["dropped"] == 40
     assert row["dropped"] > 0
     found = []
@@ -86,27 +86,27 @@ def test_large_events_use_the_space_of_many(lisp):
 
 
 def test_a_subscription_that_is_not_renewed_ends(lisp):
-    short = lisp.ask("subscribe", topic="error", leaseS=0.2)["subId"]
-    long = lisp.ask("subscribe", topic="error", leaseS=60)["subId"]
-    until(lambda: [row["id"] for row in lisp.ask("subscriptions")["subs"]] == [long])
-    kept = lisp.ask("subscribe", topic="error", leaseS=5)["subId"]
-    assert {row["id"] for row in lisp.ask("subscriptions", renew=[kept, short])["subs"]} == {kept, long}
-    assert lisp.ask("reset-for-test")["ok"]
-    assert lisp.ask("subscriptions")["count"] == 0
+    short = lisp.query("subscribe", topic="error", leaseS=0.2)["subId"]
+    long = lisp.query("subscribe", topic="error", leaseS=60)["subId"]
+    until(lambda: [row["id"] for row in lisp.query("subscriptions")["subs"]] == [long])
+    kept = lisp.query("subscribe", topic="error", leaseS=5)["subId"]
+    assert {row["id"] for row in lisp.query("subscriptions", renew=[kept, short])["subs"]} == {kept, long}
+    assert lisp.query("reset-for-test")["ok"]
+    assert lisp.query("subscriptions")["count"] == 0
 
 
 def test_at_most_ten_subscriptions_to_known_topics_are_allowed(lisp):
     lisp.refused("subscribe", "accessor-failed", topic="fx", filter={"colour": "red"})
     for _ in range(10):
-        lisp.ask("subscribe", topic="error")
+        lisp.query("subscribe", topic="error")
     assert "10 are the most" in lisp.refused("subscribe", "too-many-subscriptions", topic="error")["hint"]
     assert "epoch" in lisp.refused("subscribe", "unknown-topic", topic="logs")["hint"]
     lisp.run("(shop/open!)")
-    assert lisp.ask("subscriptions")["count"] == 0
+    assert lisp.query("subscriptions")["count"] == 0
 
 
 def test_nothing_sensitive_is_pushed(lisp):
-    stream = lisp.ask("subscribe", topic="trace")["subId"]
+    stream = lisp.query("subscribe", topic="trace")["subId"]
     lisp.run(f'(seam/emit! :log "auth {TOKEN}" {{:message "Bearer {TOKEN}" :source "{TOKEN}"}})')
     [event] = pushed(lisp, stream, 1)
     assert TOKEN[:6] not in json.dumps(event)
@@ -115,20 +115,20 @@ def test_nothing_sensitive_is_pushed(lisp):
 
 def test_a_failing_predicate_filters_everything_and_ends_nothing(lisp):
     lisp.run('(seam/predicate! :bad (fn [event] (throw (ex-info "bad" {}))))')
-    lisp.ask("subscribe", topic="trace", filter={"pred": "bad"})
+    lisp.query("subscribe", topic="trace", filter={"pred": "bad"})
     assert lisp.run("(seam/emit! :log 1)") == "1"
-    assert lisp.ask("subscriptions")["subs"][0]["queueDepth"] == 0
+    assert lisp.query("subscriptions")["subs"][0]["queueDepth"] == 0
 
 
 def test_the_writer_thread_exists_as_long_as_there_are_subscriptions(jvm):
     alive = '(count (filter #(= "codriver seam" (.getName %)) (keys (Thread/getAllStackTraces))))'
     until(lambda: jvm.run(alive) == "0")
     for _ in range(3):
-        jvm.ask("subscribe", topic="error")
+        jvm.query("subscribe", topic="error")
     assert jvm.run(alive) == "1"
-    jvm.ask("reset-for-test")
+    jvm.query("reset-for-test")
     until(lambda: jvm.run(alive) == "0")
-    stream = jvm.ask("subscribe", topic="error")["subId"]
+    stream = jvm.query("subscribe", topic="error")["subId"]
     jvm.run("(seam/emit! :error :late)")
     assert [event["operation"] for event in pushed(jvm, stream, 1)] == [":late"]
 
@@ -136,8 +136,8 @@ def test_the_writer_thread_exists_as_long_as_there_are_subscriptions(jvm):
 def test_a_tapped_value_is_an_event(lisp):
     lisp.run("(do (seam/tap!) (seam/tap!))")
     lisp.run(f'(tap> {{:order 7 :of "{TOKEN}" :lines (range 60)}})')
-    until(lambda: lisp.ask("trace")["total"])
-    [line] = lisp.ask("trace")["lines"]
+    until(lambda: lisp.query("trace")["total"])
+    [line] = lisp.query("trace")["lines"]
     assert line.startswith('1 tap tap> value={:order 7, :of "<redacted>"')
 
 
@@ -147,7 +147,7 @@ def test_an_uncaught_exception_is_an_issue_with_its_location(lisp):
         lisp.run("(doto (Thread. (fn [] (shop/handle [:lost]))) .start .join)")
     else:
         lisp.run('(js/process.emit "uncaughtExceptionMonitor" (ex-info "no handler of :lost" {}))')
-    [line] = lisp.ask("issues")["lines"]
+    [line] = lisp.query("issues")["lines"]
     assert "error ExceptionInfo " in line
     assert "no handler of :lost" in line
     assert lisp.dialect != "jvm" or "shop.cljc:" in line
@@ -160,8 +160,8 @@ def test_concurrent_changes_by_threads_are_separate_epochs_without_loss(jvm):
           (run! (fn [t] (.join t)) threads))
         """)
     assert jvm.run("(:count @shop/db)") == "2000"
-    assert jvm.ask("health")["lastId"] == 4000
-    rows = jvm.ask("epochs", path="[:count]", limit=50)["epochs"]
+    assert jvm.query("health")["lastId"] == 4000
+    rows = jvm.query("epochs", path="[:count]", limit=50)["epochs"]
     steps = [(int(row["changes"][0]["before"]), int(row["changes"][0]["after"])) for row in rows]
     assert len(set(steps)) == 50
     assert all(after == before + 1 for before, after in steps)
@@ -176,24 +176,24 @@ def test_an_origin_follows_a_future_whose_later_epoch_is_its_own(jvm):
                        (future @gate (seam/epoch :shop :inner (swap! shop/db update :count inc))))))
         """)
     jvm.run("(do (deliver gate 1) @later)")
-    rows = jvm.ask("epochs")["epochs"]
+    rows = jvm.query("epochs")["epochs"]
     assert [(row["eventId"], row["origin"]) for row in rows] == [(":outer", "ann"), (":inner", "ann")]
     assert rows[0]["dispatchId"] == rows[1]["dispatchId"]
 
 
 def test_a_queued_event_that_is_never_handled_is_reported_as_overdue(lisp):
-    lisp.ask("dispatch", {"who": "ann"}, event="[:add 1]")
-    assert lisp.ask("issues")["count"] == 0
+    lisp.query("dispatch", {"who": "ann"}, event="[:add 1]")
+    assert lisp.query("issues")["count"] == 0
     lisp.run("""
         (with-redefs [seam/clock-ms (let [now (#'seam/clock-ms)] (fn [] (+ now 6000)))] (seam/call "trace"))
         """)
-    [line] = lisp.ask("issues")["lines"]
+    [line] = lisp.query("issues")["lines"]
     assert "error not-begun :shop :add d1 by=ann" in line
-    assert lisp.ask("issues")["count"] == 1
+    assert lisp.query("issues")["count"] == 1
 
 
 def watched(lisp, **asked):
-    return lisp.ask("subscribe", topic="calls", filter={"of": "shop:add", **asked})
+    return lisp.query("subscribe", topic="calls", filter={"of": "shop:add", **asked})
 
 
 def test_calls_of_a_function_are_reported_until_the_stream_ends(lisp):
@@ -209,16 +209,16 @@ def test_calls_of_a_function_are_reported_until_the_stream_ends(lisp):
     assert "amount=5) result={:count 5, " in event["line"]
     assert ":token <not shown>" in event["line"]
     assert TOKEN[:6] not in event["line"]
-    [row] = lisp.ask("subscriptions")["subs"]
+    [row] = lisp.query("subscriptions")["subs"]
     assert row["capture"] == {"of": "shop/add", "hits": 1, "left": 49}
-    assert lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
+    assert lisp.query("unsubscribe", subId=answer["subId"])["existed"]
     assert lisp.run("(identical? added shop/add)") == before == "true"
     lisp.run("(shop/handle [:add 5])")
-    assert lisp.ask("trace", filter={"opType": "call"})["total"] == 1
+    assert lisp.query("trace", filter={"opType": "call"})["total"] == 1
 
 
 def test_a_throwing_call_is_reported_and_still_throws(lisp):
-    answer = lisp.ask("subscribe", topic="calls", filter={"of": "shop/handle", "when": '(= raised "ExceptionInfo")'})
+    answer = lisp.query("subscribe", topic="calls", filter={"of": "shop/handle", "when": '(= raised "ExceptionInfo")'})
     lisp.run("(shop/handle [:add 1])")
     thrown = lisp.run(
         "(try (shop/handle [:lost]) (catch #?(:clj Throwable :cljs :default) error (ex-message error)))"
@@ -237,7 +237,7 @@ def test_a_condition_selects_calls_and_a_hit_limit_ends_the_stream(lisp, when):
     [event] = pushed(lisp, answer["subId"], 1)
     assert "amount=5" in event["line"]
     assert "ended=1 hits" in event["line"]
-    until(lambda: lisp.ask("subscriptions")["count"] == 0)
+    until(lambda: lisp.query("subscriptions")["count"] == 0)
 
 
 def test_an_impossible_capture_is_refused_and_changes_nothing(lisp):
@@ -246,7 +246,7 @@ def test_an_impossible_capture_is_refused_and_changes_nothing(lisp):
     for when in ("(slurp 1)", "amount >", "(> amount other)", "1 > 2", "#=(+ 1 2)"):
         lisp.refused("subscribe", "accessor-failed", topic="calls", filter={"of": "shop/add", "when": when})
     lisp.refused("subscribe", "no-such-predicate", topic="calls", filter={"of": "shop/add", "pred": "x"})
-    assert lisp.ask("subscriptions")["count"] == 0
+    assert lisp.query("subscriptions")["count"] == 0
 
 
 def test_two_captures_of_one_function_end_in_any_order_and_laziness_is_kept(lisp):
@@ -259,7 +259,7 @@ def test_two_captures_of_one_function_end_in_any_order_and_laziness_is_kept(lisp
         assert "<not realised>" in event["line"]
     assert lisp.run("@asked") == "0"
     for stream in (first, second):
-        lisp.ask("unsubscribe", subId=stream)
+        lisp.query("unsubscribe", subId=stream)
     assert lisp.run("(identical? added shop/add)") == "true"
 
 
@@ -279,17 +279,17 @@ def catching(lisp, code):
 
 
 def errors(lisp):
-    return [event for event in lisp.ask("trace", raw=True)["events"] if event["opType"] == "error"]
+    return [event for event in lisp.query("trace", raw=True)["events"] if event["opType"] == "error"]
 
 
 def test_one_failure_is_one_error_with_details_from_each_source(lisp):
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http", :status 500}}))')
     lisp.run("(seam/frame! :cart {:get (constantly 0)})")
     lisp.run(catching(lisp, f"(seam/epoch :cart :cart/buy {LOST})") + " nil")
-    [line] = [line for line in lisp.ask("issues")["lines"] if "status=500" in line]
+    [line] = [line for line in lisp.query("issues")["lines"] if "status=500" in line]
     assert "error ExceptionInfo :shop :order/ship d1 message=lost" in line
     first, second = errors(lisp)
-    epochs = lisp.ask("epochs", frame=":shop")["epochs"]
+    epochs = lisp.query("epochs", frame=":shop")["epochs"]
     assert [event["tags"]["epoch"] for event in (first, second)] == [epoch["epochId"] for epoch in epochs]
     assert (first["source"], first["dispatchId"]) == ("http", 1)
     assert (second["frame"], second["tags"]["within"]) == (":shop", ":cart/buy")
@@ -307,7 +307,7 @@ def test_an_error_raised_from_another_is_the_same_failure(lisp):
 def test_issues_count_failures_and_not_reports(lisp):
     for _ in range(3):
         lisp.run(f"(let [error {catching(lisp, LOST)}] (seam/note-error! error) nil)")
-    [line] = lisp.ask("issues")["lines"]
+    [line] = lisp.query("issues")["lines"]
     assert line.endswith(" \N{MULTIPLICATION SIGN}3")
 
 
@@ -330,8 +330,8 @@ def test_a_failure_that_ends_its_thread_is_one_error_per_thread(jvm):
 
 
 def test_a_stream_has_each_failure_once_with_what_is_known_by_then(lisp):
-    stream = lisp.ask("subscribe", topic="error")["subId"]
-    later = lisp.ask("subscribe", topic="error", filter={"source": "http"})["subId"]
+    stream = lisp.query("subscribe", topic="error")["subId"]
+    later = lisp.query("subscribe", topic="error", filter={"source": "http"})["subId"]
     lisp.run(f'(let [error {catching(lisp, LOST)}] (seam/note-error! error {{:source "http"}}))')
     lisp.run('(seam/note-error! (ex-info "last" {}) {:source "http"})')
     told = {stream: [], later: []}
@@ -398,7 +398,7 @@ def values_of(told):
     return [{name: values[name] for name in chosen} for chosen in names]
 
 
-def holds(event, name, value):
+def matches(event, name, value):
     who = event["origin"] or {}
     same = {"severity": "opType"}
     tests = {
@@ -414,7 +414,7 @@ def holds(event, name, value):
 def expected(told, asked):
     times = {event["id"]: event["time"] for event in told}
     events = [{**event, "id": number, "time": times[number]} for number, event in enumerate(EVENTS, 1)]
-    return [event["id"] for event in events if all(holds(event, name, value) for name, value in asked.items())]
+    return [event["id"] for event in events if all(matches(event, name, value) for name, value in asked.items())]
 
 
 def ids_in(lines):
@@ -431,27 +431,27 @@ def test_filters_and_pairs_of_filters_in_python_match_a_plain_search():
 
 def test_filters_and_pairs_of_filters_in_clojure_match_a_plain_search(lisp):
     emit_in_lisp(lisp)
-    told = lisp.ask("trace", raw=True, limit=COUNT)["events"]
+    told = lisp.query("trace", raw=True, limit=COUNT)["events"]
     for asked in values_of(told):
-        assert ids_in(lisp.ask("trace", filter=asked, limit=COUNT)["lines"]) == expected(told, asked), asked
+        assert ids_in(lisp.query("trace", filter=asked, limit=COUNT)["lines"]) == expected(told, asked), asked
 
 
 def test_events_have_the_same_fields_in_every_language(lisp):
     emit_in_python()
     emit_in_lisp(lisp)
-    rows = [in_python("trace", {"raw": True, "limit": COUNT}), lisp.ask("trace", raw=True, limit=COUNT)]
+    rows = [in_python("trace", {"raw": True, "limit": COUNT}), lisp.query("trace", raw=True, limit=COUNT)]
     for row in rows:
         for event in row["events"]:
             del event["time"]
     assert rows[0] == rows[1]
-    assert in_python("trace", {"limit": COUNT})["lines"] == lisp.ask("trace", limit=COUNT)["lines"]
+    assert in_python("trace", {"limit": COUNT})["lines"] == lisp.query("trace", limit=COUNT)["lines"]
 
 
 @pytest.mark.parametrize("topic", ["trace", "fx", "error"])
 def test_a_stream_has_the_filters_of_a_trace(lisp, topic):
     lisp.run("(do (seam/forget!) (seam/install! true))")
     asked = {"operation": "b", "frame": "shop"}
-    answer = lisp.ask("subscribe", topic=topic, filter=asked)
+    answer = lisp.query("subscribe", topic=topic, filter=asked)
     lisp.run("""
         (doseq [op [:fx :error :log], name ["a" "b"], frame ["shop" "cart"]] (seam/emit! op name {:frame frame}))
         """)
@@ -464,4 +464,4 @@ def test_a_stream_has_the_filters_of_a_trace(lisp, topic):
     assert [(event["opType"], event["operation"], event["frame"]) for event in found] == [
         (op, "b", "shop") for op in ops
     ]
-    assert lisp.ask("unsubscribe", subId=answer["subId"])["existed"]
+    assert lisp.query("unsubscribe", subId=answer["subId"])["existed"]

@@ -7,7 +7,7 @@ import pickle
 import threading
 
 import pytest
-from seam_shop import ask
+from seam_shop import query
 
 import codriver_seam as seam
 
@@ -41,7 +41,7 @@ def in_thread(function, name="orders"):
 
 
 def errors():
-    return [event for event in ask("trace", raw=True)["events"] if event["opType"] == "error"]
+    return [event for event in query("trace", raw=True)["events"] if event["opType"] == "error"]
 
 
 def test_a_failure_that_ends_its_thread_is_one_error_with_all_details(shop, hooks):
@@ -50,9 +50,9 @@ def test_a_failure_that_ends_its_thread_is_one_error_with_all_details(shop, hook
             shop.handle(["lost"])
 
     in_thread(work)
-    [line] = ask("issues")["lines"]
+    [line] = query("issues")["lines"]
     [event] = errors()
-    [epoch] = ask("epochs")["epochs"]
+    [epoch] = query("epochs")["epochs"]
     assert "error LookupError shop order/ship d1 message=lost at=" in line
     assert (event["tags"]["epoch"], event["tags"]["thread"]) == (epoch["epochId"], "orders")
     assert event["source"] == "threading"
@@ -65,7 +65,7 @@ def test_issues_count_failures_and_not_reports(shop, hooks):
 
     for _ in range(3):
         in_thread(work)
-    [line] = ask("issues")["lines"]
+    [line] = query("issues")["lines"]
     assert line.endswith(" \N{MULTIPLICATION SIGN}3")
     assert len(errors()) == 3
 
@@ -111,7 +111,7 @@ def test_one_exception_raised_in_two_dispatches_is_two_failures(shop):
     for _ in range(2):
         with pytest.raises(LookupError), seam.epoch("shop", "order/ship"):
             raise kept
-    assert ask("issues")["lines"][0].endswith("\N{MULTIPLICATION SIGN}2")
+    assert query("issues")["lines"][0].endswith("\N{MULTIPLICATION SIGN}2")
 
 
 def test_one_exception_that_ends_two_threads_is_two_failures(hooks):
@@ -183,7 +183,7 @@ def test_a_request_failing_in_an_epoch_is_one_error_and_its_own_event_is_not(sho
     assert (event["frame"], event["eventId"], event["dispatchId"]) == ("shop", "order/place", 1)
     assert event["tags"]["within"] == "/orders"
     assert event["tags"]["status"] == 500
-    request = ask("trace", raw=True)["events"][-1]
+    request = query("trace", raw=True)["events"][-1]
     assert (request["opType"], request["operation"], request["tags"]) == ("http", "POST", {"status": 500})
 
 
@@ -260,8 +260,8 @@ def test_library_warnings_about_the_application_are_issues_and_others_are_logs(l
     library.write_text("def warn(logger): logger.warning('active'); logger.error('broken')")
     exec(compile(library.read_text(), str(library), "exec"), code := {})
     code["warn"](logger)
-    assert [line.split()[1] for line in ask("trace")["lines"]] == ["log", "error"]
+    assert [line.split()[1] for line in query("trace")["lines"]] == ["log", "error"]
     with seam.epoch("shop", "add"):
         code["warn"](logger)
     logger.warning("low on tea")
-    assert [line.split()[1] for line in ask("issues")["lines"]] == ["error", "warning", "error", "warning"]
+    assert [line.split()[1] for line in query("issues")["lines"]] == ["error", "warning", "error", "warning"]

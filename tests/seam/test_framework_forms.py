@@ -155,11 +155,11 @@ def contract_answers(request, tmp_path_factory):
     assert len(lines) == len(FILTERS) + len(ASKED), run.stderr
     data = [json.loads(line, strict=False) for line in lines]
     asked = zip(ASKED.items(), data[len(FILTERS) :], strict=True)
-    return Told({name: re_frame.read(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
+    return Answers({name: re_frame.read(accessor, one) for (name, (accessor, _)), one in asked}, data[: len(FILTERS)])
 
 
 @dataclass
-class Told:
+class Answers:
     answers: dict
     """The contract's answers by the names of what was asked."""
     filtered: list

@@ -125,7 +125,7 @@ class Attached:
         until(lambda: self.client.call("list_sessions")["sessions"][0]["phase"] == "connected", "the REPL")
         self.listed = self.client.tools()
 
-    def look(self, what="health", **arguments):
+    def inspect(self, what="health", **arguments):
         answer = self.client.call("inspect_app", what=what, **arguments)
         validate(answer, BY_NAME["inspect_app"].output)
         assert answer["ok"], answer
@@ -135,7 +135,7 @@ class Attached:
         return self.client.call("change_app", what="dispatch", event=self.words[event], sync=True, **arguments)
 
     def count(self):
-        return self.look("state", path=self.words["count"])["value"]
+        return self.inspect("state", path=self.words["count"])["value"]
 
     def bring(self):
         """Load the application."""
@@ -188,17 +188,17 @@ def test_an_application_loaded_from_a_file_is_available_after_the_load(attached)
 
 
 def test_health_changes_nothing(shop):
-    health = shop.look()
+    health = shop.inspect()
     assert health["frames"] == [shop.words["frame"]]
-    assert health == shop.look()
+    assert health == shop.inspect()
 
 
 def test_an_event_is_handled_with_its_changes_and_caller(shop):
     answer = shop.dispatch("add", who="ann")
     assert answer["ok"], answer
     assert answer["changes"] == [shop.words["changed"]]
-    assert shop.look("diff", epochId=answer["epochId"])["lines"] == answer["changes"]
-    assert shop.look("epochs")["lines"][-1].endswith(" by=ann")
+    assert shop.inspect("diff", epochId=answer["epochId"])["lines"] == answer["changes"]
+    assert shop.inspect("epochs")["lines"][-1].endswith(" by=ann")
     assert shop.count() == "3"
     assert shop.client.call("change_app", what="restore", epochId=answer["epochId"])["ok"]
 
@@ -212,8 +212,8 @@ def test_a_failing_handler_leaves_the_state_unchanged(shop):
 
 def test_sensitive_values_are_never_sent(shop):
     told = [shop.dispatch("pay"), shop.client.call("change_app", what="reset", value=shop.words["reset"])]
-    told += [shop.look(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
-    told.append(shop.look("state", path=shop.words["token"]))
+    told += [shop.inspect(what) for what in ("state", "diff", "epochs", "trace", "issues", "health")]
+    told.append(shop.inspect("state", path=shop.words["token"]))
     told.append(shop.client.call("repl_output_log"))
     assert TOKEN not in json.dumps(told)
     assert told[-2]["value"] == shop.words["redacted"]
@@ -264,7 +264,7 @@ def test_events_of_evaluated_code_have_its_origin_if_the_repl_supports_it(shop):
     def named(code, who):
         done = shop.client.call("evaluate_code", code=code, who=who, detail=True)
         assert done["ok"], done
-        [*_, line] = shop.look("trace", filter={"opType": "fx"})["lines"]
+        [*_, line] = shop.inspect("trace", filter={"opType": "fx"})["lines"]
         assert f" by={who}/{done['evaluationId']}" in line or " by=" not in line, line
         return " by=" in line
 

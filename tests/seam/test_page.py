@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from types import ModuleType
 
-from seam_shop import ask
+from seam_shop import query
 
 from codriver_seam import recording
 from codriver_seam.accessors import FILTERS
@@ -17,11 +17,11 @@ def test_the_application_on_the_page_works():
     recording.forget()
     module = ModuleType("page")
     exec(compile(code, "page.py", "exec"), vars(module))
-    answer = ask("dispatch", event="['order/add', 2]", sync=True)
+    answer = query("dispatch", event="['order/add', 2]", sync=True)
     assert answer["changes"] == [{"op": "changed", "path": "['count']", "before": "0", "after": "2"}]
-    assert ask("reset", value="{}")["reason"] == "schema-mismatch"
-    assert ask("state", path="user.token")["value"] == "<redacted>"
-    assert ask("handlers")["handlers"][0]["id"] == "order/add"
+    assert query("reset", value="{}")["reason"] == "schema-mismatch"
+    assert query("state", path="user.token")["value"] == "<redacted>"
+    assert query("handlers")["handlers"][0]["id"] == "order/add"
 
 
 def test_the_page_names_every_filter():

@@ -8,7 +8,7 @@ from importlib import import_module
 
 import pytest
 from needs import modules
-from seam_shop import START, TOKEN, ask, refused
+from seam_shop import START, TOKEN, query, refused
 
 import codriver_seam as seam
 from codriver_seam import values
@@ -16,7 +16,7 @@ from codriver_seam import values
 
 def test_health_lists_frames_and_bands_and_changes_nothing(shop):
     seam.emit("error", "orders", message="none left")
-    first, second = ask("health"), ask("health")
+    first, second = query("health"), query("health")
     assert first["issues"] == 1
     assert first == second
     assert first["frames"] == ["shop"]
@@ -29,27 +29,27 @@ def test_health_lists_frames_and_bands_and_changes_nothing(shop):
 def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
     with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function; not 'deep'"):
         seam.frame("other", lambda: 1, snapshot="deep")
-    assert ask("health")["frames"] == ["shop"]
+    assert query("health")["frames"] == ["shop"]
 
 
 def test_without_handlers_a_way_to_list_routes_is_suggested(shop, monkeypatch):
     for name in seam.accessors.WATCHES:
         monkeypatch.delitem(sys.modules, name, raising=False)
     seam.recording.seam.handlers.clear()
-    assert "hint" not in ask("handlers")
+    assert "hint" not in query("handlers")
     monkeypatch.setitem(sys.modules, "flask", types.ModuleType("flask"))
-    assert ask("handlers")["hint"] == "seam.watch_flask(app) lists the routes"
-    assert "hint" not in ask("health"), "a frame shows itself"
+    assert query("handlers")["hint"] == "seam.watch_flask(app) lists the routes"
+    assert "hint" not in query("health"), "a frame shows itself"
     seam.recording.seam.frames.clear()
-    assert ask("health")["hint"] == "seam.watch_flask(app) notes requests and lists the routes"
-    assert ask("trace")["hint"] == "seam.watch_flask(app) notes requests"
+    assert query("health")["hint"] == "seam.watch_flask(app) notes requests and lists the routes"
+    assert query("trace")["hint"] == "seam.watch_flask(app) notes requests"
 
 
 def test_a_frame_without_epochs_suggests_how_to_make_one(shop):
-    assert "seam.epoch(frame, name)" in ask("epochs")["hint"]
+    assert "seam.epoch(frame, name)" in query("epochs")["hint"]
     with seam.epoch("shop", "add"):
         pass
-    assert "hint" not in ask("epochs")
+    assert "hint" not in query("epochs")
 
 
 def test_a_disabled_seam_does_nothing_and_says_so():
@@ -99,7 +99,7 @@ def test_a_frame_must_be_named_unless_it_is_the_only_one(shop):
 )
 def test_a_part_of_the_state_is_found_by_its_path(shop, path, value):
     shop.state = {**shop.state, "orders": ["x", {"sku": 7}]}
-    assert ask("state", path=path)["value"] == value
+    assert query("state", path=path)["value"] == value
 
 
 def test_a_path_that_does_not_exist_says_how_far_it_leads(shop):
@@ -120,21 +120,21 @@ def test_a_record_is_read_by_its_fields():
             raise AssertionError("a property was run")
 
     seam.frame("cart", Cart)
-    assert ask("state")["value"] == "Cart(items=(1, 2))"
-    assert ask("state", path="items.1")["value"] == "2"
+    assert query("state")["value"] == "Cart(items=(1, 2))"
+    assert query("state", path="items.1")["value"] == "2"
     refused("state", "path-not-found", path="total")
 
 
 def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     shop.state = {**shop.state, "blob": "x" * 10_000_000, "rows": [[n] for n in range(500)]}
-    answer = ask("state")
+    answer = query("state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]
     assert "<elided list 500 ['rows']>" in answer["value"]
     assert len(answer["value"]) < 300
     assert answer["elided"] == 2
     parts, start = [], 0
     while start < 10_000_002:
-        part = ask("state", path="['blob']", includeLarge=True, maxChars=4_000_000, **{"from": start})
+        part = query("state", path="['blob']", includeLarge=True, maxChars=4_000_000, **{"from": start})
         assert part["total"] == 10_000_002
         parts.append(part["value"])
         start += len(part["value"])
@@ -143,12 +143,12 @@ def test_a_large_value_is_marked_and_fetched_by_the_path_of_its_mark(shop):
     for _ in range(30):
         deep = [deep]
     shop.state = deep
-    assert "<elided list 1" in ask("state")["value"]
+    assert "<elided list 1" in query("state")["value"]
 
 
 def test_the_text_of_a_large_state_is_bounded(shop):
     shop.state = [[["word " * 5] * 50] * 50] * 50
-    assert len(ask("state")["value"]) < 60_000
+    assert len(query("state")["value"]) < 60_000
 
 
 def test_sensitive_values_leave_through_no_accessor(shop):
@@ -165,10 +165,10 @@ def test_sensitive_values_leave_through_no_accessor(shop):
              ("trace", {})]  # fmt: skip
     for name, arguments in asked:
         assert TOKEN[:6] not in seam.call(name, json.dumps(arguments)), name
-    assert ask("state", path="user.token")["value"] == seam.values.REDACTED
-    assert ask("state")["redacted"] == 1
+    assert query("state", path="user.token")["value"] == seam.values.REDACTED
+    assert query("state")["redacted"] == 1
     assert seam.show({"of": TOKEN}) == "{'of': '<redacted>'}"
-    assert TOKEN in ask("state", includeSensitive=True)["value"]
+    assert TOKEN in query("state", includeSensitive=True)["value"]
 
 
 def test_a_star_hides_the_same_field_everywhere():
@@ -178,7 +178,7 @@ def test_a_star_hides_the_same_field_everywhere():
         lambda: {"users": users, "list": [*users.values()]},
         sensitive=[("users", "*", "token"), ("list", "*", "token")],
     )
-    answer = ask("state")
+    answer = query("state")
     assert answer["redacted"] == 4
     assert "token-of" not in answer["value"]
 
@@ -188,13 +188,13 @@ def test_an_epoch_lists_its_changes(shop):
         shop.handle(["add", 2])
     with seam.epoch("shop", "rename"):
         shop.state = {**shop.state, "orders": [1], "new": 3}
-    [first, second] = ask("epochs")["epochs"]
+    [first, second] = query("epochs")["epochs"]
     assert (first["eventId"], first["outcome"], first["origin"]) == ("add", "ok", "app")
-    assert ask("diff", epochId=first["epochId"])["changes"] == [
+    assert query("diff", epochId=first["epochId"])["changes"] == [
         {"op": "changed", "path": "['count']", "before": "0", "after": "2"}
     ]
-    assert [row["path"] for row in ask("diff")["changes"]] == ["['orders', 0]", "['new']"]
-    both = ask("diff", **{"from": first["epochId"], "to": second["epochId"]})
+    assert [row["path"] for row in query("diff")["changes"]] == ["['orders', 0]", "['new']"]
+    both = query("diff", **{"from": first["epochId"], "to": second["epochId"]})
     assert both["count"] == 3
     refused("diff", "no-such-epoch", epochId=999)
 
@@ -202,15 +202,15 @@ def test_an_epoch_lists_its_changes(shop):
 def test_epochs_that_changed_a_path_are_listed_with_their_changes(shop):
     for event in (["add", 1], ["order", "tea"], ["add", 2], ["order", "mug"], ["forget"]):
         change(shop, event)
-    told = ask("epochs", path="count")["epochs"]
+    told = query("epochs", path="count")["epochs"]
     assert [(row["eventId"], row["changes"]) for row in told] == [
         ("add", [{"op": "changed", "path": "['count']", "before": "0", "after": "1"}]),
         ("add", [{"op": "changed", "path": "['count']", "before": "1", "after": "3"}]),
     ]
-    assert ask("epochs", path="count", limit=1)["total"] == 2
-    first = ask("epochs", path="orders.0.what")["epochs"]
+    assert query("epochs", path="count", limit=1)["total"] == 2
+    first = query("epochs", path="orders.0.what")["epochs"]
     assert [(row["eventId"], row["changes"][0]["op"]) for row in first] == [("order", "added"), ("forget", "removed")]
-    assert ask("epochs", path="user")["epochs"] == []
+    assert query("epochs", path="user")["epochs"] == []
     refused("epochs", "path-not-found", path="no.such")
 
 
@@ -231,9 +231,9 @@ def test_epochs_that_changed_a_path_are_known_for_state_changed_in_place(snapsho
     for cents in (2, 3):
         with seam.epoch("placed", "raise"):
             state["orders"][0].update(cents=cents, token=f"012345678{cents}")
-    rows = ask("epochs", frame="placed", path="orders.0.cents")["epochs"]
+    rows = query("epochs", frame="placed", path="orders.0.cents")["epochs"]
     assert [(row["changes"][0]["before"], row["changes"][0]["after"]) for row in rows] == [("1", "2"), ("2", "3")]
-    assert ask("epochs", frame="placed", path="orders.0.token")["epochs"][1]["changes"][0]["after"] == "<redacted>"
+    assert query("epochs", frame="placed", path="orders.0.token")["epochs"][1]["changes"][0]["after"] == "<redacted>"
 
 
 def test_epochs_by_path_are_refused_if_changes_are_unknown():
@@ -246,17 +246,17 @@ def test_epochs_by_path_are_refused_if_changes_are_unknown():
 
 def test_a_large_changed_value_is_shortened_to_its_ends(shop):
     shop.state = {"orders": {n: {"n": n} for n in range(500)}, "text": "x" * 2000 + TOKEN * 10, "user": START["user"]}
-    assert "<elided dict 500 ['orders']>" in ask("state")["value"]
-    orders = ask("state", path="orders")
+    assert "<elided dict 500 ['orders']>" in query("state")["value"]
+    orders = query("state", path="orders")
     assert orders["value"].startswith("0: {'n': 0}, 1: {'n': 1}, ")
     assert "24: {'n': 24}, <450 more of dict 500>, 475: {'n': 475}" in orders["value"]
     assert orders["value"].endswith(", 499: {'n': 499}")
     assert orders["elided"] == 1
-    text = ask("state", path="text")["value"]
+    text = query("state", path="text")["value"]
     assert text.startswith("'" + "x" * 2000)
     assert text.endswith(f"…' <elided str {2000 + 10 * len(TOKEN)} ['text']>")
     assert TOKEN[:6] not in text
-    assert ask("state", path="orders", includeLarge=True)["value"].count("{'n': ") == 500
+    assert query("state", path="orders", includeLarge=True)["value"].count("{'n': ") == 500
 
 
 def test_a_path_can_be_arbitrarily_deep(shop):
@@ -266,8 +266,8 @@ def test_a_path_can_be_arbitrarily_deep(shop):
     leaf["end"] = 1
     shop.state = deep
     path = ["in"] * 30
-    assert ask("state", path=path)["value"] == "{'end': 1}"
-    assert "<elided dict 1 ['in', 'in', 'in', 'in', 'in', 'in', 'in', 'in']>" in ask("state")["value"]
+    assert query("state", path=path)["value"] == "{'end': 1}"
+    assert "<elided dict 1 ['in', 'in', 'in', 'in', 'in', 'in', 'in', 'in']>" in query("state")["value"]
 
 
 def test_a_diff_compares_types_and_treats_incomparable_values_as_changed(shop):
@@ -281,8 +281,10 @@ def test_a_diff_compares_types_and_treats_incomparable_values_as_changed(shop):
         shop.state = {"count": False, "user": shop.state["user"], "orders": Odd()}
     with seam.epoch("shop", "odd"):
         shop.state = {**shop.state, "orders": Odd()}
-    assert [row["path"] for row in ask("diff")["changes"]] == ["['orders']"]
-    assert "['count']" in [row["path"] for row in ask("diff", epochId=ask("epochs")["epochs"][0]["epochId"])["changes"]]
+    assert [row["path"] for row in query("diff")["changes"]] == ["['orders']"]
+    assert "['count']" in [
+        row["path"] for row in query("diff", epochId=query("epochs")["epochs"][0]["epochId"])["changes"]
+    ]
 
 
 def test_state_changed_in_place_is_never_reported_as_unchanged():
@@ -291,7 +293,7 @@ def test_state_changed_in_place_is_never_reported_as_unchanged():
     with seam.epoch("bare", "add"):
         held["count"] = 1
     refused("diff", "band-missing")
-    assert "bare" in ask("health")["bands"]["epochs"]
+    assert "bare" in query("health")["bands"]["epochs"]
 
 
 def test_an_application_can_declare_that_state_is_never_changed_in_place():
@@ -299,7 +301,7 @@ def test_an_application_can_declare_that_state_is_never_changed_in_place():
     seam.frame("sure", lambda: held, snapshot="none")
     with seam.epoch("sure", "nothing"):
         pass
-    assert ask("diff")["changes"] == []
+    assert query("diff")["changes"] == []
 
 
 @pytest.mark.parametrize("how", ["pickle", "deepcopy", dict])
@@ -308,7 +310,7 @@ def test_a_snapshot_preserves_state_that_is_changed_in_place(how):
     seam.frame("kept", lambda: held, held.update, snapshot=how)
     with seam.epoch("kept", "add"):
         held["count"] = 1
-    [change] = ask("diff")["changes"]
+    [change] = query("diff")["changes"]
     assert (change["before"], change["after"]) == ("0", "1")
 
 
@@ -323,18 +325,18 @@ def test_a_failing_getter_ends_nothing(shop):
         pass
     assert "division" in refused("state", "accessor-failed", frame="broken")["hint"]
     assert "division" in refused("diff", "accessor-failed", frame="broken")["hint"]
-    assert ask("epochs", frame="broken")["count"] == 1
+    assert query("epochs", frame="broken")["count"] == 1
 
 
 def test_a_nested_epoch_belongs_to_the_same_cascade(shop):
     with seam.epoch("shop", "outer"), seam.epoch("shop", "inner"):
         shop.handle(["add", 1])
-    assert [row["eventId"] for row in ask("epochs")["epochs"]] == ["outer"]
+    assert [row["eventId"] for row in query("epochs")["epochs"]] == ["outer"]
 
 
 def test_an_event_is_one_line_whatever_it_contains(shop):
     seam.emit("log", "app", message="a\nforged 9 error\x1b[2J", other={"x": 1}, list=[1, "y", object()])
-    [line] = ask("trace")["lines"]
+    [line] = query("trace")["lines"]
     assert line.startswith("1 log app message=a\\nforged 9 error\\x1b[2J other=<dict> list=(1, 'y', '<object>')")
 
 
@@ -344,7 +346,7 @@ def test_equal_failures_are_one_issue_with_a_location(shop):
             shop.handle(["bad"])
     seam.emit("warning", "disk", message="full")
     seam.emit("log", "disk", message="fine")
-    first, second = ask("issues")["lines"]
+    first, second = query("issues")["lines"]
     assert "error LookupError shop bad" in first
     assert first.endswith("\N{MULTIPLICATION SIGN}3")
     assert "seam_shop.py:" in first
@@ -354,8 +356,8 @@ def test_equal_failures_are_one_issue_with_a_location(shop):
 def test_reading_produces_no_events(shop):
     seam.frame("noisy", lambda: seam.emit("log", "read"))
     for name in ("health", "state", "epochs", "trace", "issues", "handlers"):
-        ask(name, frame="noisy")
-    assert ask("trace")["total"] == 0
+        query(name, frame="noisy")
+    assert query("trace")["total"] == 0
 
 
 def test_handlers_are_listed_with_their_locations():
@@ -363,16 +365,16 @@ def test_handlers_are_listed_with_their_locations():
     def add():
         """Add an order."""
 
-    [row] = ask("handlers", kind="event")["handlers"]
+    [row] = query("handlers", kind="event")["handlers"]
     assert row["file"] == __file__
     assert row["line"] == add.__code__.co_firstlineno
     assert row["doc"] == "Add an order."
-    assert ask("handlers", id="none")["count"] == 0
+    assert query("handlers", id="none")["count"] == 0
 
 
 def test_machines_are_listed_with_their_states():
     seam.machine("door", lambda: "open")
-    assert ask("machines")["machines"] == {"door": {"state": "'open'"}}
+    assert query("machines")["machines"] == {"door": {"state": "'open'"}}
 
 
 def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones():
@@ -384,18 +386,18 @@ def test_an_unknown_accessor_or_filter_is_refused_with_the_valid_ones():
 def test_the_ring_keeps_the_newest_events_and_says_where_it_ends(shop):
     for number in range(2500):
         seam.emit("log", str(number))
-    answer = ask("trace", limit=1)
+    answer = query("trace", limit=1)
     assert answer["total"] == 2000
     assert answer["lastId"] == 2500
     assert answer["lines"] == ["2500 log 2499"]
-    assert ask("trace", filter={"since": 2499})["count"] == 1
+    assert query("trace", filter={"since": 2499})["count"] == 1
 
 
 def test_an_origin_is_also_found_by_its_evaluation():
     token = seam.origin.set({"who": "ann", "evaluation": "e7"})
     seam.emit("log", "x")
     seam.origin.reset(token)
-    assert ask("trace", filter={"origin": "e7"})["lines"] == ["1 log x by=ann/e7"]
+    assert query("trace", filter={"origin": "e7"})["lines"] == ["1 log x by=ann/e7"]
 
 
 def test_sensitive_values_in_basilisp_collections_are_hidden():
@@ -426,7 +428,7 @@ def test_a_path_of_keywords_works_in_basilisp_maps_with_hidden_values(shop):
     seam.frame("lisp", lambda: state, snapshot="none", sensitive=[(users, "*", token)])
 
     def at(path):
-        return ask("state", frame="lisp", path=path)
+        return query("state", frame="lisp", path=path)
 
     assert at("[:users 0 :a/b]")["value"] == at(":users 0 :a/b")["value"] == "7"
     assert at('[:users 0 "plain"]')["value"] == "8"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from needs import interpreter
-from seam_shop import TOKEN, ask
+from seam_shop import TOKEN, query
 from web_application import environment
 
 import codriver_seam as seam
@@ -45,7 +45,7 @@ def test_a_log_record_is_one_event_with_its_location(logger):
         int("no stock")
     except ValueError:
         logger.exception("order failed")
-    first, second = ask("trace")["lines"]
+    first, second = query("trace")["lines"]
     assert "warning shop.orders message=low on tea at=" in first
     assert f"{Path(__file__).name}:" in first
     assert "error ValueError message=invalid literal" in second
@@ -55,7 +55,7 @@ def test_a_log_record_is_one_event_with_its_location(logger):
 def test_a_log_record_that_cannot_be_formatted_ends_nothing(logger, monkeypatch):
     monkeypatch.setattr(logging, "raiseExceptions", False)
     logger.warning("%d", "no number")
-    assert ask("trace")["total"] == 0
+    assert query("trace")["total"] == 0
 
 
 def test_a_log_record_of_a_library_has_the_location_in_the_application(logger, tmp_path):
@@ -64,13 +64,13 @@ def test_a_log_record_of_a_library_has_the_location_in_the_application(logger, t
     library.write_text("def warn(logger): logger.warning('old')")
     exec(compile(library.read_text(), str(library), "exec"), code := {})
     code["warn"](logger)
-    assert f"at={__file__}:" in ask("trace")["lines"][0]
+    assert f"at={__file__}:" in query("trace")["lines"][0]
 
 
 def test_log_records_made_for_a_reading_agent_are_not_events(logger):
     seam.frame("chatty", lambda: logger.warning("read"))
-    ask("state")
-    assert ask("trace")["total"] == 0
+    query("state")
+    assert query("trace")["total"] == 0
 
 
 def test_an_exception_that_ends_a_thread_is_an_event_and_reaches_other_hooks(hooks):
@@ -79,12 +79,12 @@ def test_an_exception_that_ends_a_thread_is_an_event_and_reaches_other_hooks(hoo
     thread = threading.Thread(target=lambda: 1 / 0, name="worker-1")
     thread.start()
     thread.join()
-    [line] = ask("issues")["lines"]
+    [line] = query("issues")["lines"]
     assert "error ZeroDivisionError message=division by zero" in line
     assert "thread=worker-1" in line
     assert len(hooks) == 1
     sys.excepthook(ValueError, ValueError("at the end"), None)
-    assert "at the end" in ask("issues")["lines"][-1]
+    assert "at the end" in query("issues")["lines"][-1]
     assert len(hooks) == 2
 
 
@@ -105,7 +105,7 @@ def test_an_unhandled_task_exception_is_an_event():
         return heard
 
     heard = asyncio.run(main())
-    [line] = ask("issues")["lines"]
+    [line] = query("issues")["lines"]
     assert "error LookupError message=no order" in line
     assert len(heard) == 1
 
@@ -123,7 +123,7 @@ def test_a_request_is_an_event_with_a_dispatch_id_shared_by_its_effects():
     assert seam.watch_wsgi(watched) is watched
     body = watched({"REQUEST_METHOD": "POST", "PATH_INFO": "/orders"}, lambda status, headers: None)
     assert body == [b"made"]
-    inside, request = ask("trace", raw=True)["events"]
+    inside, request = query("trace", raw=True)["events"]
     assert inside["dispatchId"] == request["dispatchId"]
     assert (request["opType"], request["operation"], request["eventId"]) == ("http", "POST", "/orders")
     assert request["tags"] == {"status": 201}
@@ -132,11 +132,11 @@ def test_a_request_is_an_event_with_a_dispatch_id_shared_by_its_effects():
 def test_a_failing_request_is_an_error_with_its_location():
     with pytest.raises(ValueError, match="for"):
         seam.watch_wsgi(application)({"REQUEST_METHOD": "GET", "PATH_INFO": "/bad"}, None)
-    [raised] = ask("issues")["lines"]
+    [raised] = query("issues")["lines"]
     assert "error ValueError - /bad" in raised
     assert f"{Path(__file__).name}:" in raised
     assert "status=500" in raised
-    assert "http GET - /bad" in ask("trace")["lines"][-1]
+    assert "http GET - /bad" in query("trace")["lines"][-1]
 
 
 def test_an_asgi_request_is_an_event():
@@ -153,7 +153,7 @@ def test_an_asgi_request_is_an_event():
 
     asyncio.run(watched({"type": "http", "method": "GET", "path": "/x"}, None, send))
     assert sent == ["http.response.start", "http.response.body"]
-    [line] = ask("trace")["lines"]
+    [line] = query("trace")["lines"]
     assert "http GET - /x" in line
     assert line.endswith("status=404")
 
@@ -210,7 +210,7 @@ print(seam.call("handlers"))
 """
 
 
-def told_by(code, folder):
+def output_of(code, folder):
     """Return the events and routes of a program whose libraries are in the environment of applications."""
     (folder / "program.py").write_text(
         f"{code}\nprint(seam.call('trace', '{{\"raw\": true}}'))\nprint(seam.call('handlers'))"
@@ -225,7 +225,7 @@ def told_by(code, folder):
 
 
 def test_a_flask_request_and_its_exception_are_events_with_their_route(tmp_path):
-    (fine, raised, request), routes = told_by(FLASK, tmp_path)
+    (fine, raised, request), routes = output_of(FLASK, tmp_path)
     assert (fine["opType"], fine["operation"], fine["eventId"]) == ("http", "GET", "/1")
     assert (raised["opType"], raised["operation"], raised["eventId"]) == ("error", "ZeroDivisionError", "/0")
     assert raised["tags"]["at"].endswith("program.py:11")
@@ -237,13 +237,13 @@ def test_a_flask_request_and_its_exception_are_events_with_their_route(tmp_path)
 
 
 def test_a_starlette_request_is_an_event_with_its_route(tmp_path):
-    (request,), routes = told_by(STARLETTE, tmp_path)
+    (request,), routes = output_of(STARLETTE, tmp_path)
     assert (request["operation"], request["eventId"], request["tags"]) == ("GET", "/add/7", {"status": 200})
     assert routes == [("route", request["handlerId"], 8)] == [("route", "GET /add/{amount}", 8)]
 
 
 def test_a_statement_is_an_event_with_its_location_and_without_parameters(tmp_path):
-    (statement, failed), _ = told_by(STATEMENTS % TOKEN, tmp_path)
+    (statement, failed), _ = output_of(STATEMENTS % TOKEN, tmp_path)
     assert (statement["opType"], statement["operation"]) == ("sql", "select")
     assert TOKEN not in str(statement)
     assert statement["tags"]["sql"] == "select ?"

@@ -10,7 +10,7 @@ import time
 
 import posix_only
 import pytest
-from seam_shop import TOKEN, ask, refused
+from seam_shop import TOKEN, query, refused
 
 import codriver_seam as seam
 from codriver_seam import recording
@@ -48,7 +48,7 @@ class Reader:
         return found
 
     def row(self):
-        [row] = [row for row in ask("subscriptions")["subs"] if row["id"] == self.id]
+        [row] = [row for row in query("subscriptions")["subs"] if row["id"] == self.id]
         return row
 
     def settled(self):
@@ -78,7 +78,7 @@ def await_no_writer():
 
 
 @pytest.fixture(autouse=True)
-def _no_writer_is_left():
+def _await_writers():
     yield
     recording.forget()
     await_no_writer()
@@ -86,11 +86,11 @@ def _no_writer_is_left():
 
 def test_an_event_is_pushed_with_its_fields_and_its_trace_line(shop):
     reader = Reader(topic="trace")
-    ask("dispatch", {"who": "ann", "evaluation": "e7"}, event="['add', 1]", sync=True)
+    query("dispatch", {"who": "ann", "evaluation": "e7"}, event="['add', 1]", sync=True)
     frame = reader.frame()
     assert (frame["sub"], frame["dropped"], frame["depth"]) == (reader.id, 0, frame["depth"])
     [first] = frame["events"][:1]
-    assert first["line"] == ask("trace", filter={"eventId": "add"})["lines"][0]
+    assert first["line"] == query("trace", filter={"eventId": "add"})["lines"][0]
     expected = {"opType": "event", "operation": "dispatched", "frame": "shop", "eventId": "add", "dispatchId": 1}
     assert first.items() >= expected.items()
     assert first["origin"] == {"who": "ann", "evaluation": "e7"}
@@ -127,7 +127,7 @@ def test_an_invalid_subscription_is_refused_and_leaves_nothing():
     refused("subscribe", "no-such-predicate", filter={"pred": "none"})
     readers = [Reader() for _ in range(10)]
     assert readers[0].id in refused("subscribe", "too-many-subscriptions")["hint"]
-    assert ask("subscriptions")["count"] == 10
+    assert query("subscriptions")["count"] == 10
     assert len(writers()) == 1, "one thread writes for all"
 
 
@@ -192,8 +192,8 @@ def test_queued_events_are_bounded_in_bytes_too():
 def test_a_secret_is_never_pushed(shop):
     reader = Reader()
     seam.emit("log", f"a {TOKEN}", event_id=TOKEN, source=TOKEN, words=[TOKEN], cut="x" * 290 + TOKEN)
-    ask("dispatch", event="['half']", sync=True)
-    text = json.dumps([reader.events(4), ask("subscriptions")])
+    query("dispatch", event="['half']", sync=True)
+    text = json.dumps([reader.events(4), query("subscriptions")])
     assert TOKEN not in text
     assert "<redacted>" in text
     assert TOKEN[:8] not in text
@@ -201,9 +201,9 @@ def test_a_secret_is_never_pushed(shop):
 
 def test_a_subscription_that_is_not_renewed_ends_and_others_continue():
     short, renewed = Reader(leaseS=0.1), Reader(leaseS=60)
-    while any(row["id"] == short.id for row in ask("subscriptions", renew=[renewed.id])["subs"]):
+    while any(row["id"] == short.id for row in query("subscriptions", renew=[renewed.id])["subs"]):
         pass
-    assert [row["id"] for row in ask("subscriptions")["subs"]] == [renewed.id]
+    assert [row["id"] for row in query("subscriptions")["subs"]] == [renewed.id]
     seam.emit("fx", "on")
     assert renewed.events(1)
 
@@ -212,7 +212,7 @@ def test_the_writer_and_all_listeners_end_with_the_last_subscription():
     Reader(leaseS=0.1)
     await_no_writer()
     assert not recording.seam.offers
-    assert ask("subscriptions")["subs"] == []
+    assert query("subscriptions")["subs"] == []
 
 
 def test_only_renewed_leases_are_extended(monkeypatch):
@@ -220,56 +220,56 @@ def test_only_renewed_leases_are_extended(monkeypatch):
     monkeypatch.setattr("codriver_seam.streams.time", Clock(now))
     first, second = Reader(leaseS=60), Reader(leaseS=60)
     now[0] = 50.0
-    ask("subscriptions", renew=[first.id, "s9-of-another-process"])
+    query("subscriptions", renew=[first.id, "s9-of-another-process"])
     now[0] = 70.0
-    while len(rows := ask("subscriptions")["subs"]) == 2:
+    while len(rows := query("subscriptions")["subs"]) == 2:
         pass
     assert [row["id"] for row in rows] == [first.id]
     assert second.id != first.id
 
 
 def test_a_subscription_without_a_reader_ends():
-    def gone(_text):
+    def fail(_text):
         raise OSError("gone")
 
-    json.loads(seam.call("subscribe", "{}", write=gone))
+    json.loads(seam.call("subscribe", "{}", write=fail))
     seam.emit("fx", "to nobody")
     await_no_writer()
-    assert ask("subscriptions")["count"] == 0
+    assert query("subscriptions")["count"] == 0
     assert not recording.seam.offers
 
 
 def test_unsubscribing_reports_whether_the_subscription_existed():
     reader = Reader()
-    assert ask("unsubscribe", subId=reader.id)["existed"] is True
-    assert ask("unsubscribe", subId=reader.id)["existed"] is False
+    assert query("unsubscribe", subId=reader.id)["existed"] is True
+    assert query("unsubscribe", subId=reader.id)["existed"] is False
     await_no_writer()
 
 
 def test_reset_for_test_ends_subscriptions_and_keeps_the_session_id():
-    before, probes = ask("health")["sessionId"], ask("probe")["probe"]
+    before, probes = query("health")["sessionId"], query("probe")["probe"]
     assert probes == 1
     for _ in range(3):
         Reader()
-        assert ask("reset-for-test")["sessionId"] == before
-        assert ask("subscriptions")["subs"] == []
+        assert query("reset-for-test")["sessionId"] == before
+        assert query("subscriptions")["subs"] == []
         assert recording.seam.offers == ()
         await_no_writer()
-    assert ask("probe")["probe"] == 1
+    assert query("probe")["probe"] == 1
 
 
 def test_reading_health_neither_renews_nor_changes_subscriptions():
     reader = Reader()
     before = reader.row()
-    assert ask("health")["bands"]["stream"] is True
-    assert ask("health") == ask("health")
+    assert query("health")["bands"]["stream"] is True
+    assert query("health") == query("health")
     assert reader.row() == before
 
 
 def test_without_a_reader_a_frame_is_a_line_of_the_current_output():
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        answer = ask("subscribe", topic="fx")
+        answer = query("subscribe", topic="fx")
     with contextlib.redirect_stdout(io.StringIO()) as later:
         seam.emit("fx", "ein Wort - 日本\nzwei")
         while not out.getvalue().endswith("\n"):
@@ -285,11 +285,11 @@ def test_without_a_reader_a_frame_is_a_line_of_the_current_output():
 def test_a_queued_event_that_is_never_handled_is_reported_once_with_its_origin(shop, monkeypatch):
     monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
     reader = Reader(topic="error")
-    answer = ask("dispatch", {"who": "ann", "evaluation": "e1"}, event="['add', 1]")
+    answer = query("dispatch", {"who": "ann", "evaluation": "e1"}, event="['add', 1]")
     [event] = reader.events(1)
     assert (event["operation"], event["dispatchId"]) == ("not-begun", answer["dispatchId"])
     assert event["origin"]["who"] == "ann"
-    assert len(ask("issues")["lines"]) == len(ask("issues")["lines"]) == 1
+    assert len(query("issues")["lines"]) == len(query("issues")["lines"]) == 1
 
 
 def test_a_queued_event_that_was_handled_is_not_reported_as_overdue(shop, monkeypatch):
@@ -299,10 +299,10 @@ def test_a_queued_event_that_was_handled_is_not_reported_as_overdue(shop, monkey
         with seam.epoch("shop", event[0]):
             shop.handle(event)
 
-    ask("dispatch", event="['add', 1]")
+    query("dispatch", event="['add', 1]")
     shop.queue.pop()()
     monkeypatch.setattr("codriver_seam.accessors.OVERDUE_S", 0.0)
-    assert ask("issues")["lines"] == []
+    assert query("issues")["lines"] == []
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

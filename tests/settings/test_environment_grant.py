@@ -82,7 +82,7 @@ def run(*words, cwd):
     return forked.run(words, env=env, cwd=cwd)
 
 
-def own_python(workspace):
+def chosen_python(workspace):
     """Return the interpreter that a server started by a client uses, and what it says about it."""
     made = recipe("python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance)
     return made.command[0], made.caution
@@ -91,9 +91,9 @@ def own_python(workspace):
 @pytest.mark.parametrize(("change", "reason"), CHANGES)
 def test_the_grant_lapses_when_the_environment_comes_from_somebody_else(workspace, tmp_path, change, reason):
     accept(workspace)
-    assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
+    assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
     change(workspace, tmp_path)
-    python, caution = own_python(workspace)
+    python, caution = chosen_python(workspace)
     assert python == sys.executable
     assert reason in caution
     assert f"ask your human to run: codriver trust (in {workspace})" in caution
@@ -108,7 +108,7 @@ def test_the_grant_lapses_when_the_environment_comes_from_somebody_else(workspac
 def test_accepting_the_environment_as_it_is_lasts(workspace, tmp_path, change, reason):
     change(workspace, tmp_path)
     accept(workspace)
-    assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
+    assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
 
 
 def rebuild(workspace):
@@ -137,14 +137,14 @@ def link_within(workspace):
 def test_ordinary_changes_do_not_end_the_grant(workspace, change):
     accept(workspace)
     change(workspace)
-    assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
+    assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
 
 
 def test_an_environment_created_after_the_acceptance_is_covered(workspace):
     shutil.rmtree(workspace / ".venv")
     accept(workspace)
     make_environment(workspace)
-    assert own_python(workspace) == (str(workspace / ".venv/bin/python"), None)
+    assert chosen_python(workspace) == (str(workspace / ".venv/bin/python"), None)
 
 
 def test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered(workspace, tmp_path):
@@ -152,14 +152,14 @@ def test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered(work
     accept(workspace)
     make_environment(workspace)
     track(workspace, tmp_path)
-    assert own_python(workspace)[0] == sys.executable
+    assert chosen_python(workspace)[0] == sys.executable
 
 
 def test_an_environment_in_another_directory_is_not_covered(workspace):
     accept(workspace)
     shutil.rmtree(workspace / ".venv")
     other = make_environment(workspace, "venv")
-    python, caution = own_python(workspace)
+    python, caution = chosen_python(workspace)
     assert python == sys.executable
     assert f"{other} is in none of the accepted environments (.venv)" in caution
     assert "none of the accepted environments" in run("config", "check", cwd=workspace).stdout

@@ -133,7 +133,7 @@ PACKAGE = "%LOCALAPPDATA%/Packages/Claude_*/LocalCache/Roaming/Claude"
 WHERE = {"workspace": "in the project", "user": "for you"}
 
 
-def shown(client, scope):
+def documented_file(client, scope):
     """Return the file of a scope as a person would write it."""
     if scope not in client.scopes:
         return ""
@@ -162,7 +162,7 @@ def page():
         "| --- | --- | --- | --- |",
     ]
     for client in CLIENTS.values():
-        cells = (f"[{client.title}](#{anchor(client)})", f"`{client.id}`", *(shown(client, s) for s in WHERE))
+        cells = (f"[{client.title}](#{anchor(client)})", f"`{client.id}`", *(documented_file(client, s) for s in WHERE))
         rows.append(f"| {' | '.join(cells)} |")
     for name, printed in printed_clients().items():
         rows.append(f"| [{printed.title}](#{anchor(printed)}) | `{name}` | printed |  |")
@@ -174,7 +174,7 @@ def page():
         source = table[client.id]["source"]
         parts += [
             f"## {client.title}",
-            f"In {shown(client, scope)}{elsewhere(client, scope)}:",
+            f"In {documented_file(client, scope)}{elsewhere(client, scope)}:",
             f"```{language}\n{text}\n```",
             f"Then {client.next}.\nSource of the format: {source}.",
         ]

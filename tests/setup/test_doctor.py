@@ -197,14 +197,14 @@ def test_a_process_named_only_by_a_record_is_never_suggested_to_be_killed(launch
 
 
 @pytest.fixture
-def held(launch, server):
+def locked(launch, server):
     """Run a process that holds the workspace's lock, as a hung server does."""
     with (launch.workspace / ".calva" / "mcp-server" / "lock").open("w") as lock:
         assert try_lock(lock.fileno())
         yield
 
 
-def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
+def test_a_server_that_does_not_answer_is_wrong(launch, machine, locked):
     report = diagnose(launch, nobody, machine)
     (check,) = of(report, "server")
     assert check.state == "wrong"
@@ -215,7 +215,7 @@ def test_a_server_that_does_not_answer_is_wrong(launch, machine, held):
 
 
 @pytest.mark.parametrize("error", [OSError("refused"), ValueError("no JSON"), TimeoutError()])
-def test_an_invalid_answer_does_not_stop_the_doctor(launch, machine, server, error, held):
+def test_an_invalid_answer_does_not_stop_the_doctor(launch, machine, server, error, locked):
     def broken(tool, arguments):
         raise error
 
@@ -223,7 +223,7 @@ def test_an_invalid_answer_does_not_stop_the_doctor(launch, machine, server, err
     assert (str(error) or "TimeoutError") in check.text
 
 
-def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, server, held):
+def test_a_refusal_by_the_server_is_reported_with_its_reason(launch, machine, server, locked):
     refused = {"ok": False, "reason": "stopping", "hint": "wait until it is gone"}
     report = diagnose(launch, lambda tool, _: refused, machine)
     assert "wait until it is gone" in of(report, "server")[0].text

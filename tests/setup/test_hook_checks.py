@@ -33,7 +33,7 @@ def launch(live):
     return Launch(Path(sys.executable), live.folder / "codriver_relay.py", live.workspace)
 
 
-def ask(live):
+def connect_tools(live):
     def asking(tool, arguments):
         with command_client.connect(live.workspace, name="codriver-doctor") as connection:
             return connection.call(tool, arguments)
@@ -42,7 +42,7 @@ def ask(live):
 
 
 def checks(live, launch, environment):
-    return list(check_hooks(launch, environment, ask(live)))
+    return list(check_hooks(launch, environment, connect_tools(live)))
 
 
 @pytest.mark.parametrize("name", list(known_hooks()))

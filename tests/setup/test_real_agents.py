@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from live_server import RELAY
-from real_clients import AGENTS, Place, program
+from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
@@ -20,25 +20,25 @@ pytestmark = pytest.mark.slow
 
 @pytest.mark.parametrize("name", AGENTS)
 def test_a_real_agent_evaluates(tmp_path, name):
-    place = Place(tmp_path)
-    place.trust()
-    (place.workspace / "module.py").write_text("")
-    launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
-    machine = Environment(place.home, "linux", place.environment)
+    home = ClientHome(tmp_path)
+    home.trust()
+    (home.workspace / "module.py").write_text("")
+    launch = Launch(Path(sys.executable), Path(RELAY), home.workspace)
+    machine = Environment(home.home, "linux", home.environment)
     (change,) = plan([known_clients()[name]], launch, machine)
     apply(change)
-    for change in plan_agent_files(place.workspace, AgentFileOptions(skills=True, agents_md=True)):
+    for change in plan_agent_files(home.workspace, AgentFileOptions(skills=True, agents_md=True)):
         apply(change)
     with serving_model({"code": "print('hé')\n6 * 7"}) as model:
-        (command, *words), variables = AGENTS[name](place, model.url)
+        (command, *words), variables = AGENTS[name](home, model.url)
         agent = program(command)
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
-        place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+        home.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
-            shown = place.run(agent, *words, **variables)
+            shown = home.run(agent, *words, **variables)
         finally:
-            stopped = place.codriver("stop")
-            place.end_left()
+            stopped = home.codriver("stop")
+            home.end_left()
     assert SAID in shown, shown
     assert model.results, f"the tool was not called: {shown}"
     (result,) = model.results
@@ -53,17 +53,17 @@ def test_a_real_agent_evaluates(tmp_path, name):
 
 
 def test_the_first_request_of_an_agent_that_does_not_wait_has_the_tools(tmp_path):
-    place = Place(tmp_path)
-    place.trust()
-    (place.workspace / "module.py").write_text("")
+    home = ClientHome(tmp_path)
+    home.trust()
+    (home.workspace / "module.py").write_text("")
     with serving_model({"code": "6 * 7"}) as model:
-        (command, *words), variables = AGENTS["codex"](place, model.url)
+        (command, *words), variables = AGENTS["codex"](home, model.url)
         agent = program(command)
-        place.codriver("init", "--client", "codex")
+        home.codriver("init", "--client", "codex")
         try:
-            shown = place.run(agent, *words, **variables)
+            shown = home.run(agent, *words, **variables)
         finally:
-            place.codriver("stop")
+            home.codriver("stop")
     assert "evaluate_code" in model.heard[0], shown
     told = json.dumps(model.results[0]).replace("\\", "").replace('": ', '":')
     assert '"result":"42"' in told, shown

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from live_server import RELAY, WAIT_S, Bare, until
-from real_clients import Place, program
+from real_clients import ClientHome, program
 
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
@@ -39,68 +39,68 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def place(tmp_path):
-    place = Place(tmp_path)
-    place.trust()
-    return place
+def home(tmp_path):
+    home = ClientHome(tmp_path)
+    home.trust()
+    return home
 
 
-def write_entry(place, name, scope, launch):
-    machine = Environment(place.home, "linux", place.environment)
+def write_entry(home, name, scope, launch):
+    machine = Environment(home.home, "linux", home.environment)
     (change,) = plan([CLIENTS[name]], launch, machine, scope=scope)
     apply(change)
 
 
 @pytest.mark.parametrize(("name", "scope"), [(name, scope) for name in LISTED for scope in CLIENTS[name].scopes])
-def test_a_real_client_lists_the_entry(place, tmp_path, name, scope):
+def test_a_real_client_lists_the_entry(home, tmp_path, name, scope):
     (command, *words), *expected = LISTED[name]
-    launch = Launch(Path(PYTHON), tmp_path / "codriver_relay.py", place.workspace)
-    write_entry(place, name, scope, launch)
-    called = entry_name(scope, place.workspace)
-    shown = place.run(program(command), *(called if word == "codriver" else word for word in words))
+    launch = Launch(Path(PYTHON), tmp_path / "codriver_relay.py", home.workspace)
+    write_entry(home, name, scope, launch)
+    called = entry_name(scope, home.workspace)
+    shown = home.run(program(command), *(called if word == "codriver" else word for word in words))
     for text in expected:
-        port = place.workspace / ".calva/mcp-server/port"
+        port = home.workspace / ".calva/mcp-server/port"
         wanted = text.format(python=PYTHON, relay=launch.relay, port=port).replace("codriver:", f"{called}:")
         assert wanted in shown, shown
 
 
 @pytest.mark.parametrize("name", CONNECTED)
-def test_a_real_client_connects_without_a_running_server(place, name):
+def test_a_real_client_connects_without_a_running_server(home, name):
     (command, *words), expected = CONNECTED[name]
-    write_entry(place, name, "workspace", Launch(Path(sys.executable), Path(RELAY), place.workspace))
+    write_entry(home, name, "workspace", Launch(Path(sys.executable), Path(RELAY), home.workspace))
     try:
 
         def listed():
-            shown = place.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+            shown = home.run(program(command), *words, CODRIVER_MCP_SOCKET_SERVER_PORT="0")
             return None if UNDECIDED.get(name, "\0") in shown else shown
 
         shown = until(listed, f"{command} to say whether it connected")
         assert re.search(expected, shown), shown
     finally:
-        place.codriver("stop")
+        home.codriver("stop")
 
 
-def test_auggie_connects_and_lists_the_tools(place):
+def test_auggie_connects_and_lists_the_tools(home):
     """It connects to servers only once it has a task, and gets no further without an account: the server is asked."""
     auggie = program("auggie")
-    launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
-    write_entry(place, "auggie", "user", launch)
-    settings = place.home / ".augment" / "settings.json"
+    launch = Launch(Path(sys.executable), Path(RELAY), home.workspace)
+    write_entry(home, "auggie", "user", launch)
+    settings = home.home / ".augment" / "settings.json"
     account = {"accessToken": "none", "tenantURL": "http://127.0.0.1:1/", "scopes": ["read"]}
-    place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+    home.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
     # It waits longer and longer for its model, which is not there.
     waiting = subprocess.Popen(
         [auggie, "--mcp-config", settings, "--print", "go"],
-        cwd=place.workspace, env={**place.environment, "AUGMENT_SESSION_AUTH": json.dumps(account)},
+        cwd=home.workspace, env={**home.environment, "AUGMENT_SESSION_AUTH": json.dumps(account)},
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
-    port = int((place.workspace / ".calva" / "mcp-server" / "port").read_text())
+    port = int((home.workspace / ".calva" / "mcp-server" / "port").read_text())
     try:
         with Bare(socket.create_connection(("127.0.0.1", port), timeout=WAIT_S)) as client:
             until(lambda: "augment-mcp-client" in str(client.call("server_health")["clients"]), "auggie to connect")
-        listed = place.codriver("init", "--list")
+        listed = home.codriver("init", "--list")
     finally:
         waiting.kill()
         waiting.wait()
-        place.codriver("stop", "--for-good")
+        home.codriver("stop", "--for-good")
     assert re.search(r"auggie auggie yes \d{4}-", listed), listed

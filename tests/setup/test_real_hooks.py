@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from real_clients import AGENTS, Place, program
+from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
 from codriver.net.relay_install import install_relay, shipped_relay
@@ -69,59 +69,59 @@ BLOCKED_TURNS = {"claude-code", "copilot", "codex", "gemini", "qwen"}
 """Not opencode: it leaves when its model is done, and takes no prompt after that."""
 
 
-def set_up(place, name, monkeypatch):
+def set_up(home, name, monkeypatch):
     """Write the entry and the hooks of a client as `init` does, and run a server that runs the tests of a turn."""
-    install_relay(shipped_relay(), place.home / "codriver" / "codriver_relay.py")
-    launch = Launch(Path(sys.executable), place.home / "codriver" / "codriver_relay.py", place.workspace)
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(place.home / ".config"))
+    install_relay(shipped_relay(), home.home / "codriver" / "codriver_relay.py")
+    launch = Launch(Path(sys.executable), home.home / "codriver" / "codriver_relay.py", home.workspace)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(home.home / ".config"))
     names = ("claude-code", name) if name == "copilot" else (name,)
-    environment = Environment(place.home, "linux", {"PATH": os.defpath})
+    environment = Environment(home.home, "linux", {"PATH": os.defpath})
     report = run_init(launch, InitOptions(names, hooks=True, start_repl=False), environment)
     assert report.exit_status == 0, report.text
     if name == "claude-code":
         # Its hooks are calls on the connection, and a model that edits at once is there before that is open.
-        entries = json.loads((place.workspace / ".mcp.json").read_text())
+        entries = json.loads((home.workspace / ".mcp.json").read_text())
         entries["mcpServers"]["codriver"]["alwaysLoad"] = True
-        (place.workspace / ".mcp.json").write_text(json.dumps(entries))
-    settings = place.home / ".config" / "codriver" / "codriver.toml"
+        (home.workspace / ".mcp.json").write_text(json.dumps(entries))
+    settings = home.home / ".config" / "codriver" / "codriver.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("hookGate = true\n")
-    place.codriver("trust")  # else the turn's tests are refused
+    home.codriver("trust")  # else the turn's tests are refused
 
 
-def edits(place, who):
+def edits(home, who):
     """Return the edits of a client in the log."""
     query = (
         "[:find ?line ?text :in $ ?who :where [?e :output/who ?who] [?e :output/text ?text] [?e :output/line ?line]]"
     )
     given = json.dumps({"query": query, "inputs": [who]})
-    shown = place.codriver("call", "repl_output_log", given)
+    shown = home.codriver("call", "repl_output_log", given)
     return [text for _, text in sorted(json.loads(shown)["result"]) if " edited " in text]
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_an_edit_by_a_clients_own_tool_is_logged_and_problems_reach_its_model(tmp_path, name, monkeypatch):
-    place = Place(tmp_path)
-    place.environment["CODRIVER_HOOK_DEADLINE_S"] = "5"  # no client waits longer
-    place.trust()
-    set_up(place, name, monkeypatch)
-    with serving_model(script=SCRIPTS[name](place.workspace)) as model:
-        (command, *words), variables = AGENTS[name](place, model.url)
+    home = ClientHome(tmp_path)
+    home.environment["CODRIVER_HOOK_DEADLINE_S"] = "5"  # no client waits longer
+    home.trust()
+    set_up(home, name, monkeypatch)
+    with serving_model(script=SCRIPTS[name](home.workspace)) as model:
+        (command, *words), variables = AGENTS[name](home, model.url)
         agent = program(command)
-        place.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
+        home.codriver("eval", "--start", "0", CODRIVER_MCP_SOCKET_SERVER_PORT="0")
         try:
-            shown = place.run(agent, *words, *MORE.get(name, []), **variables)
-            noted = edits(place, WHO.get(name, name))
+            shown = home.run(agent, *words, *MORE.get(name, []), **variables)
+            noted = edits(home, WHO.get(name, name))
         finally:
-            place.codriver("stop")
+            home.codriver("stop")
     assert SAID in shown, shown
     heard = "".join(model.heard)
     who = WHO.get(name, name)
     assert noted == [f"{who} edited core.clj", f"{who} edited core.clj", f"{who} edited test_never.py"], shown
     assert "core.clj:3:1 does not read" in heard
     assert "new.clj:1:1 does not read" in heard
-    assert not (place.workspace / "new.clj").exists()
-    assert (place.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
+    assert not (home.workspace / "new.clj").exists()
+    assert (home.workspace / "core.clj").read_text() == SOUND.replace(OLD, NEW)
     assert "REPLs: py (python, connected" in heard
     if name in BLOCKED_TURNS:
         assert heard.count("tests of the changed files fail") > 0

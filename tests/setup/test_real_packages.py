@@ -10,9 +10,9 @@ from pathlib import Path
 
 import needs
 import pytest
-from lent_servers import run_folder
+from lent_servers import run_directory
 from live_server import environ
-from real_clients import AGENTS, Place, program
+from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
 from relay.relay_process import INITIALIZED, RelayProcess, request
@@ -31,71 +31,71 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def place(tmp_path):
+def home(tmp_path):
     """Create a home directory and a workspace with the relay on the search path, as after an installation."""
-    place = Place(tmp_path)
-    place.trust()
-    (place.workspace / "pyproject.toml").write_text("")  # by which the relay knows it for a project
+    home = ClientHome(tmp_path)
+    home.trust()
+    (home.workspace / "pyproject.toml").write_text("")  # by which the relay knows it for a project
     beside = Path(sys.executable).parent
     assert (beside / "codriver-relay").is_file()
-    place.environment["PATH"] = f"{beside}{os.pathsep}{place.environment['PATH']}"
-    place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
-    return place
+    home.environment["PATH"] = f"{beside}{os.pathsep}{home.environment['PATH']}"
+    home.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
+    return home
 
 
 @contextlib.contextmanager
-def stopping(place):
+def stopping(home):
     """End the server that a client started there."""
     try:
         yield
     finally:
-        place.codriver("stop", "--for-good")
+        home.codriver("stop", "--for-good")
 
 
 @pytest.mark.parametrize("folder", [ROOT, PLUGIN], ids=["marketplace", "plugin"])
-def test_claude_code_validates_the_plugin(place, folder):
-    shown = place.run(program("claude"), "plugin", "validate", str(folder), "--strict")
+def test_claude_code_validates_the_plugin(home, folder):
+    shown = home.run(program("claude"), "plugin", "validate", str(folder), "--strict")
     assert "✔ Validation passed" in shown, shown
 
 
-def test_the_claude_code_directory_profile_accepts_the_plugin(place):
-    shown = place.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
+def test_the_claude_code_directory_profile_accepts_the_plugin(home):
+    shown = home.run(program("claude"), "plugin", "validate", str(PLUGIN), "--profile", "directory")
     assert "✔ Validation passed" in shown, shown
 
 
 @pytest.mark.parametrize("name", INSTALLED)
-def test_the_plugin_is_installed_and_its_server_evaluates(place, name):
+def test_the_plugin_is_installed_and_its_server_evaluates(home, name):
     words, said = INSTALLED[name]
     # Each starts it in a folder of its own choice, and the server is to be that of the project.
-    with stopping(place), serving_model({"code": "__import__('os').getcwd()"}) as model:
-        (command, *task), variables = AGENTS[name](place, model.url)
+    with stopping(home), serving_model({"code": "__import__('os').getcwd()"}) as model:
+        (command, *task), variables = AGENTS[name](home, model.url)
         agent = program(command)
-        place.run(agent, "plugin", "marketplace", "add", str(ROOT))
-        installed = place.run(agent, *words)
+        home.run(agent, "plugin", "marketplace", "add", str(ROOT))
+        installed = home.run(agent, *words)
         assert said in installed, installed
         # An agent that is given its task at once does not wait long for servers, so this one is there before.
-        place.codriver("eval", "--start", "0")
+        home.codriver("eval", "--start", "0")
         task = [word.replace("mcp__codriver__", "mcp__plugin_codriver_codriver__") for word in task]
-        shown = place.run(agent, *task, **variables)
+        shown = home.run(agent, *task, **variables)
     assert SAID in shown, shown
     assert model.results, f"the tool was not called: {shown}"
     (result,) = model.results
     told = json.dumps(result, ensure_ascii=False).replace("\\", "").replace('": ', '":')
-    assert f'"result":"\'{place.workspace}\'"' in told
+    assert f'"result":"\'{home.workspace}\'"' in told
 
 
 @pytest.mark.parametrize("name", EXTENDED)
-def test_the_same_directory_is_an_extension(place, name):
+def test_the_same_directory_is_an_extension(home, name):
     agent = program(name)
     if name == "gemini":
-        shown = place.run(agent, "extensions", "validate", str(PLUGIN))
+        shown = home.run(agent, "extensions", "validate", str(PLUGIN))
         assert "has been successfully validated" in shown, shown
-        trusted = place.home / ".gemini" / "trustedFolders.json"
-        trusted.write_text(json.dumps({str(place.workspace): "TRUST_FOLDER", str(PLUGIN): "TRUST_FOLDER"}))
-    installed = place.run(agent, "extensions", "install", str(PLUGIN), "--consent")
+        trusted = home.home / ".gemini" / "trustedFolders.json"
+        trusted.write_text(json.dumps({str(home.workspace): "TRUST_FOLDER", str(PLUGIN): "TRUST_FOLDER"}))
+    installed = home.run(agent, "extensions", "install", str(PLUGIN), "--consent")
     assert "installed successfully" in installed, installed
-    with stopping(place):
-        shown = place.run(agent, "mcp", "list")
+    with stopping(home):
+        shown = home.run(agent, "mcp", "list")
     assert "✓ codriver" in shown, shown
     assert "codriver-relay --workspace auto --start --no-skills (stdio) - Connected" in shown, shown
 
@@ -111,24 +111,24 @@ def bundle(tmp_path):
     return folder
 
 
-def test_the_bundle_is_valid_and_packed(place, bundle):
+def test_the_bundle_is_valid_and_packed(home, bundle):
     mcpb = program("mcpb")
-    shown = place.run(mcpb, "validate", str(bundle / "manifest.json"))
+    shown = home.run(mcpb, "validate", str(bundle / "manifest.json"))
     assert "Manifest schema validation passes" in shown, shown
     packed = bundle.parent / "codriver.mcpb"
-    shown = place.run(mcpb, "pack", str(bundle), str(packed))
+    shown = home.run(mcpb, "pack", str(bundle), str(packed))
     assert packed.is_file(), shown
     with zipfile.ZipFile(packed) as archive:
         names = set(archive.namelist())
     assert names == {path.relative_to(bundle).as_posix() for path in bundle.rglob("*") if path.is_file()}
 
 
-def test_uv_runs_the_bundle(place, bundle):
+def test_uv_runs_the_bundle(home, bundle):
     needs.program("uv", install="pip install uv", is_expected=False)
     config = json.loads((bundle / "manifest.json").read_text())["server"]["mcp_config"]
-    filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(place.workspace)}
+    filled = {"${__dirname}": str(bundle), "${user_config.workspace}": str(home.workspace)}
     words = [filled.get(word, word) for word in config["args"]]
-    environment = {**environ(bundle.parent), **place.environment, "UV_CACHE_DIR": str(run_folder() / "uv")}
+    environment = {**environ(bundle.parent), **home.environment, "UV_CACHE_DIR": str(run_directory() / "uv")}
     fetched = subprocess.run(
         [config["command"], *words[: words.index("codriver-relay")], "true"],
         env=environment, capture_output=True, text=True, check=False, timeout=300,
@@ -136,11 +136,11 @@ def test_uv_runs_the_bundle(place, bundle):
     if fetched.returncode:
         needs.do_without(f"uv cannot build here: {fetched.stderr[-300:]}", is_expected=False)
     with contextlib.ExitStack() as stack:
-        stack.enter_context(stopping(place))
-        client = RelayProcess(*words, command=config["command"], cwd=place.home, environment=environment)
+        stack.enter_context(stopping(home))
+        client = RelayProcess(*words, command=config["command"], cwd=home.home, environment=environment)
         stack.callback(client.close)
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "desktop", "version": "1"}}
         client.send(request(1, "initialize", **about), INITIALIZED)
         client.send(request(2, name="evaluate_code", arguments={"code": "__import__('os').getcwd()"}))
         answer = next(line for line in iter(client.receive, None) if line.get("id") == 2)
-    assert str(place.workspace) in json.dumps(answer), answer
+    assert str(home.workspace) in json.dumps(answer), answer

@@ -9,7 +9,7 @@ import sys
 import pytest
 import scripted_model
 from live_server import RELAY
-from real_clients import AGENTS, Place, program
+from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, TOOL, serving_model
 
 FILTER = """\
@@ -37,46 +37,46 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def place(tmp_path):
-    place = Place(tmp_path)
-    place.trust()
-    (place.workspace / "module.py").write_text("")
-    place.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
-    return place
+def home(tmp_path):
+    home = ClientHome(tmp_path)
+    home.trust()
+    (home.workspace / "module.py").write_text("")
+    home.environment["CODRIVER_MCP_SOCKET_SERVER_PORT"] = "0"
+    return home
 
 
-def write_entry(place, era):
+def write_entry(home, era):
     """Write the agent's entry with the filter in front of the relay; return the path of the filter's notes."""
-    (place.home / "filter.py").write_text(FILTER)
-    notes = place.home / "methods"
-    port_file = place.workspace / ".calva" / "mcp-server" / "port"
+    (home.home / "filter.py").write_text(FILTER)
+    notes = home.home / "methods"
+    port_file = home.workspace / ".calva" / "mcp-server" / "port"
     relay = [sys.executable, RELAY, str(port_file), "--start"]
-    words = [str(place.home / "filter.py"), era, str(notes), *relay]
+    words = [str(home.home / "filter.py"), era, str(notes), *relay]
     entry = {"type": "stdio", "command": sys.executable, "args": words, "tools": ["*"]}
-    (place.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
+    (home.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": entry}}))
     return notes
 
 
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 @pytest.mark.parametrize("name", INTERFACES)
-def test_an_agent_continues_after_its_server_was_restarted(place, monkeypatch, name, era):
-    notes, speak, stops = write_entry(place, era), scripted_model.INTERFACES[INTERFACES[name]], []
+def test_an_agent_continues_after_its_server_was_restarted(home, monkeypatch, name, era):
+    notes, speak, stops = write_entry(home, era), scripted_model.INTERFACES[INTERFACES[name]], []
 
     def stopping(body, script):
         results, events = speak(body, script)
         if len(results) == 1 and not stops:
-            stops.append(place.codriver("stop"))
+            stops.append(home.codriver("stop"))
         return results, events
 
     monkeypatch.setitem(scripted_model.INTERFACES, INTERFACES[name], stopping)
     with serving_model(script=SCRIPT) as model:
-        (command, *words), variables = AGENTS[name](place, model.url)
+        (command, *words), variables = AGENTS[name](home, model.url)
         agent = program(command)
-        place.codriver("eval", "--start", "0")
+        home.codriver("eval", "--start", "0")
         try:
-            shown = place.run(agent, *words, **variables)
+            shown = home.run(agent, *words, **variables)
         finally:
-            place.codriver("stop", "--for-good")
+            home.codriver("stop", "--for-good")
     assert [stopped.startswith("stopped pid") for stopped in stops] == [True]
     assert SAID in shown, shown
     told = json.dumps(model.results[-1], ensure_ascii=False).replace("\\", "")

@@ -14,7 +14,7 @@ from pathlib import Path
 import forked
 import live_server
 import pytest
-from lent_servers import run_folder
+from lent_servers import run_directory
 from live_server import environ
 from needs import do_without, program
 
@@ -361,7 +361,7 @@ def test_uvx_runs_the_relay_of_this_checkout(workspace, tmp_path, stack):
     program("uvx", install="pip install uv", is_expected=False)
     (workspace / "shop.py").touch()
     (workspace / ".git").mkdir()
-    ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "UV_CACHE_DIR": str(run_folder() / "uv")}
+    ours = environ(tmp_path) | {"CODRIVER_MCP_SOCKET_SERVER_PORT": "0", "UV_CACHE_DIR": str(run_directory() / "uv")}
     ours.pop("CLAUDE_PROJECT_DIR", None)
     from_here = ["uvx", "--from", str(Path(__file__).parents[2])]
     fetched = subprocess.run([*from_here, "true"], env=ours, capture_output=True, check=False)

@@ -27,7 +27,7 @@ def descriptions(schema):
     return own + names + [text for key, value in schema.items() if key != "description" for text in descriptions(value)]
 
 
-def words_of(tool):
+def texts_of_tool(tool):
     return [tool.name, tool.title, tool.description, *descriptions(tool.schema), *descriptions(tool.output)]
 
 
@@ -36,12 +36,12 @@ def tokens(texts):
 
 
 def test_all_tool_descriptions_stay_within_their_token_limit():
-    used = {tool.name: round(tokens(words_of(tool))) for tool in MANIFEST}
+    used = {tool.name: round(tokens(texts_of_tool(tool))) for tool in MANIFEST}
     assert sum(used.values()) <= TOOL_TOKENS, used
 
 
 def test_no_tool_uses_more_than_its_share_of_the_limit():
-    assert {tool.name for tool in MANIFEST if tokens(words_of(tool)) > TOOL_TOKENS / 6} == set()
+    assert {tool.name for tool in MANIFEST if tokens(texts_of_tool(tool)) > TOOL_TOKENS / 6} == set()
 
 
 REPLS = [

@@ -60,7 +60,7 @@ def test_every_example_of_a_skill_works_as_written(live, skill):
                 file = live.workspace / example.path
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(example.text)
-            elif isinstance(example, skill_examples.Shown):
+            elif isinstance(example, skill_examples.DisplayedFile):
                 assert (live.workspace / example.path).read_text() == example.text, f"SKILL.md line {example.line}"
             elif isinstance(example, skill_examples.Command):
                 run_command(live, example)

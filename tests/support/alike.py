@@ -71,24 +71,24 @@ SEED = "352"
 def is_whole(config):
     """Return whether all members should run."""
     named = config.option.keyword or any("::" in argument for argument in config.args)
-    return bool(named) or are_all_wanted()
+    return bool(named) or runs_all_members()
 
 
-def are_all_wanted():
+def runs_all_members():
     """Return whether everything should run, as on CI."""
     return os.environ.get("CODRIVER_TESTS") == "all"
 
 
 def rounds(all_of_them, some):
     """Return how many rounds a repetitive test runs: all of them with `CODRIVER_TESTS=all`, otherwise fewer."""
-    return all_of_them if are_all_wanted() else some
+    return all_of_them if runs_all_members() else some
 
 
 def first_and_last(members):
     """Return the first and the last of several similar things, such as the items of a list, or all of them if all
     tests run.
     """
-    return members if are_all_wanted() or len(members) < 2 else [members[0], members[-1]]
+    return members if runs_all_members() or len(members) < 2 else [members[0], members[-1]]
 
 
 @cache
@@ -97,7 +97,7 @@ def may_run(member):
     return not member.startswith("python3.") or bool(needs.candidates(member))
 
 
-def left_out(items, path_of):
+def omitted_tests(items, path_of):
     """Return the tests for which another member of their family runs. `path_of` returns a test's path below `tests`."""
     groups = defaultdict(list)
     for item in items:

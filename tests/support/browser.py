@@ -83,10 +83,10 @@ class Browser:
                     if "id" in message:
                         self._answers[message["id"]] = message
                     elif page := self._pages.get(message.get("sessionId")):
-                        page.heard(message["method"], message["params"])
+                        page.handle_event(message["method"], message["params"])
                     self._come.notify_all()
 
-    def ask(self, method, session=None, /, **params):
+    def request(self, method, session=None, /, **params):
         """Return the answer of the browser or of one of its pages."""
         with self._lock:
             self._number += 1
@@ -107,30 +107,30 @@ class Browser:
         Pages share the storage that a browser keeps for all tabs, which our page does not use: separate storage for
         each page would take twice the processor time.
         """
-        target = self.ask("Target.createTarget", url="about:blank")["targetId"]
+        target = self.request("Target.createTarget", url="about:blank")["targetId"]
         with self.attached(target) as page:
             page.size(width, height)
             features = [{"name": name.replace("_", "-"), "value": value} for name, value in media.items()]
-            page.ask("Emulation.setEmulatedMedia", features=features)
-            page.ask("Page.navigate", url=address)
+            page.request("Emulation.setEmulatedMedia", features=features)
+            page.request("Page.navigate", url=address)
             yield page
 
     @contextlib.contextmanager
     def attached(self, target):
         """Attach to a page in an existing tab, which is closed at the end."""
-        session = self.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        session = self.request("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         page = self._pages[session] = Page(self, session)
         for domain in ("Page", "Runtime", "Network", "Log"):
-            page.ask(f"{domain}.enable")
+            page.request(f"{domain}.enable")
         try:
             yield page
         finally:
-            self.ask("Target.closeTarget", targetId=target)
+            self.request("Target.closeTarget", targetId=target)
             del self._pages[session]
 
     def end(self):
         """Close the browser as a person would, so that it writes everything to disk."""
-        self.ask("Browser.close")
+        self.request("Browser.close")
         self._process.wait(WAIT_S)
 
     def close(self):
@@ -146,7 +146,7 @@ class Page:
         self._browser, self._session = browser, session
         self.requested, self.loaded, self.wrong = [], [], []
 
-    def heard(self, method, params):
+    def handle_event(self, method, params):
         if method == "Network.requestWillBeSent":
             self.requested.append(params["request"]["url"])
         elif method == "Network.responseReceived":
@@ -156,18 +156,20 @@ class Page:
         elif method == "Log.entryAdded" and params["entry"]["level"] == "error":
             self.wrong.append(params["entry"])
 
-    def ask(self, method, **params):
-        return self._browser.ask(method, self._session, **params)
+    def request(self, method, **params):
+        return self._browser.request(method, self._session, **params)
 
     def size(self, width, height):
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+        self.request(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
 
     def run(self, script):
         """Return the value of an expression or of its promise; try again if the page is navigating meanwhile."""
         deadline = time.monotonic() + SEEN_S
         while True:
             try:
-                answer = self.ask("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+                answer = self.request("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
             except BrowserRefusedError as refused:
                 if not re.search(LEAVES, refused.why) or time.monotonic() > deadline:
                     raise
@@ -208,18 +210,18 @@ class Page:
         )
         for kind in ("mousePressed", "mouseReleased"):
             given = {"type": kind, "button": "left", "clickCount": 1}
-            self.ask("Input.dispatchMouseEvent", x=box[0], y=box[1], **given)
+            self.request("Input.dispatchMouseEvent", x=box[0], y=box[1], **given)
 
     def press(self, key):
         code = {"Enter": 13, "Escape": 27}.get(key, 0)
         text = {"Enter": "\r"}.get(key, key if len(key) == 1 else "")
         for kind in ("keyDown", "keyUp"):
             more = {"text": text} if kind == "keyDown" and text else {}
-            self.ask("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
+            self.request("Input.dispatchKeyEvent", type=kind, key=key, windowsVirtualKeyCode=code, **more)
 
     def type(self, text):
-        self.ask("Input.insertText", text=text)
+        self.request("Input.insertText", text=text)
 
     def picture(self, path):
         """Save a screenshot."""
-        Path(path).write_bytes(base64.b64decode(self.ask("Page.captureScreenshot")["data"]))
+        Path(path).write_bytes(base64.b64decode(self.request("Page.captureScreenshot")["data"]))

@@ -34,7 +34,7 @@ for name in ("core", "contrib.nrepl_server", "io", "repl", "string", "test", "wa
 @contextlib.contextmanager
 def one_collects_first():
     """Let one process of the run collect the tests first if they are not compiled; the others follow at once."""
-    folder = lent_servers.run_folder()
+    folder = lent_servers.run_directory()
     collected = folder / "collected"
     with (folder / "collects").open("wb") as turn:
         while not (is_done := collected.exists() or _are_tests_compiled()) and not lent_servers.locked(turn.fileno()):
@@ -56,12 +56,12 @@ def basilisp():
     core = found and Path(importlib.util.cache_from_source(Path(found.origin).with_name("core.lpy")))
     if core is None or core.with_suffix(".lpyc").exists():
         return None
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environ = kept | {"BASILISP_EMIT_GENERATED_PYTHON": "false"}
+    cached_directory = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environ = cached_directory | {"BASILISP_EMIT_GENERATED_PYTHON": "false"}
     return subprocess.Popen([sys.executable, "-c", BASILISP], env=environ, stderr=subprocess.DEVNULL)
 
 
-def kept(name, of, make):
+def cached_directory(name, of, make):
     """Return a directory cached in the tests' environment for as long as `of` prints the same; None if nothing can be
     cached.
 
@@ -95,7 +95,7 @@ def nrepl(java, jars):
     """
     program = os.path.realpath(shutil.which(java[0]))
     stamps = [(path, Path(path).stat().st_size, Path(path).stat().st_mtime_ns) for path in (program, *jars)]
-    folder = kept("nrepl", (java, stamps), partial(_compile_nrepl, java, jars))
+    folder = cached_directory("nrepl", (java, stamps), partial(_compile_nrepl, java, jars))
     if folder is None:
         return java, jars
     archive = folder / "loaded.jsa"

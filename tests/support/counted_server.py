@@ -23,38 +23,38 @@ class Counted(Live):
     def command(self, name, *options):
         return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
 
-    def ask(self, number):
+    def query(self, number):
         """Return what the server reports on a signal."""
-        return ask(self.process, self.counts, number)
+        return query(self.process, self.counts, number)
 
     def calls_of(self, work):
         """Return the number of function calls of the work."""
-        self.ask(COUNT)
+        self.query(COUNT)
         work()
-        return self.ask(COUNT)
+        return self.query(COUNT)
 
     def seconds_of(self, work):
         """Return the processor time of the work."""
         return seconds_of(self.process, self.counts, work)
 
 
-def ask(process, counts, number):
+def query(process, counts, number):
     """Send a signal to a process, and return the number that it then writes into the file `counts`."""
     before = counts.read_text()
     process.send_signal(number)
 
-    def told():
+    def written_line():
         line = counts.read_text().removeprefix(before)
         return line if line.endswith("\n") else ""
 
-    return float(until(told, "the server's count"))
+    return float(until(written_line, "the server's count"))
 
 
 def seconds_of(process, counts, work):
     """Return the processor time that the work costs a process that reports its own on SIGUSR2."""
-    before = ask(process, counts, TELL_TIME)
+    before = query(process, counts, TELL_TIME)
     work()
-    return ask(process, counts, TELL_TIME) - before
+    return query(process, counts, TELL_TIME) - before
 
 
 def evaluation_calls(live, evaluate, *, rounds):

@@ -41,35 +41,35 @@ class Prepared:
                 [sys.executable, str(PROGRAM), str(theirs.fileno())], pass_fds=[theirs.fileno()], env=environ
             )
         self.asking = threading.Lock()
-        self.news = threading.Condition()
+        self.changed = threading.Condition()
         self.started = []
         self.ended = {}
-        self.hearing = threading.Thread(target=self.hear, daemon=True)
-        self.hearing.start()
+        self.reader = threading.Thread(target=self.read_events, daemon=True)
+        self.reader.start()
         atexit.register(self.close)
 
-    def hear(self):
+    def read_events(self):
         with contextlib.suppress(OSError):
             while told := self.link.recv(MAX_BYTES):
                 news = json.loads(told)
-                with self.news:
+                with self.changed:
                     if "started" in news:
                         self.started.append(news["started"])
                     else:
                         self.ended[news["ended"]] = news
-                    self.news.notify_all()
+                    self.changed.notify_all()
 
     def fork(self, asked, descriptors):
         """Fork a new process and return its pid."""
         with self.asking:
             posix_only.send_files(self.link, json.dumps(asked).encode(), descriptors)
-            with self.news:
-                assert self.news.wait_for(lambda: self.started, START_S), "the prepared process does not answer"
+            with self.changed:
+                assert self.changed.wait_for(lambda: self.started, START_S), "the prepared process does not answer"
                 return self.started.pop()
 
     def close(self):
         self.link.shutdown(socket.SHUT_RDWR)
-        self.hearing.join()
+        self.reader.join()
         self.link.close()
         self.process.wait()
 
@@ -108,17 +108,17 @@ class Forked:
             self.pid = self.prepared.fork(asked, [nothing.fileno(), out, error])
 
     def poll(self):
-        with self.prepared.news:
-            self._look()
+        with self.prepared.changed:
+            self._update()
         return self.returncode
 
     def wait(self, timeout=None):
-        with self.prepared.news:
-            if not self.prepared.news.wait_for(self._look, timeout):
+        with self.prepared.changed:
+            if not self.prepared.changed.wait_for(self._update, timeout):
                 raise subprocess.TimeoutExpired(self.args, timeout)
         return self.returncode
 
-    def _look(self):
+    def _update(self):
         if self.returncode is None and self.pid in self.prepared.ended:
             news = self.prepared.ended.pop(self.pid)
             self.returncode, self.memory = news["code"], news["memory"]

@@ -125,7 +125,7 @@ def locked(descriptor):
     return try_lock(descriptor)
 
 
-def run_folder():
+def run_directory():
     """Return the directory shared by all processes of this run; whichever creates it removes it at its own end."""
     if SHARED not in os.environ:
         folder = os.environ[SHARED] = tempfile.mkdtemp(prefix="tests-of-codriver-")
@@ -133,9 +133,9 @@ def run_folder():
     return Path(os.environ[SHARED])
 
 
-def new_folder(kind):
+def new_directory(kind):
     """Create a directory for a new server."""
-    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=run_folder()))
+    return Path(tempfile.mkdtemp(prefix=f"{kind}-", dir=run_directory()))
 
 
 def borrow(kind, start, find):
@@ -144,7 +144,7 @@ def borrow(kind, start, find):
     `start` starts one, and `find` returns the one running in a directory; both return an object with `watched`.
     """
     if kind not in _lent:
-        _lent[kind] = _free_place(kind), None
+        _lent[kind] = _lock_free_file(kind), None
     place, server = _lent[kind]
     if server is None or not server.watched.is_running():
         server = _running(place, find) or start()
@@ -163,10 +163,10 @@ def give_back():
     _lent.clear()
 
 
-def _free_place(kind):
+def _lock_free_file(kind):
     """Return the descriptor of the first file of this kind that can be locked."""
     for number in count():
-        place = os.open(run_folder() / f"{kind}-{number}.lent", os.O_RDWR | os.O_CREAT, 0o600)
+        place = os.open(run_directory() / f"{kind}-{number}.lent", os.O_RDWR | os.O_CREAT, 0o600)
         if locked(place):
             return place
         os.close(place)
@@ -187,7 +187,7 @@ def _running(place, find):
 def _leave():
     """Prevent others from borrowing a server that may end with this process, if no other has it open."""
     give_back()
-    for path in run_folder().glob("*.lent") if _opened else ():
+    for path in run_directory().glob("*.lent") if _opened else ():
         with path.open("r+b", buffering=0) as place:
             if locked(place.fileno()) and Path(place.read().decode()) in _opened:
                 place.truncate(0)

@@ -52,7 +52,7 @@ def _own_python():
         if found.returncode == 0:
             base, file = found.stdout.splitlines()
             packages = str(Path(file).parents[1])
-    folder = lent_servers.new_folder("python")
+    folder = lent_servers.new_directory("python")
     subprocess.run([base, "-m", "venv", "--without-pip", folder], check=True)
     (own,) = folder.glob("lib/python*/site-packages")
     (own / "beside_pytest.pth").write_text(f"{packages}\n")

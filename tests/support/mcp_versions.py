@@ -145,10 +145,10 @@ class Versioned:
         if version != MODERN:
             who = {"name": name, "version": "1"}
             asked = {"protocolVersion": version, "capabilities": self.capabilities, "clientInfo": who}
-            self.about = self.ask("initialize", **asked)
+            self.about = self.request("initialize", **asked)
             self.bare.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         else:
-            self.about = self.ask("server/discover")
+            self.about = self.request("server/discover")
 
     @property
     def is_modern(self):
@@ -165,8 +165,8 @@ class Versioned:
     def meta(self):
         about = {"protocolVersion": MODERN, "clientCapabilities": self.capabilities}
         about["clientInfo"] = {"name": self.name, "version": "1"}
-        told = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
-        return told | ({LOG_LEVEL: self.log_level} if self.log_level else {})
+        pop_notification = {f"io.modelcontextprotocol/{key}": value for key, value in about.items()}
+        return pop_notification | ({LOG_LEVEL: self.log_level} if self.log_level else {})
 
     def begin(self, method, *, is_valid=True, **params):
         self.bare.number += 1
@@ -184,12 +184,12 @@ class Versioned:
         message = self.bare.receive()
         assert message is not None, "the server hung up"
         if "method" in message:
-            self.check_told(message)
+            self.check_notification(message)
         else:
             self.check_answer(message)
         return message
 
-    def check_told(self, message):
+    def check_notification(self, message):
         if "id" in message:
             assert not self.is_modern
             check(self.version, "ServerRequest", message)
@@ -219,10 +219,10 @@ class Versioned:
             else:
                 return message.get("result", message.get("error"))
 
-    def ask(self, method, *, is_valid=True, **params):
+    def request(self, method, *, is_valid=True, **params):
         return self.answer(self.begin(method, is_valid=is_valid, **params))
 
-    def taken(self, condition):
+    def pop_message(self, condition):
         """Wait for the first message that satisfies a condition, and remove it from those received."""
         while True:
             for message in self.messages:
@@ -231,12 +231,12 @@ class Versioned:
                     return message
             self.messages.append(self.receive())
 
-    def told(self, method):
-        return self.taken(lambda message: message.get("method") == method)
+    def pop_notification(self, method):
+        return self.pop_message(lambda message: message.get("method") == method)
 
     def call(self, tool, **arguments):
         """Return the fields of a tool's answer."""
-        return json.loads(self.ask("tools/call", name=tool, arguments=arguments)["content"][0]["text"])
+        return json.loads(self.request("tools/call", name=tool, arguments=arguments)["content"][0]["text"])
 
 
 @contextmanager

@@ -104,7 +104,7 @@ class Run:
     session: "Session"
     identity: str
 
-    def tell(self, event):
+    def report(self, event):
         self.adapter.listener(self.identity, event)
 
     async def value(self, form):
@@ -138,17 +138,17 @@ class Run:
 
 
 async def _print(run, text):
-    run.tell(Output("out", f"{text if isinstance(text, str) else printed_value(text)}\n"))
+    run.report(Output("out", f"{text if isinstance(text, str) else printed_value(text)}\n"))
 
 
 async def _write(run, stream, text):
-    run.tell(Output(stream, text))
+    run.report(Output(stream, text))
 
 
 async def _print_lines(run, times, text):
     for start in range(0, times, LINES_AT_ONCE):
         lines = range(start, min(start + LINES_AT_ONCE, times))
-        run.tell(Output("out", "".join(f"{number}{text}\n" for number in lines)))
+        run.report(Output("out", "".join(f"{number}{text}\n" for number in lines)))
         await anyio.lowlevel.checkpoint()
 
 
@@ -184,14 +184,14 @@ async def _fail(_run, text):
 
 
 async def _read_line(run):
-    run.tell(InputNeeded())
+    run.report(InputNeeded())
     while not run.session.input:
         run.session.has_input = anyio.Event()
         await run.session.has_input.wait()
     return run.session.input.pop(0).rstrip("\n")
 
 
-async def _ask(run, prompt):
+async def _prompt(run, prompt):
     await _write(run, "out", prompt)
     return await _read_line(run)
 
@@ -222,14 +222,14 @@ async def _human(run, code, delay_s, value):
     adapter.tasks.start_soon(cell)
 
 
-async def _show(run, media_type, data):
-    run.tell(Display({media_type: data}))
+async def _display(run, media_type, data):
+    run.report(Display({media_type: data}))
 
 
 async def _progress(run, *states):
-    run.tell(Display({"text/plain": states[0]}, display_id="bar"))
+    run.report(Display({"text/plain": states[0]}, display_id="bar"))
     for state in states[1:]:
-        run.tell(Display({"text/plain": state}, display_id="bar", is_update=True))
+        run.report(Display({"text/plain": state}, display_id="bar", is_update=True))
 
 
 def _plain(function):
@@ -261,9 +261,9 @@ FUNCTIONS = {
     "fail": (_fail, "Fails with this message."),
     "raw": (_plain(Name), "A value that is printed as this text."),
     "read-line": (_read_line, "Reads a line from stdin."),
-    "ask": (_ask, "Prints a prompt and reads a line from stdin."),
+    "ask": (_prompt, "Prints a prompt and reads a line from stdin."),
     "human": (_human, "Evaluates as a human who shares this REPL: code, seconds, value."),
-    "show": (_show, "Shows something of a media type."),
+    "show": (_display, "Shows something of a media type."),
     "progress": (_progress, "Shows one text after the other in the same place."),
     "exit": (_exit, "Ends this REPL."),
 }
@@ -418,7 +418,7 @@ class MemoryAdapter(Adapter):
             return await self._evaluate_forms(session, request, limits)
         told, outputs, number = self.listener, [], next(self._executions)
 
-        def tell(identity, event):
+        def report(identity, event):
             if isinstance(event, Output):
                 outputs.append({"output_type": "stream", "name": f"std{event.stream}", "text": event.text})
             elif isinstance(event, Value):
@@ -428,7 +428,7 @@ class MemoryAdapter(Adapter):
                 )
             told(identity, event)
 
-        self.listener = tell
+        self.listener = report
         try:
             how = await self._evaluate_forms(session, request, limits)
             if how.failure:

@@ -130,11 +130,11 @@ def may_lack_something(item):
     if any(value in INSTALLED for value in given):
         return False
     fixtures = [one.func for found in item._fixtureinfo.name2fixturedefs.values() for one in found]
-    return any(map(_says, (item.function, *fixtures)))
+    return any(map(_mentions, (item.function, *fixtures)))
 
 
 @cache
-def _says(function):
+def _mentions(function):
     """Return whether the source of a function of the tests contains one of the words; functions of pytest are not
     inspected.
     """

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import posix_only
 import pytest
-from ports import server_at_own_port
+from ports import listen_on_unusual_port
 
 import codriver
 
@@ -58,7 +58,7 @@ sys.stdout.buffer.write(b"".join(heard))
 def free_ports(count):
     """Return ports on which nothing is listening."""
     with contextlib.ExitStack() as stack:
-        taken = [stack.enter_context(server_at_own_port()) for _ in range(count)]
+        taken = [stack.enter_context(listen_on_unusual_port()) for _ in range(count)]
         return [one.getsockname()[1] for one in taken]
 
 
@@ -78,11 +78,11 @@ def listening(*ports, says=b""):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"up\n"
 
-        def heard():
+        def output():
             said, _ = process.communicate(timeout=WAIT_S)
             return said
 
-        yield heard
+        yield output
         process.kill()
 
 

@@ -10,7 +10,7 @@ NOT_GIVEN_OUT = range(12_000, 32_000)
 """Below what Linux, macOS and Windows give out, above what services of a machine use."""
 
 
-def server_at_own_port():
+def listen_on_unusual_port():
     """Return a socket that listens on loopback on a port of its own."""
     for port in random.sample(NOT_GIVEN_OUT, 1000):
         with contextlib.suppress(OSError):
@@ -20,5 +20,5 @@ def server_at_own_port():
 
 def closed_port():
     """Return a port of its own on which nothing listens."""
-    with server_at_own_port() as listener:
+    with listen_on_unusual_port() as listener:
         return listener.getsockname()[1]

@@ -40,7 +40,7 @@ if sys.platform == "win32":
         """Set the mode of a file."""
         pytest.skip("on Windows access lists say who may do what")
 
-    def hold_alone(path):
+    def open_exclusively(path):
         """Open a file without sharing it until the returned function is called."""
         kernel = ctypes.WinDLL("kernel32", use_last_error=True)
         kernel.CreateFileW.restype = wintypes.HANDLE
@@ -103,7 +103,7 @@ if sys.platform == "win32":
         """Return the settings of a terminal."""
         pytest.skip("Windows' terminals are others")
 
-    def take_terminal(_end):
+    def acquire_terminal(_end):
         """Make a terminal the controlling terminal of this process."""
         pytest.skip("Windows' terminals are others")
 
@@ -159,7 +159,7 @@ else:
         """Set the mode of a file."""
         path.chmod(mode)
 
-    def hold_alone(_path):
+    def open_exclusively(_path):
         """Open a file without sharing it."""
         pytest.skip("files are shared with everybody but on Windows")
 
@@ -218,7 +218,7 @@ else:
         """Return the settings of a terminal."""
         return termios.tcgetattr(end)
 
-    def take_terminal(end):
+    def acquire_terminal(end):
         """Make a terminal the controlling terminal of this process."""
         os.login_tty(end)
 

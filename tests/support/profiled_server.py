@@ -28,15 +28,15 @@ class Counter:
         if self.profile is None:
             self.profile = cProfile.Profile()
             self.profile.enable()
-            tell(0)
+            write_number(0)
             return
         self.profile.disable()
         # The next signal may come as soon as the answer is there.
         profile, self.profile = self.profile, None
-        tell(sum(entry.callcount for entry in profile.getstats()))
+        write_number(sum(entry.callcount for entry in profile.getstats()))
 
 
-def tell(number):
+def write_number(number):
     """Write one line."""
     with COUNTS.open("a") as file:
         file.write(f"{number}\n")
@@ -44,5 +44,5 @@ def tell(number):
 
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, Counter().toggle)
-    signal.signal(signal.SIGUSR2, lambda *_: tell(time.process_time()))
+    signal.signal(signal.SIGUSR2, lambda *_: write_number(time.process_time()))
     main()

@@ -178,14 +178,14 @@ class Reader:
     def __init__(self, client, *folders):
         self.client, self.folders, self.read = client, folders, 0
 
-    def ask(self, method, params=None):
+    def request(self, method, params=None):
         """Return the answer and its line."""
         line = self.client.line(method, params)
         return json.loads(line), normalized(line, *self.folders)
 
     def call(self, tool, **arguments):
         """Return the cost of one tool call, and whether it succeeded."""
-        message, line = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        message, line = self.request("tools/call", {"name": tool, "arguments": arguments})
         result = message["result"]
         cost = Cost(len(line), len(normalized(text_of(result).encode(), *self.folders)))
         self.read += cost.read
@@ -193,7 +193,7 @@ class Reader:
 
     def listing(self):
         """Return the cost of the tool list with the instructions, and of the output schemas alone."""
-        message, line = self.ask("tools/list")
+        message, line = self.request("tools/list")
         tools = message["result"]["tools"]
         seen = compact([{key: tool[key] for key in SEEN_BY_MODELS if key in tool} for tool in tools])
         words = normalized(self.client.about.get("instructions", "").encode(), *self.folders)
@@ -204,7 +204,7 @@ class Reader:
 
     def resources(self, *uris):
         """Return the cost of reading these resources completely."""
-        answers = [self.ask("resources/read", {"uri": uri}) for uri in uris]
+        answers = [self.request("resources/read", {"uri": uri}) for uri in uris]
         texts = [found["text"] for message, _ in answers for found in message["result"]["contents"]]
         return Cost(sum(len(line) for _, line in answers), sum(len(text.encode()) for text in texts))
 

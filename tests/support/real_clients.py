@@ -51,7 +51,7 @@ def plain_output(done):
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr).split())
 
 
-class Place:
+class ClientHome:
     """A home directory and a workspace, and the clients that run there."""
 
     def __init__(self, folder):

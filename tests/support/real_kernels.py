@@ -20,7 +20,7 @@ from pathlib import Path
 from queue import Empty
 
 import pytest
-from lent_servers import Watched, borrow, new_folder
+from lent_servers import Watched, borrow, new_directory
 from needs import do_without, features
 
 VENV = Path(__file__).parents[1] / "jupyter" / ".venv"
@@ -135,7 +135,7 @@ def start(name):
     from jupyter_client.connect import write_connection_file  # noqa: PLC0415  # where kernels are tested only
 
     for tries_left in (2, 1, 0):
-        file = new_folder(name) / FILE
+        file = new_directory(name) / FILE
         write_connection_file(str(file), key=os.urandom(16).hex().encode())
         kernel = RealKernel(name, file, begin(name, file))
         try:

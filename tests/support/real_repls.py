@@ -16,7 +16,7 @@ from pathlib import Path
 
 import compiled_once
 import pytest
-from lent_servers import POLL_S, Watched, borrow, new_folder
+from lent_servers import POLL_S, Watched, borrow, new_directory
 from needs import NODE_MODULES, do_without, missing_node
 from ports import closed_port
 
@@ -113,7 +113,7 @@ def short_lived_recipes():
     A directory at the front of `PATH` has a `java` that uses the compiled nREPL instead of Debian's, and a `node`
     that compiles less.
     """
-    folder, jars = new_folder("recipes"), recipes._debian_jars()
+    folder, jars = new_directory("recipes"), recipes._debian_jars()
     programs = {"node": (node, ())}
     if jars is not None and shutil.which("java"):
         programs["java"] = compiled_once.nrepl(java, jars)
@@ -221,7 +221,7 @@ def start(name):
     env = {key: value for key, value in os.environ.items() if key not in NOT_THEIRS}
     env["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), env["PATH"]])
     stdin = "shared" if "--supervised" in command else "empty"
-    watched = Watched.start(new_folder(name), command, env, stdin=stdin)
+    watched = Watched.start(new_directory(name), command, env, stdin=stdin)
     deadline = time.monotonic() + START_S
     while (endpoint := _printed_address(watched)) is None and watched.is_running() and time.monotonic() < deadline:
         time.sleep(POLL_S)

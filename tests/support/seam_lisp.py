@@ -41,7 +41,7 @@ def compiled_seam():
         shutil.copytree(SEAM, made, dirs_exist_ok=True)  # with its times: classes are taken that are not older
         made.rename(folder)
 
-    return compiled_once.kept("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
+    return compiled_once.cached_directory("seam", (command, (SEAM / "codriver" / "seam.cljc").read_text()), make)
 
 
 def edn(value):
@@ -96,13 +96,13 @@ class Lisp:
         # A text prints itself in EDN as JSON has it, but for control characters.
         return json.loads(self.run(code), strict=False)
 
-    def ask(self, name, origin=None, **arguments):
+    def query(self, name, origin=None, **arguments):
         """Return the answer of the seam."""
         return json.loads(self.call(name, arguments, origin))
 
     def refused(self, name, reason, **arguments):
         """Return the refusal of the seam, which must have this reason."""
-        answer = self.ask(name, **arguments)
+        answer = self.query(name, **arguments)
         assert (answer["ok"], answer["reason"]) == (False, reason), answer
         assert answer["hint"]
         return answer

@@ -35,7 +35,7 @@ class Shop:
         self.state = value
 
 
-def ask(name, origin=None, **arguments):
+def query(name, origin=None, **arguments):
     return json.loads(seam.call(name, json.dumps(arguments), json.dumps(origin)))
 
 
@@ -49,7 +49,7 @@ REASONS = {
 
 
 def refused(name, reason, **arguments):
-    answer = ask(name, **arguments)
+    answer = query(name, **arguments)
     assert (answer["ok"], answer["reason"]) == (False, reason), answer
     assert answer["reason"] in REASONS
     assert answer["hint"]

@@ -25,7 +25,7 @@ class File:
 
 
 @dataclass(frozen=True)
-class Shown:
+class DisplayedFile:
     line: int
     path: str
     text: str
@@ -78,7 +78,7 @@ def _read(text):
         if path := re.search(r" path=(\S+)$", tag):
             yield File(line, path.group(1), body)
         elif shows := re.search(r" shows=(\S+)$", tag):
-            yield Shown(line, shows.group(1), body)
+            yield DisplayedFile(line, shows.group(1), body)
         elif tag == "sh":
             for number, command in enumerate(body.splitlines(), line + 1):
                 words, _, printed = command.partition("# => ")

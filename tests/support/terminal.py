@@ -165,7 +165,7 @@ class Terminal:
         self.process = subprocess.Popen(
             command,
             env=environ,
-            preexec_fn=partial(posix_only.take_terminal, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
+            preexec_fn=partial(posix_only.acquire_terminal, os.dup(self.slave)),  # noqa: PLW1509  # nothing else makes it the terminal
         )
 
     def __enter__(self):

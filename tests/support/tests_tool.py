@@ -7,7 +7,7 @@ PLAIN = "[pytest]\naddopts = -p no:hypothesispytest -p no:xdist -p no:pytest_cov
 """A `pytest.ini` that leaves out the plugins of our own environment, which take half the time of a short run."""
 
 
-def ask(client, **arguments):
+def run_tests(client, **arguments):
     """Return the answer, which must match its output schema."""
     answer = client.call("run_tests", **arguments)
     validate(answer, BY_NAME["run_tests"].output)

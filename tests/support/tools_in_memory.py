@@ -38,7 +38,7 @@ _numbers = count(4711)
 @functools.cache
 def _variables():
     """Return the environment shared by all servers in this process, which has only one."""
-    given = environ(lent_servers.new_folder("in-memory"))
+    given = environ(lent_servers.new_directory("in-memory"))
     return {name: given[name] for name in OWN}
 
 

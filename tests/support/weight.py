@@ -96,7 +96,7 @@ def heavy(items, path_of, listed: Listed) -> Iterator:
         yield from ((item, entry) for number, item in enumerate(members) if number != stays)
 
 
-def left_out(items, path_of, listed: Listed | None = None) -> set:
+def omitted_tests(items, path_of, listed: Listed | None = None) -> set:
     """Return the tests that do not run: those of the list or, if they are requested, all others."""
     listed = entries() if listed is None else listed
     found, share = dict(heavy(items, path_of, listed)), requested()

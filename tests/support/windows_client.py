@@ -17,7 +17,7 @@ class Client:
             token = (state / "token").read_text()
             self.send({"method": "codriver/token", "params": {"token": token}})
         about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
-        self.ask("initialize", about)
+        self.request("initialize", about)
         self.send({"method": "notifications/initialized"})
 
     def __enter__(self):
@@ -36,7 +36,7 @@ class Client:
         self.send({"id": self.number, "method": method, "params": params})
         return self.number
 
-    def ask(self, method, params):
+    def request(self, method, params):
         number = self.begin(method, params)
         for line in self.file:
             message = json.loads(line)
@@ -45,7 +45,7 @@ class Client:
         raise EOFError
 
     def call(self, tool, **arguments):
-        answer = self.ask("tools/call", {"name": tool, "arguments": arguments})
+        answer = self.request("tools/call", {"name": tool, "arguments": arguments})
         return json.loads(answer["content"][0]["text"])
 
     def evaluate(self, code, **arguments):

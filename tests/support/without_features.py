@@ -18,7 +18,7 @@ INSTALLED = ("tests/clients/.venv", "tests/clients/node_modules", "tests/jupyter
 """What tests use and no commit has."""
 
 
-def take_out(folder, names):
+def remove_features(folder, names):
     """Remove features from a copy of the directory `server`: their packages, and their names in the list."""
     packages = folder / "codriver"
     for name in names:
@@ -44,7 +44,7 @@ def copy(folder, names=()):
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(source, target, follow_symlinks=False)
     names = names or names_in((folder / "server" / "codriver" / "app" / "features.py").read_text())
-    take_out(folder / "server", names)
+    remove_features(folder / "server", names)
     for name in names:
         shutil.rmtree(folder / "tests" / "features" / name, ignore_errors=True)
     (folder / TAKEN_OUT.relative_to(ROOT)).write_text(", ".join(names))

@@ -18,13 +18,13 @@ OURS = ("/server/codriver/", "/relay/codriver_relay/")
 real_import = builtins.__import__
 
 
-def is_ours(given):
+def is_codriver_module(given):
     file = (given or {}).get("__file__") or ""
     return any(place in file for place in OURS)
 
 
 def limited_import(name, globals=None, *others, **named):  # noqa: A002  # its own name there
-    if name in MODULES and is_ours(globals):
+    if name in MODULES and is_codriver_module(globals):
         raise ModuleNotFoundError(f"No module named {name!r}, as on another system", name=name)
     return real_import(name, globals, *others, **named)
 

@@ -7,23 +7,23 @@ from codriver.systems.file_system import as_spelled
 
 
 @pytest.fixture
-def folder(tmp_path):
+def directory(tmp_path):
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "shapes.py").write_text("")
     return tmp_path
 
 
 @pytest.mark.parametrize("given", ["src/shapes.py", "src/none.py", "none/shapes.py", "src"])
-def test_an_exact_or_missing_name_stays_as_it_is(folder, given):
-    assert as_spelled(folder / given, finds_others=True) == folder / given
+def test_an_exact_or_missing_name_stays_as_it_is(directory, given):
+    assert as_spelled(directory / given, finds_others=True) == directory / given
 
 
-def test_a_name_of_other_case_becomes_the_listed_spelling(folder, monkeypatch):
+def test_a_name_of_other_case_becomes_the_listed_spelling(directory, monkeypatch):
     """As on a case-insensitive file system: here a second name that the directory listing leaves out."""
-    (folder / "src" / "SHAPES.PY").hardlink_to(folder / "src" / "shapes.py")
+    (directory / "src" / "SHAPES.PY").hardlink_to(directory / "src" / "shapes.py")
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda place: [name for name in listed(place) if name != "SHAPES.PY"])
-    assert as_spelled(folder / "src" / "SHAPES.PY", finds_others=True) == folder / "src" / "shapes.py"
+    assert as_spelled(directory / "src" / "SHAPES.PY", finds_others=True) == directory / "src" / "shapes.py"
 
 
 def test_the_disk_is_not_asked_on_a_case_sensitive_system(monkeypatch):

@@ -19,9 +19,9 @@ RULES = Rules(Links.NEVER, 100)
 
 
 @contextlib.contextmanager
-def held_by_another(path):
+def opened_exclusively(path):
     """Let another program hold a file without sharing it, and release it while somebody waits for it."""
-    release = posix_only.hold_alone(path)
+    release = posix_only.open_exclusively(path)
     waits, wait = threading.Event(), time.sleep
 
     def pause(seconds):
@@ -41,7 +41,7 @@ def located(path):
     return files.locate(path, Links.NEVER, root=path.parent)
 
 
-def read_by_place(path):
+def read_by_location(path):
     with located(path) as place:
         return place.read(RULES)
 
@@ -50,18 +50,18 @@ def write_private(path):
     os.close(files.open_for_writing(path, links=Links.NEVER, root=path.parent))
 
 
-def remove_by_place(path):
+def remove_by_location(path):
     with located(path) as place:
         place.remove()
 
 
 ACTS = {
     "read": lambda path: files.read(path, RULES),
-    "read by its place": read_by_place,
+    "read by its place": read_by_location,
     "open to append": write_private,
     "replace": lambda path: files.replace(path, b"new", links=Links.NEVER),
     "remove": files.remove,
-    "remove by its place": remove_by_place,
+    "remove by its place": remove_by_location,
     "rename": lambda path: files.rename(path, path.with_name("aside")),
     "remove with its folder": lambda path: files.remove_tree(path.parent),
 }
@@ -73,7 +73,7 @@ def test_a_file_held_by_another_program_is_waited_for(tmp_path, name):
     folder.mkdir()
     file = folder / "file"
     file.write_bytes(b"old")
-    with held_by_another(file) as waits:
+    with opened_exclusively(file) as waits:
         ACTS[name](file)
     assert waits.is_set()
     assert folder.exists() != (name == "remove with its folder")
@@ -91,7 +91,7 @@ def test_each_operation_works_when_nobody_holds_the_file(tmp_path, name):
 @pytest.mark.skipif(sys.platform != "win32", reason="files are shared with everybody but on Windows")
 def test_a_lasting_refusal_is_raised_after_a_while(tmp_path):
     (tmp_path / "file").touch()
-    release = posix_only.hold_alone(tmp_path / "file")
+    release = posix_only.open_exclusively(tmp_path / "file")
     windows = importlib.import_module("codriver_relay.windows")
     with pytest.raises(PermissionError):
         windows.patiently((tmp_path / "file").unlink, 0)

@@ -36,15 +36,15 @@ def test_later(): assert 0
 """
 
 
-async def kept_of(folder, ask, **fields):
-    """Run a directory's tests, and let `ask` use the retained process."""
+async def use_retained(folder, use, **fields):
+    """Run a directory's tests, and let `use` use the retained process."""
     with anyio.fail_after(process_runs.LIMIT_S):
         async with start_plain(spec_of(folder, "--pdb", **fields)) as process:
             ran = await follow(process)
             retained = process.detach()
         assert retained is not None, (ran.report.finished, ran.output)
         try:
-            await ask(retained, ran)
+            await use(retained, ran)
         finally:
             await retained.aclose()
         process_runs.assert_ended(retained.pid)
@@ -56,7 +56,7 @@ def project(tmp_path):
 
 
 def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
-    async def ask(retained, ran):
+    async def use(retained, ran):
         assert (project / "torn").exists()
         assert not (project / "exited").exists()
         assert (ran.report.exit_status, ran.report.counts.failed, ran.report.finished.is_retained) == (1, 2, True)
@@ -74,34 +74,34 @@ def test_code_is_evaluated_in_the_frames_of_the_first_failure(project):
         assert await retained.evaluate("1 / 0", 0, timeout_s=30) == failed
         assert "there is no frame 9" in (await retained.evaluate("1", 9, timeout_s=30))["error"]
 
-    anyio.run(kept_of, project, ask)
+    anyio.run(use_retained, project, use)
     assert (project / "exited").exists()
 
 
 def test_the_process_is_stopped_between_queries(project):
-    async def ask(retained, ran):
+    async def use(retained, ran):
         await process_runs.has_state(retained.pid, "T")
         await retained.evaluate("number", 0, timeout_s=30)
         await process_runs.has_state(retained.pid, "T")
 
-    anyio.run(kept_of, project, ask)
+    anyio.run(use_retained, project, use)
 
 
 def test_endless_code_can_be_interrupted(project):
-    async def ask(retained, ran):
+    async def use(retained, ran):
         answer = await retained.evaluate("import time; time.sleep(600)", 0, timeout_s=0.5)
         assert answer["type"] == "KeyboardInterrupt"
         assert (await retained.evaluate("number", 0, timeout_s=30))["value"] == "4"
 
-    anyio.run(kept_of, project, ask)
+    anyio.run(use_retained, project, use)
 
 
 def test_a_process_that_exited_is_refused(project):
-    async def ask(retained, ran):
+    async def use(retained, ran):
         with pytest.raises(RefusedError, match="has ended"):
             await retained.evaluate("import os; os._exit(1)", 0, timeout_s=30)
 
-    anyio.run(kept_of, project, ask)
+    anyio.run(use_retained, project, use)
 
 
 @pytest.mark.parametrize(

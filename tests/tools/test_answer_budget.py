@@ -25,7 +25,7 @@ def texts(value):
     return [text for item in items for text in texts(item)]
 
 
-def kept(text):
+def without_marker(text):
     return text.rpartition("… (")[0] if text.endswith(" more characters)") else text
 
 
@@ -36,13 +36,13 @@ def test_strings_fit_the_total_budget_and_omissions_are_counted(value, max_bytes
     assert len(before) == len(after)
     assert (note is None) == (before == after)
     for whole, text in zip(before, after, strict=True):
-        assert whole.startswith(kept(text))
+        assert whole.startswith(without_marker(text))
         if text != whole:
-            lost = len(whole) - len(kept(text))
-            assert text == f"{kept(text)}… ({lost} more characters)"
+            lost = len(whole) - len(without_marker(text))
+            assert text == f"{without_marker(text)}… ({lost} more characters)"
             assert json_bytes(whole) > ALWAYS_WHOLE_BYTES
     room = max(max_bytes, ALWAYS_WHOLE_BYTES * len(before))
-    assert sum(json_bytes(kept(text)) for text in after) <= room
+    assert sum(json_bytes(without_marker(text)) for text in after) <= room
 
 
 ODD = st.lists(st.sampled_from(["a", "u00", "\n", '"', "\\", "é", "漢", "😀", "\x00", "\x1f", "\ud800"])).map("".join)
@@ -68,7 +68,7 @@ def test_json_bytes_matches_the_size_in_an_answer(text):
 @given(st.lists(STRINGS, max_size=8), st.integers(0, 9000))
 def test_no_string_is_cut_shorter_than_one_left_whole(values, max_bytes):
     shown: Any = shorten(values, max_bytes)[0]
-    cut = [json_bytes(kept(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
+    cut = [json_bytes(without_marker(text)) for whole, text in zip(values, shown, strict=True) if text != whole]
     whole = [json_bytes(text) for before, text in zip(values, shown, strict=True) if text == before]
     # On character boundaries: a cut text may end up to three bytes earlier.
     assert not cut or max(whole, default=0) <= min(cut) + 3
@@ -86,7 +86,7 @@ def client(tmp_path_factory):
 def test_a_very_long_string_among_rows_gets_a_third_of_its_share():
     rows = [{"text": "a" * 300}, {"text": "b" * 3000}]
     (short, flood), note, omitted = fit(rows, 500)
-    assert (kept(short["text"]), kept(flood["text"])) == ("a" * 200, "b" * 66)
+    assert (without_marker(short["text"]), without_marker(flood["text"])) == ("a" * 200, "b" * 66)
     assert (note[:31], omitted) == ("2 texts are shortened to 200 by", 0)
 
 
@@ -94,7 +94,7 @@ def test_the_log_tool_limits_its_answer_and_returns_more_on_request(client):
     line = client.call("repl_output_log", limit=1)["lastLine"] or 0
     client.call("evaluate_code", code='(println (repeat "o" 200000)) (repeat "r" 300)')
     answer = client.call("repl_output_log", since=line)
-    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
+    assert sum(len(without_marker(text)) for text in texts(answer["result"])) <= 6000
     assert f'"{"r" * 300}"' in [row["text"] for row in answer["result"]]
     [note] = answer["notes"]
     assert note.startswith("1 text is shortened to ")
@@ -108,7 +108,7 @@ def test_wait_for_limits_its_answer_too(client):
     client.call("evaluate_code", code='(println (repeat "o" 200000))')
     query = "[:find ?l ?t :where [?e :output/line ?l] [?e :output/text ?t]]"
     answer = client.call("wait_for", query=query, since=line, timeoutMs=0)
-    assert sum(len(kept(text)) for text in texts(answer["result"])) <= 6000
+    assert sum(len(without_marker(text)) for text in texts(answer["result"])) <= 6000
     assert any("shortened" in note for note in answer["notes"])
 
 

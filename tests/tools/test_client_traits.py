@@ -52,7 +52,7 @@ def printed(live):
         return client.call("evaluate_code", code=PRINTED, timeoutMs=60_000)["evaluationId"]
 
 
-def asked(client, tool, **arguments):
+def call_tool(client, tool, **arguments):
     """Return the answer, and the length of the text that the model reads."""
     result = client.request("tools/call", {"name": tool, "arguments": arguments})["result"]
     text = text_of(result)
@@ -62,21 +62,21 @@ def asked(client, tool, **arguments):
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_answer_exceeds_its_budget_unless_more_is_requested(live, printed, profile):
     with live.client(name=PROFILES[profile]) as client:
-        answer, length = asked(client, "get_evaluation", evaluationId=printed)
+        answer, length = call_tool(client, "get_evaluation", evaluationId=printed)
         assert length <= BUDGET
         assert 2000 < len(answer["stdout"]) < BUDGET // 2  # as it is a flood
-        assert asked(client, "get_evaluation", evaluationId=printed, part="stdout")[1] <= BUDGET
+        assert call_tool(client, "get_evaluation", evaluationId=printed, part="stdout")[1] <= BUDGET
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_a_caller_that_requests_more_gets_as_much_as_its_client_passes_on(live, printed, profile):
     with live.client(name=PROFILES[profile]) as client:
-        answer, length = asked(client, "get_evaluation", evaluationId=printed, part="stdout", length=10**7)
+        answer, length = call_tool(client, "get_evaluation", evaluationId=printed, part="stdout", length=10**7)
         assert 0.8 * LIMITS[profile] < length <= LIMITS[profile]
         whole = "".join(f"{n} é\t\n" for n in range(max(LIMITS.values())))
         assert whole.startswith(answer["text"])
         assert answer["next"] == len(answer["text"])
-        answer, _ = asked(client, "get_evaluation", evaluationId=printed, part="stdout", length=7000)
+        answer, _ = call_tool(client, "get_evaluation", evaluationId=printed, part="stdout", length=7000)
         assert answer["text"] == whole[:7000]
 
 
@@ -108,7 +108,7 @@ def test_a_long_value_has_a_head_and_a_call_for_the_rest(live):
 
 def test_a_failure_with_a_long_message_fits_the_budget(live):
     with live.client() as client:
-        _, length = asked(client, "evaluate_code", code='(fail (repeat "x" 100000))')
+        _, length = call_tool(client, "evaluate_code", code='(fail (repeat "x" 100000))')
         assert length <= BUDGET + 500
 
 
@@ -116,7 +116,7 @@ def test_an_interrupted_evaluation_does_not_repeat_all_its_output(live):
     with live.client() as client:
         code = f"{PRINTED} (wait)"
         began = client.call("evaluate_code", code=code, timeoutMs=1000)
-        answer, length = asked(client, "interrupt_evaluation", evaluationId=began["evaluationId"])
+        answer, length = call_tool(client, "interrupt_evaluation", evaluationId=began["evaluationId"])
         assert answer["status"] == "interrupted"
         assert length <= BUDGET + 500
 
@@ -133,7 +133,7 @@ def test_a_user_setting_raises_the_limit_up_to_what_the_client_passes_on(tmp_pat
     with serving(tmp_path, settings={"max_text_bytes": 100_000}) as live:
         for profile, limit in (LIMITS | {"claude": 50_000}).items():
             with live.client(name=PROFILES[profile]) as client:
-                _, length = asked(client, "evaluate_code", code=f'(println (repeat "x" {3 * limit}))')
+                _, length = call_tool(client, "evaluate_code", code=f'(println (repeat "x" {3 * limit}))')
                 assert 0.8 * limit < length <= limit
 
 
@@ -141,13 +141,13 @@ def test_the_log_returns_newest_rows_within_budget_and_more_with_a_limit(live):
     with live.client() as client:
         for number in range(60):
             client.call("evaluate_code", code=f'(str "row {number} " (repeat "x" 100))')
-        answer, length = asked(client, "repl_output_log")
+        answer, length = call_tool(client, "repl_output_log")
         assert length <= BUDGET
         assert answer["cut"] == "rows"
         assert answer["count"] == len(answer["result"]) > 10
         assert answer["result"][-1]["line"] == answer["lastLine"]
         assert any(note.startswith(f"{100 - answer['count']} earlier rows are omitted") for note in answer["notes"])
-        more, length = asked(client, "repl_output_log", limit=100)
+        more, length = call_tool(client, "repl_output_log", limit=100)
         assert BUDGET < length <= LIMITS["unknown"]
         assert more["count"] > answer["count"]
 
@@ -156,20 +156,20 @@ def test_an_explicit_row_limit_returns_those_rows_with_shortened_texts(live):
     with live.client() as client:
         for number in range(3):
             client.call("evaluate_code", code=f'(println (str (repeat "x" 9000) {number}))')
-        answer, length = asked(client, "repl_output_log", limit=6, category=["evaluationOutput"])
+        answer, length = call_tool(client, "repl_output_log", limit=6, category=["evaluationOutput"])
         assert length <= BUDGET
         assert len([row for row in answer["result"] if row["text"].startswith("xxx")]) >= 3
         assert "pass a larger maxTextBytes" in answer["notes"][-1]
-        assert asked(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
+        assert call_tool(client, "repl_output_log", limit=6, maxTextBytes=20_000)[1] > BUDGET
 
 
 def test_search_results_fit_the_budget_too(live, printed):
     with live.client() as client:
-        answer, length = asked(client, "get_evaluation", evaluationId=printed, grep="7")
+        answer, length = call_tool(client, "get_evaluation", evaluationId=printed, grep="7")
         assert length <= BUDGET
         left_out = answer["count"] - len(answer["matches"])
         assert answer["notes"] == [f"{left_out} more lines are omitted: pass length to get more of them"]
-        assert BUDGET < asked(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
+        assert BUDGET < call_tool(client, "get_evaluation", evaluationId=printed, grep="7", length=10**6)[1] <= 20_000
 
 
 def test_a_test_run_and_a_stack_trace_fit_the_budget_and_keep_their_first_rows(tmp_path):

@@ -83,7 +83,7 @@ def test_files_of_a_python_environment_cannot_be_edited(tmp_path):
     assert not why_guarded(tmp_path, Settings(), Change(tmp_path / "app.py", MISSING, b"x"))
 
 
-def as_found(folder, name, text):
+def existing_file(folder, name, text):
     """Return an existing file as an edit finds it."""
     (folder / name).write_text(text)
     return Snapshot(text.encode())
@@ -101,7 +101,7 @@ def as_found(folder, name, text):
     ],
 )
 def test_only_the_scripts_of_a_package_json_are_protected(tmp_path, before, after, is_guarded):
-    change = Change(tmp_path / "package.json", as_found(tmp_path, "package.json", before), after.encode())
+    change = Change(tmp_path / "package.json", existing_file(tmp_path, "package.json", before), after.encode())
     assert bool(why_guarded(tmp_path, Settings(), change)) == is_guarded
 
 

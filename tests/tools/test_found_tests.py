@@ -3,7 +3,7 @@
 import pytest
 from live_server import serving, until
 from real_repls import repl
-from tests_tool import ask, counts
+from tests_tool import counts, run_tests
 
 CLOJURE = """(ns depot.shop-test (:require [{}.test :refer [deftest is]]))
 (defn price [n] (if (= n 1) 2 (throw {})))
@@ -47,20 +47,25 @@ def lpy(lisp):
 
 def test_lisp_namespaces_in_test_directories_are_found_and_selected(lisp, lpy):
     # The JVM's REPL has tests of others, so what is there is looked for, and not how much.
-    everything = ask(lpy, match="depot.shop-test", timeoutMs=120_000)
+    everything = run_tests(lpy, match="depot.shop-test", timeoutMs=120_000)
     assert counts(everything) == (3, 1, 1, 1)
     for namespace in ("test", lisp.path, "depot.shop-test"):
-        assert counts(ask(lpy, namespace=namespace, timeoutMs=120_000)) == (3, 1, 1, 1)
+        assert counts(run_tests(lpy, namespace=namespace, timeoutMs=120_000)) == (3, 1, 1, 1)
     for namespace in (f"{lisp.path}::bad", "depot.shop-test/bad"):
-        assert counts(ask(lpy, namespace=namespace, timeoutMs=120_000)) == (1, 0, 1, 0)
-    assert counts(ask(lpy, namespace="depot.shop-test", match="good or not BAD", timeoutMs=120_000)) == (2, 1, 0, 1)
-    refused = ask(lpy, match="good or (bad)")
+        assert counts(run_tests(lpy, namespace=namespace, timeoutMs=120_000)) == (1, 0, 1, 0)
+    assert counts(run_tests(lpy, namespace="depot.shop-test", match="good or not BAD", timeoutMs=120_000)) == (
+        2,
+        1,
+        0,
+        1,
+    )
+    refused = run_tests(lpy, match="good or (bad)")
     assert (refused["ok"], refused["hint"].startswith("Combine parts of test names with")) == (False, True)
 
 
 def test_failed_lisp_tests_can_be_rerun_and_errors_have_frames(lisp, lpy):
-    first = ask(lpy, namespace="depot.shop-test", timeoutMs=120_000)
-    again = ask(lpy, failed=True, timeoutMs=120_000)
+    first = run_tests(lpy, namespace="depot.shop-test", timeoutMs=120_000)
+    again = run_tests(lpy, failed=True, timeoutMs=120_000)
     assert sorted(row["test"] for row in again["results"]) == ["bad", "broken"]
     assert again["tests"] == 2
     broken = next(row for row in first["results"] if row["test"] == "broken")
@@ -72,7 +77,7 @@ def test_a_test_file_that_fails_to_load_is_reported_and_the_others_run(lisp, lpy
     broken = lisp.path.replace("shop_test", "unread_test")
     write(lisp, {broken: "(ns depot.unread-test (:require [no.such.thing]))\n(deftest never)\n"})
     try:
-        answer = ask(lpy, namespace="test", timeoutMs=120_000, passed=True)
+        answer = run_tests(lpy, namespace="test", timeoutMs=120_000, passed=True)
         rows = {(row["ns"], row["test"]): row for row in answer["results"]}
         assert rows["depot.unread-test", "(load)"]["outcome"] == "error"
         assert "thing" in rows["depot.unread-test", "(load)"]["actual"]

@@ -152,7 +152,7 @@ def test_an_uninterruptible_repl_started_by_codriver_is_ended_by_a_restart(tmp_p
         assert "interrupt_evaluation" not in str([answer, queued])
 
 
-def begun(live, client, code, **arguments):
+def start_and_disconnect(live, client, code, **arguments):
     """Return the id of a running evaluation and its client, which then disconnects."""
     mark = live.workspace / "mark"
     mark.unlink(missing_ok=True)
@@ -178,7 +178,7 @@ def reset(sock):
 @pytest.mark.parametrize("leave", [lambda _sock: None, reset], ids=["closed", "reset"])
 @pytest.mark.parametrize("key", list(ENDLESS))
 def test_an_evaluation_ended_because_its_client_left_says_so(live, client, key, leave):
-    evaluation, gone, _ = begun(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
+    evaluation, gone, _ = start_and_disconnect(live, client, ENDLESS[key], replSessionKey=key, timeoutMs=600_000)
     leave(gone.socket)
     gone.close()
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
@@ -187,7 +187,7 @@ def test_an_evaluation_ended_because_its_client_left_says_so(live, client, key, 
 
 
 def test_an_evaluation_ended_because_its_call_was_cancelled_says_so(live, client):
-    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    evaluation, gone, call = start_and_disconnect(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     gone.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": call}})
     ended = client.call("get_evaluation", evaluationId=evaluation, waitMs=60_000)
     assert "it was interrupted: its client gone cancelled the call that waited for it" in ended["notes"]
@@ -195,7 +195,7 @@ def test_an_evaluation_ended_because_its_call_was_cancelled_says_so(live, client
 
 
 def test_an_evaluation_ended_by_another_client_names_it(live, client):
-    evaluation, gone, call = begun(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
+    evaluation, gone, call = start_and_disconnect(live, client, ENDLESS["py"], replSessionKey="py", timeoutMs=600_000)
     with live.client(name="Ada Reviewer") as other:
         assert other.call("interrupt_evaluation", evaluationId=evaluation)["status"] == "interrupted"
     answer = gone.answer(call)["result"]["structuredContent"]

@@ -25,7 +25,7 @@ FULL = {
 ANN = Reader(who="ann", session_key="py", seen=Seen(2, "user"))
 
 
-def left_out(reader=ANN, **fields):
+def omitted_fields(reader=ANN, **fields):
     full = FULL | fields
     return full.keys() - lean(full, reader).keys()
 
@@ -56,7 +56,7 @@ def test_a_successful_evaluation_is_reduced_to_its_result():
 )
 def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
     known = {"evaluationId", "status", "sessionKey", "who", "generation", "elapsedMs", "outputLines", "ns", "notes"}
-    assert left_out(reader, **changed) == known - shown
+    assert omitted_fields(reader, **changed) == known - shown
 
 
 @pytest.mark.parametrize("given", ["<module 'shop' from '/w/shop.py'>", "#'shop.core/total"])
@@ -67,8 +67,8 @@ def test_a_load_does_not_return_the_name_of_what_was_loaded(given):
 
 
 def test_only_a_failed_evaluation_has_no_hint():
-    assert "hint" in left_out(status="failed", reason="evaluation-failed", hint="read error")
-    assert "hint" not in left_out(status="interrupted", reason="timed-out", hint="read notes")
+    assert "hint" in omitted_fields(status="failed", reason="evaluation-failed", hint="read error")
+    assert "hint" not in omitted_fields(status="interrupted", reason="timed-out", hint="read notes")
 
 
 def test_the_first_form_is_not_numbered():

@@ -55,7 +55,7 @@ class World:
         self.log(text, **how)
         self.define(text)
 
-    def ask(self, lives_on=()):
+    def compare(self, lives_on=()):
         self.now_ms += 1000
         mark = str(sorted(self.vars.values(), key=lambda one: one.name))
         namespace = LoadedNamespace("shop", mark, (FILE,), tuple(self.vars.values()))
@@ -72,49 +72,49 @@ def world():
 
 
 def test_a_loaded_file_has_no_differences(world):
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_comments_layout_and_moved_lines_do_not_count(world):
     world.write(TEXT.replace("(defn cost [x]", "; why\n\n(defn cost\n  [x]"))
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_edited_new_and_removed_names_are_reported(world):
     world.write(TEXT.replace("(* x rate)", "(+ x rate)").replace("(def rate 2)", "(def tax 3)"))
-    assert world.ask() == [("missing", "tax", ""), ("edited", "cost", ""), ("gone", "rate", "")]
+    assert world.compare() == [("missing", "tax", ""), ("edited", "cost", ""), ("gone", "rate", "")]
     world.write("(ns shop)\n" + TEXT.partition("rate 2)\n")[2].replace("* x rate", "* x"))
-    assert ("gone", "rate", "") in world.ask()
+    assert ("gone", "rate", "") in world.compare()
 
 
 def test_an_evaluated_definition_is_reported_with_caller_and_evaluation(world):
     world.evaluate("(defn cost [x] 5)", who="bob")
     world.evaluate("(def extra 1)", who="ann")
-    assert world.ask() == [("redefined", "cost", "bob, e-2"), ("gone", "extra", "ann, e-3")]
+    assert world.compare() == [("redefined", "cost", "bob, e-2"), ("gone", "extra", "ann, e-3")]
     world.load()
-    assert world.ask() == [("gone", "extra", "ann, e-3")]
+    assert world.compare() == [("gone", "extra", "ann, e-3")]
 
 
 def test_an_evaluated_definition_equal_to_the_file_is_not_reported(world):
     world.evaluate("(defn cost [x]  (* x rate))")
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_a_defonce_keeps_its_first_form_through_loads(world):
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(TEXT.replace("limit 10", "limit 11").replace(":kind", ":sort"))
-    assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
+    assert world.compare() == [("kept", "limit", ""), ("kept", "price", "")]
     world.load()
-    assert world.ask() == [("kept", "limit", ""), ("kept", "price", "")]
+    assert world.compare() == [("kept", "limit", ""), ("kept", "price", "")]
 
 
 def test_a_defonce_is_new_after_it_was_unmapped(world):
     world.write(TEXT.replace("limit 10", "limit 11"))
     world.log("(ns-unmap 'shop 'limit)")
     del world.vars["limit"]
-    assert world.ask() == [("missing", "limit", "")]
+    assert world.compare() == [("missing", "limit", "")]
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_code_loaded_before_watching_is_identified_by_its_file():
@@ -123,66 +123,66 @@ def test_code_loaded_before_watching_is_identified_by_its_file():
     world.define(TEXT, FILE)
     old = replace(world.source, stamp=((BEGAN_MS - 500) * 1_000_000, 0, 1))
     world.source = old
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(TEXT.replace("rate 2", "rate 3"))
-    assert world.ask() == [("edited", "rate", "")]
+    assert world.compare() == [("edited", "rate", "")]
 
 
 def test_code_whose_load_was_not_observed_is_unknown():
     world = World()  # it is written after the REPL began
     world.define(TEXT, FILE)
-    assert world.ask() == [("unknown", "rate", ""), ("unknown", "cost", "")]
+    assert world.compare() == [("unknown", "rate", ""), ("unknown", "cost", "")]
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_an_unobserved_load_is_recognized_if_the_file_was_not_written_since(world):
-    assert world.ask() == []
+    assert world.compare() == []
     world.define(TEXT, FILE)
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(TEXT.replace("rate 2", "rate 3"))
     world.define(world.text, FILE)
-    assert ("unknown", "rate", "") in world.ask()
-    assert ("edited", "rate", "") not in world.ask()
+    assert ("unknown", "rate", "") in world.compare()
+    assert ("edited", "rate", "") not in world.compare()
 
 
 def test_an_evaluation_evicted_from_the_log_is_unknown(world):
     world.define("(defn cost [x] 5)")
-    assert world.ask() == [("unknown", "cost", "")]
+    assert world.compare() == [("unknown", "cost", "")]
 
 
 def test_a_failed_load_counts_up_to_its_failing_form(world):
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(TEXT.replace("rate 2", "rate 3").replace("(* x rate)", "(+ x rate)"))
     world.log(world.text, FILE, is_done=False, before_line=3)
     world.define("\n(def rate 3)", FILE)
-    assert world.ask() == [("edited", "cost", "")]
+    assert world.compare() == [("edited", "cost", "")]
 
 
 def test_a_load_that_failed_at_an_unknown_form_leaves_its_names_unknown(world):
-    assert world.ask() == []
+    assert world.compare() == []
     root = world.vars["rate"].root
     world.write(TEXT.replace("rate 2", "rate (+ 1 1)"))
     world.log(world.text, FILE, is_done=False)
     world.define("\n(def rate 2)", FILE)
     world.vars["rate"] = replace(world.vars["rate"], root=root)  # the same value, as small numbers are
-    assert world.ask() == [("unknown", "rate", "")]
+    assert world.compare() == [("unknown", "rate", "")]
 
 
 def test_a_namespace_whose_file_cannot_be_read_is_not_compared(world):
-    assert world.ask() == []
+    assert world.compare() == []
     world.evaluate("(def rate 3)")
     namespace = LoadedNamespace("shop", "other", (FILE,), tuple(world.vars.values()))
     loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (namespace,), ())
     assert world.drift.compare(loaded, {}, world.now_ms) == ()
-    assert [kind for kind, _, _ in world.ask()] == ["redefined"]
+    assert [kind for kind, _, _ in world.compare()] == ["redefined"]
 
 
 def test_a_form_loaded_on_its_own_counts_as_loaded_from_its_file(world):
     world.write(TEXT.replace("rate 2", "rate 3"))
     world.log("(def rate 3)", FILE, is_whole=False)
     world.define("\n(def rate 3)", FILE)
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 METHODS = TEXT + "(defmethod price :book [x] 1)\n"
@@ -191,40 +191,40 @@ METHODS = TEXT + "(defmethod price :book [x] 1)\n"
 def test_methods_are_compared_once_they_were_observed():
     world = World(METHODS)
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(METHODS.replace("[x] 1", "[x] 2"))
-    assert world.ask() == [("edited", "price :book", "")]
+    assert world.compare() == [("edited", "price :book", "")]
     world.evaluate("(defmethod price :book [x] 3)", who="bob")
-    assert world.ask() == [("redefined", "price :book", "bob, e-2")]
+    assert world.compare() == [("redefined", "price :book", "bob, e-2")]
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(METHODS)
     world.define(METHODS, FILE)  # by somebody else, who is not seen
-    assert ("edited", "price :book", "") not in world.ask()
+    assert ("edited", "price :book", "") not in world.compare()
 
 
 def test_records_and_protocols_are_compared_by_their_definitions():
     text = "(ns shop)\n(defrecord Circle [r])\n(defprotocol Shape (area [this]))\n"
     world = World(text)
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
     world.write(text.replace("[r]", "[r s]").replace("[this]", "[this that]"))
-    assert world.ask() == [("edited", "Circle", ""), ("edited", "Shape", "")]
+    assert world.compare() == [("edited", "Circle", ""), ("edited", "Shape", "")]
 
 
 def test_a_name_that_a_macro_may_have_defined_is_not_reported_as_gone():
     world = World("(ns shop)\n(defentity order)\n")
     world.define("(def order-table 1)", FILE)
-    assert ("gone", "order-table", "") not in world.ask()
+    assert ("gone", "order-table", "") not in world.compare()
 
 
 def test_surviving_instances_are_listed_after_the_differences(world):
-    rows = world.ask([LivesOn("shop", "Circle", "instances", "2"), LivesOn("high", "Circle", "old", "shop.Circle")])
+    rows = world.compare([LivesOn("shop", "Circle", "instances", "2"), LivesOn("high", "Circle", "old", "shop.Circle")])
     assert rows == [("instances", "Circle", ""), ("old", "Circle", "")]
 
 
 def test_a_removed_namespace_is_forgotten(world):
-    assert world.ask() == []
+    assert world.compare() == []
     world.write("(ns shop)")
     assert world.drift.compare(Loaded(BEGAN_MS, frozenset(), (), ()), {}, world.now_ms) == ()
 
@@ -247,9 +247,9 @@ def test_dependents_are_listed_after_what_they_require():
 def test_a_removed_name_contained_in_other_names_is_reported():
     world = World("(ns shop)\n(def x 1)\n(def box 2)\n")
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
     world.write("(ns shop)\n(def box 2)\n")
-    assert world.ask() == [("gone", "x", "")]
+    assert world.compare() == [("gone", "x", "")]
 
 
 @pytest.mark.parametrize("more", ["(println 1)\n", "(swap! state inc)\n", "(derive ::a ::b)\n", "(.start thread)\n"])
@@ -257,15 +257,15 @@ def test_a_removal_is_reported_despite_forms_that_define_nothing(more):
     world = World(TEXT + more)
     world.define(world.text, FILE)
     world.write((TEXT + more).replace("(def rate 2)\n", "").replace("rate", "2"))
-    assert ("gone", "rate", "") in world.ask()
+    assert ("gone", "rate", "") in world.compare()
 
 
 def test_a_removal_is_reported_despite_a_macro_if_the_name_was_seen_in_the_file():
     world = World(TEXT + "(defroutes site a b)\n(my-macro x)\n")
     world.define(world.text, FILE)
-    assert ("gone", "rate", "") not in world.ask()
+    assert ("gone", "rate", "") not in world.compare()
     world.write(world.text.replace("(def rate 2)\n", "").replace("rate", "2"))
-    assert ("gone", "rate", "") in world.ask()
+    assert ("gone", "rate", "") in world.compare()
 
 
 def rebind(world, name, text=None, **how):
@@ -281,40 +281,40 @@ def rebind(world, name, text=None, **how):
     "(.bindRoot #'shop/rate 3)",
 ])  # fmt: skip
 def test_a_changed_root_is_reported_with_its_caller(world, text):
-    world.ask()
+    world.compare()
     rebind(world, "rate", text, who="bob")
-    assert world.ask() == [("redefined", "rate", "bob, e-2")]
+    assert world.compare() == [("redefined", "rate", "bob, e-2")]
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_an_unexplained_root_change_is_reported_unless_the_file_may_cause_it(world):
-    world.ask()
+    world.compare()
     rebind(world, "rate")
-    assert world.ask() == [("redefined", "rate", "")]
+    assert world.compare() == [("redefined", "rate", "")]
     own = World(TEXT + "(defn more [] (alter-var-root #'rate inc))\n")
     own.load()
-    own.ask()
+    own.compare()
     rebind(own, "rate")
-    assert own.ask() == []
+    assert own.compare() == []
 
 
 def load_methods(world):
     world.write(TEXT + "(defmethod price :book [x] 1)\n(extend-type String Shape (area [_] 1))\n")
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
 
 
 def test_methods_added_or_removed_only_in_the_repl_are_reported(world):
     load_methods(world)
     world.log("(defmethod price :pen [x] 2)", who="bob")
     world.log("(extend-type Long Shape (area [_] 2))", who="bob")
-    assert sorted(world.ask()) == [
+    assert sorted(world.compare()) == [
         ("gone", "extend-type Long Shape", "bob, e-4"), ("gone", "price :pen", "bob, e-3"),
     ]  # fmt: skip
     world.log("(remove-method price :book)", who="bob")
     world.log("(extend-type String Shape (area [_] 5))", who="bob")
-    told = world.ask()
+    told = world.compare()
     assert ("redefined", "price :book", "bob, e-5") in told
     assert ("redefined", "extend-type String Shape", "bob, e-6") in told
 
@@ -322,30 +322,30 @@ def test_methods_added_or_removed_only_in_the_repl_are_reported(world):
 def test_methods_defined_from_another_namespace_count_for_their_own(world):
     load_methods(world)
     world.log("(defmethod shop/price :book [x] 1)", space="user")
-    assert world.ask() == []
+    assert world.compare() == []
     world.log("(defmethod shop/price :pen [x] 2)", who="bob", space="user")
     world.log("(require '[shop :as s])", space="user")
     world.log("(extend-type Long s/Shape (area [_] 2))", who="bob", space="user")
-    assert sorted(world.ask()) == [
+    assert sorted(world.compare()) == [
         ("gone", "extend-type Long Shape", "bob, e-6"), ("gone", "price :pen", "bob, e-4"),
     ]  # fmt: skip
     world.log("(ns mine (:require [shop :as s]))\n(remove-method s/price :book)", who="bob", space="user")
-    assert ("redefined", "price :book", "bob, e-7") in world.ask()
+    assert ("redefined", "price :book", "bob, e-7") in world.compare()
 
 
 def test_an_extended_protocol_is_not_reported_as_redefined(world):
     world.write(TEXT + "(defprotocol Shape (area [_]))\n")
     world.load()
-    assert world.ask() == []
+    assert world.compare() == []
     rebind(world, "Shape", "(extend-type String Shape (area [_] 1))")
-    assert world.ask() == [("gone", "extend-type String Shape", "ann, e-3")]
+    assert world.compare() == [("gone", "extend-type String Shape", "ann, e-3")]
     world.load()
-    assert world.ask() == [], "the new protocol is extended by nobody"
+    assert world.compare() == [], "the new protocol is extended by nobody"
 
 
 @pytest.mark.parametrize("kind", ["deleted", "unparsable"])
 def test_a_deleted_or_unparsable_file_is_reported(world, kind):
-    assert world.ask() == []
+    assert world.compare() == []
     mark = str(sorted(world.vars.values(), key=lambda one: one.name))
     loaded = Loaded(BEGAN_MS, frozenset({"shop"}), (LoadedNamespace("shop", mark, (FILE,), ()),), ())
     rows = world.drift.compare(loaded, {}, world.now_ms + 1000, {FILE: kind})

@@ -16,7 +16,7 @@ STEPS = '(dotimes n {} (println (str "step " n)) (read-line)) (println "over") "
 pytestmark = pytest.mark.served("memory")
 
 
-def look(client, evaluation, **arguments):
+def get_evaluation(client, evaluation, **arguments):
     return client.call("get_evaluation", evaluationId=evaluation, **{"detail": False} | arguments)
 
 
@@ -44,7 +44,7 @@ def test_each_answer_has_only_new_output_with_its_position(client, steps):
     second = give(client, evaluation)
     assert (second["stdout"], second["from"]) == ("step 1\n", len("step 0\n"))
     assert second == {"ok": True, "status": "needs-input", "stdout": "step 1\n", "from": 7}
-    assert look(client, evaluation) == {
+    assert get_evaluation(client, evaluation) == {
         "ok": True, "status": "needs-input", "from": 14, "notes": [NOTHING_NEW],
     }  # fmt: skip
 
@@ -53,7 +53,7 @@ def test_the_final_answer_has_only_new_output_and_always_the_value(client, steps
     evaluation, _ = steps
     last = end(client, evaluation)
     assert (last["stdout"], last["result"], last["from"]) == ("over\n", '"value"', 21)
-    again = look(client, evaluation)
+    again = get_evaluation(client, evaluation)
     assert (again["result"], again["status"], again["notes"]) == ('"value"', "done", [NOTHING_NEW])
     assert "stdout" not in again
 
@@ -61,7 +61,7 @@ def test_the_final_answer_has_only_new_output_and_always_the_value(client, steps
 def test_the_error_is_in_every_answer_about_its_evaluation(client):
     told = client.call("evaluate_code", code='(println "before") (read-line) (/ 1 0)', detail=False)
     failed = give(client, told["evaluationId"])
-    again = look(client, told["evaluationId"])
+    again = get_evaluation(client, told["evaluationId"])
     assert failed["error"] == again["error"]
     assert again["error"]["class"] == "ZeroDivisionError"
     assert again["reason"] == "evaluation-failed"
@@ -80,18 +80,18 @@ def test_another_connection_gets_output_from_the_first_byte(live, client, steps)
     evaluation, _ = steps
     give(client, evaluation)
     with live.client() as other:
-        told = look(other, evaluation)
+        told = get_evaluation(other, evaluation)
         assert (told["stdout"], "from" in told) == ("step 0\nstep 1\n", False)
-        assert look(other, evaluation)["notes"] == [NOTHING_NEW]
-    assert look(client, evaluation)["notes"] == [NOTHING_NEW]
+        assert get_evaluation(other, evaluation)["notes"] == [NOTHING_NEW]
+    assert get_evaluation(client, evaluation)["notes"] == [NOTHING_NEW]
 
 
 def test_named_callers_on_one_connection_have_separate_positions(client, steps):
     evaluation, _ = steps
-    assert look(client, evaluation, who="ann")["stdout"] == "step 0\n"
-    assert look(client, evaluation, who="bob")["stdout"] == "step 0\n"
-    assert "stdout" not in look(client, evaluation, who="ann")
-    assert "stdout" not in look(client, evaluation)
+    assert get_evaluation(client, evaluation, who="ann")["stdout"] == "step 0\n"
+    assert get_evaluation(client, evaluation, who="bob")["stdout"] == "step 0\n"
+    assert "stdout" not in get_evaluation(client, evaluation, who="ann")
+    assert "stdout" not in get_evaluation(client, evaluation)
 
 
 def test_conversations_named_by_a_client_have_separate_positions(client, steps):
@@ -111,8 +111,8 @@ def test_requested_parts_and_resources_do_not_move_the_position(client, steps):
     with_more = {"part": "stdout", "from": 0}
     for asked in ({"part": "stdout"}, with_more, {"part": "stdout", "from": 3, "length": 2}, {"grep": "step"},
                   {"diffWith": evaluation}):  # fmt: skip
-        look(client, evaluation, **asked)
-    assert look(client, evaluation, **with_more)["text"] == "step 0\nstep 1\n"
+        get_evaluation(client, evaluation, **asked)
+    assert get_evaluation(client, evaluation, **with_more)["text"] == "step 0\nstep 1\n"
     client.request("resources/read", {"uri": f"codriver://evaluation/{evaluation}/stdout"})
     client.call("repl_output_log", query="[:find ?t :where [?e :output/text ?t]]")
     assert give(client, evaluation)["from"] == 14
@@ -151,10 +151,10 @@ def test_head_and_tail_are_of_new_output_and_the_gap_counts_as_reported(client):
     [note] = [note for note in long["notes"] if note.startswith("stdout: ")]
     words = note.split()
     place, length = int(words[words.index("from") + 1].strip(",")), int(words[words.index("length") + 1].strip(";"))
-    between = look(client, told["evaluationId"], part="stdout", **{"from": place, "length": length})["text"]
+    between = get_evaluation(client, told["evaluationId"], part="stdout", **{"from": place, "length": length})["text"]
     shown, _, closing = long["stdout"].partition(f"\n… {length} characters left out …\n")
     assert shown + between + closing == "".join(f"{n}\n" for n in range(3000))
-    assert look(client, told["evaluationId"])["notes"] == [NOTHING_NEW]
+    assert get_evaluation(client, told["evaluationId"])["notes"] == [NOTHING_NEW]
     give(client, told["evaluationId"])
 
 
@@ -185,8 +185,8 @@ def test_stacks_are_reported_once(client):
     told = client.call("evaluate_code", code="(wait)", timeoutMs=100)
     ended = client.call("interrupt_evaluation", evaluationId=told["evaluationId"])
     assert "stacks" in ended
-    assert "stacks" not in look(client, told["evaluationId"])
-    assert look(client, told["evaluationId"], part="stacks")["text"]
+    assert "stacks" not in get_evaluation(client, told["evaluationId"])
+    assert get_evaluation(client, told["evaluationId"], part="stacks")["text"]
 
 
 def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
@@ -194,7 +194,7 @@ def test_the_hint_for_running_or_reading_code_is_given_once_per_caller(live):
         told = client.call("evaluate_code", code=STEPS.format(2), detail=False)
         assert any(READING in note for note in told["notes"])
         assert "notes" not in give(client, told["evaluationId"])
-        assert any(READING in note for note in look(other, told["evaluationId"])["notes"])
+        assert any(READING in note for note in get_evaluation(other, told["evaluationId"])["notes"])
         end(client, told["evaluationId"])
         again = client.call("evaluate_code", code=STEPS.format(1), detail=False)
         assert not any(READING in note for note in again.get("notes", ()))
@@ -213,7 +213,7 @@ def test_the_command_line_gets_all_output_each_time(live):
     with live.client(name="codriver-cli") as command:
         told = command.call("evaluate_code", code='(println "all") (read-line) (println "of it")')
         assert command.call("send_input", evaluationId=told["evaluationId"], text="")["stdout"] == "all\nof it\n"
-        assert look(command, told["evaluationId"])["stdout"] == "all\nof it\n"
+        assert get_evaluation(command, told["evaluationId"])["stdout"] == "all\nof it\n"
 
 
 def test_the_minimum_wait_is_a_tenth_of_a_second(client):
@@ -259,8 +259,8 @@ def test_nine_requests_for_a_printing_loop_stay_within_four_kilobytes(client):
     texts = [client.answer(begun)["result"]["content"][0]["text"]]
     evaluation = json.loads(texts[0])["evaluationId"]
     for _ in range(8):
-        look = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=110, detail=False)
-        texts.append(client.answer(look)["result"]["content"][0]["text"])
+        request = client.begin_call("get_evaluation", evaluationId=evaluation, waitMs=110, detail=False)
+        texts.append(client.answer(request)["result"]["content"][0]["text"])
     end(client, evaluation)
     assert "".join(json.loads(text).get("stdout", "") for text in texts).count("\n") >= 20
     assert sum(map(len, texts)) <= 4000

@@ -20,7 +20,7 @@ from codriver.tools.calls.session_choice import (
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/w/main/trees/b"))
 
 
-def found(kind="port-file", key="py", tree="/w/main"):
+def discovered_repl(kind="port-file", key="py", tree="/w/main"):
     profile = Profile(dialect="python", project_root="/w/main", other_tree=tree)
     return Repl(f"file:{key}", key, Origin(kind, "/w/main/trees/b/.nrepl-port"), phase="connected", profile=profile)
 
@@ -29,14 +29,16 @@ def call_with(repl):
     return SimpleNamespace(client="c1", state=SimpleNamespace(evaluations={}, repls={repl.id: repl}))
 
 
-@pytest.mark.parametrize("repl", [found(kind="address"), found(kind="process"), found(tree=None)])
+@pytest.mark.parametrize(
+    "repl", [discovered_repl(kind="address"), discovered_repl(kind="process"), discovered_repl(tree=None)]
+)
 def test_a_named_or_incomparable_repl_is_not_refused(repl):
     check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert stray(WORKSPACE, repl) is None
 
 
 def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
-    repl = found()
+    repl = discovered_repl()
     with refused_as("other-worktree") as refused:
         check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
     assert "runs in the working tree /w/main, and" in refused.value.message
@@ -45,17 +47,17 @@ def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
 
 
 def test_a_repl_running_above_the_workspace_is_still_reported():
-    assert "in the working tree /w/main, so it loads code from there" in stray(WORKSPACE, found())
+    assert "in the working tree /w/main, so it loads code from there" in stray(WORKSPACE, discovered_repl())
 
 
 def test_a_repl_of_another_tree_does_not_serve_local_files(tmp_path):
-    assert server_of(tmp_path / "a.py", [found()], tmp_path) == "py runs in another working tree"
-    own = found(key="own", tree=None)
-    assert server_of(tmp_path / "a.py", [found(), own], tmp_path) is own
+    assert server_of(tmp_path / "a.py", [discovered_repl()], tmp_path) == "py runs in another working tree"
+    own = discovered_repl(key="own", tree=None)
+    assert server_of(tmp_path / "a.py", [discovered_repl(), own], tmp_path) is own
 
 
 def test_an_ambiguous_session_error_marks_repls_of_other_trees():
-    repls = {repl.id: repl for repl in (found(), found(key="own", tree=None))}
+    repls = {repl.id: repl for repl in (discovered_repl(), discovered_repl(key="own", tree=None))}
     with refused_as("ambiguous-session") as refused:
         resolve(State(repls=repls), None)
     assert refused.value.hint.endswith(": py (of another working tree), own.")

@@ -14,7 +14,7 @@ from live_server import serving, until
 from real_repls import fresh, repl
 
 
-def ask(client, **arguments):
+def restart(client, **arguments):
     """Return the answer, which must match its output schema."""
     answer = client.call("restart_repl", **arguments)
     validate(answer, BY_NAME["restart_repl"].output)
@@ -24,7 +24,7 @@ def ask(client, **arguments):
 def test_a_restart_clears_definitions_and_increments_the_generation(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         first = client.call("evaluate_code", code="import os; kept = 1; os.getpid()")
-        answer = ask(client, who="tester", timeoutMs=60_000)
+        answer = restart(client, who="tester", timeoutMs=60_000)
         assert (answer["ok"], answer["phase"], answer["sessionKey"]) == (True, "connected", "py")
         assert answer["generation"] == first["generation"] + 1
         assert any("gone" in note for note in answer["notes"])
@@ -51,7 +51,7 @@ def test_a_broken_environment_is_reported_once_per_caller_not_per_restart(tmp_pa
         first = client.call("evaluate_code", code="1")
         (note,) = [note for note in first["notes"] if "is broken" in note]
         assert client.call("get_evaluation", evaluationId=first["evaluationId"])["notes"] == []
-        ask(client, timeoutMs=60_000)
+        restart(client, timeoutMs=60_000)
         assert note not in client.call("evaluate_code", code="2")["notes"]
         assert note in other.call("evaluate_code", code="3")["notes"]
         assert [note in live.run("eval", "4").stderr for _ in range(2)] == [True, False]
@@ -71,7 +71,7 @@ def test_a_caller_with_definitions_is_notified_once_of_a_restart_by_another(tmp_
         assert evaluated(client, "kept = 1") == evaluated(other, "1") == []
         old = client.call("evaluate_code", code="kept", replSessionKey="py")
         # Two windows of one agent's product have the same name.
-        ask(other, replSessionKey="py", timeoutMs=60_000)
+        restart(other, replSessionKey="py", timeoutMs=60_000)
         note = "py was restarted since your last answer (bare called restart_repl): its definitions are gone"
         assert evaluated(client, "kept") == [note]
         looked = client.call("get_evaluation", evaluationId=old["evaluationId"])
@@ -94,7 +94,7 @@ def test_a_caller_without_definitions_is_not_notified_of_a_restart(tmp_path):
 def test_a_caller_that_ends_a_process_is_notified_of_its_exit_only(tmp_path):
     with serving(tmp_path, "--repl", "python") as live, live.client() as client, live.client() as other:
         assert evaluated(client, "kept = 1") == []
-        ask(other, replSessionKey="py", timeoutMs=60_000)
+        restart(other, replSessionKey="py", timeoutMs=60_000)
         told = evaluated(client, "import os; os._exit(3)")
         until(lambda: client.call("list_sessions")["sessions"][0]["generation"] == 3, "the next process")
         (note,) = told + evaluated(client, "4")
@@ -186,7 +186,7 @@ def test_a_running_evaluation_reports_that_its_repl_was_restarted(tmp_path):
         until(lambda: "interrupt_evaluation" in client.tools(), "the REPL")
         began = client.call("evaluate_code", code="import time\nwhile True: time.sleep(0.01)", timeoutMs=300)
         assert began["status"] == "running"
-        assert ask(client, timeoutMs=60_000)["phase"] == "connected"
+        assert restart(client, timeoutMs=60_000)["phase"] == "connected"
         ended = client.call("get_evaluation", evaluationId=began["evaluationId"])
         assert ended["status"] in ("lost", "interrupted")
         assert any("restart" in note for note in ended["notes"])
@@ -205,15 +205,15 @@ def test_a_repl_that_failed_to_start_can_be_restarted(tmp_path, key):
     )
     with serving(tmp_path, "--repl", f"{sys.executable} {script}") as live, live.client() as client:
 
-        def given_up():
+        def stopped_key():
             (row,) = client.call("list_sessions")["sessions"]
             return row["key"] if row["phase"] == "stopped" else None
 
-        found = until(given_up, "the REPL to be given up")
+        found = until(stopped_key, "the REPL to be given up")
         assert "restart_repl" in client.tools()
         assert client.call("evaluate_code", code="1")["ok"] is False
         works.touch()
-        answer = ask(client, timeoutMs=60_000, **({"replSessionKey": found} if key else {}))
+        answer = restart(client, timeoutMs=60_000, **({"replSessionKey": found} if key else {}))
         assert (answer["ok"], answer.get("phase")) == (True, "connected"), answer
         assert client.call("evaluate_code", code="1 + 1", replSessionKey=answer["sessionKey"])["result"] == "2"
 
@@ -223,13 +223,13 @@ def test_an_external_repl_cannot_be_restarted(tmp_path):
     with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert "restart_repl" not in client.tools()
-        answer = ask(client)
+        answer = restart(client)
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "restart")
         assert "--repl" in answer["hint"]
     with serving(tmp_path, "--nrepl", f"theirs={address}", "--repl", "python") as live, live.client() as client:
         until(lambda: "restart_repl" in client.tools(), "the tools of our own REPL")
         until(lambda: client.call("list_sessions")["count"] == 2, "both REPLs")
-        assert ask(client)["reason"] == "ambiguous-session"
-        assert ask(client, replSessionKey="nobody")["reason"] == "unknown-session"
-        answer = ask(client, replSessionKey="theirs")
+        assert restart(client)["reason"] == "ambiguous-session"
+        assert restart(client, replSessionKey="nobody")["reason"] == "unknown-session"
+        answer = restart(client, replSessionKey="theirs")
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "restart")

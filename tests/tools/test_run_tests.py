@@ -5,7 +5,7 @@ from anyio.from_thread import start_blocking_portal
 from live_server import serving, until
 from real_repls import repl
 from scripted_nrepl import scripted
-from tests_tool import ask, counts
+from tests_tool import counts, run_tests
 
 LISP = """(ns suite.core (:require [basilisp.test :refer [deftest is]]))
 (deftest good (is (= 1 1)))
@@ -37,7 +37,7 @@ def live(tmp_path_factory):
 
 
 def test_lisp_failures_come_first_with_their_locations(live, client):
-    answer = ask(client, namespace="suite.core", replSessionKey="lpy", timeoutMs=120_000)
+    answer = run_tests(client, namespace="suite.core", replSessionKey="lpy", timeoutMs=120_000)
     assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (3, 1, 1, 1))
     broken, bad = answer["results"]
     assert (broken["test"], broken["outcome"], broken["line"]) == ("broken", "error", 4)
@@ -48,48 +48,48 @@ def test_lisp_failures_come_first_with_their_locations(live, client):
 
 
 def test_a_report_has_every_result_and_the_duration_of_each_test(client):
-    answer = ask(client, namespace="suite.core", replSessionKey="lpy", report=True)
+    answer = run_tests(client, namespace="suite.core", replSessionKey="lpy", report=True)
     seconds = {test: took for home, test, took in answer["times"] if home == "suite.core"}
     assert {row["test"] for row in answer["results"]} >= set(seconds)
     assert len(seconds) >= 3
     assert all(took >= 0 for took in seconds.values())
-    assert "times" not in ask(client, namespace="suite.core", replSessionKey="lpy", passed=True)
+    assert "times" not in run_tests(client, namespace="suite.core", replSessionKey="lpy", passed=True)
 
 
 def test_several_namespaces_run_in_order_with_one_answer(client):
-    answer = ask(client, paths=["suite.fine", "suite.core"], replSessionKey="lpy")
+    answer = run_tests(client, paths=["suite.fine", "suite.core"], replSessionKey="lpy")
     assert (answer["ok"], answer["reason"], counts(answer)) == (False, "tests-failed", (4, 2, 1, 1))
     assert [row["test"] for row in answer["results"]] == ["broken", "bad"]
 
 
 def test_pytest_only_arguments_are_refused_for_lisp(client):
-    answer = ask(client, paths=["suite.fine"], args=["-x"], replSessionKey="lpy")
+    answer = run_tests(client, paths=["suite.fine"], args=["-x"], replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "bad-arguments")
 
 
 def test_a_passing_lisp_run_has_a_short_answer(client):
-    answer = ask(client, namespace="suite.fine", replSessionKey="lpy")
+    answer = run_tests(client, namespace="suite.fine", replSessionKey="lpy")
     assert (answer["ok"], counts(answer), answer["results"]) == (True, (1, 1, 0, 0), [])
 
 
 def test_without_a_namespace_all_loaded_tests_run(client):
-    assert ask(client, replSessionKey="lpy", timeoutMs=120_000)["tests"] == 4
+    assert run_tests(client, replSessionKey="lpy", timeoutMs=120_000)["tests"] == 4
 
 
 def test_a_test_run_is_logged(client):
-    ask(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
+    run_tests(client, namespace="suite.fine", replSessionKey="lpy", who="tester")
     said = [row["text"] for row in client.call("repl_output_log", category=["otherOutput"])["result"]]
     assert "tester ran suite.fine: 1 test, 1 passed, 0 failed, 0 errors" in said[-1]
 
 
 def test_an_unknown_test_is_refused(client):
-    answer = ask(client, namespace="suite.core", test="nosuch", replSessionKey="lpy")
+    answer = run_tests(client, namespace="suite.core", test="nosuch", replSessionKey="lpy")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert "no test nosuch" in answer["message"]
 
 
 def test_an_unknown_namespace_is_refused(client):
-    answer = ask(client, namespace="no.such.suite", replSessionKey="lpy")
+    answer = run_tests(client, namespace="no.such.suite", replSessionKey="lpy")
     assert answer["reason"] == "unknown-namespace"
     assert "'no.such.suite'" in answer["message"]
     assert "load_file" in answer["hint"]
@@ -97,7 +97,7 @@ def test_an_unknown_namespace_is_refused(client):
 
 def test_a_namespace_that_fails_to_load_is_not_reported_as_unknown(live, client):
     (live.workspace / "needy.lpy").write_text("(ns needy (:require [no.such.thing]))\n")
-    answer = ask(client, namespace="needy", replSessionKey="lpy")
+    answer = run_tests(client, namespace="needy", replSessionKey="lpy")
     assert answer["reason"] == "evaluation-failed"
     assert "thing" in answer["message"]
 
@@ -105,8 +105,8 @@ def test_a_namespace_that_fails_to_load_is_not_reported_as_unknown(live, client)
 def test_a_new_lisp_repl_has_no_tests_and_refuses_unknown_namespaces(tmp_path):
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
         client.call("evaluate_code", code="1", timeoutMs=120_000)
-        assert ask(client)["reason"] == "no-tests"
-        assert ask(client, namespace="nope")["reason"] == "unknown-namespace"
+        assert run_tests(client)["reason"] == "no-tests"
+        assert run_tests(client, namespace="nope")["reason"] == "unknown-namespace"
 
 
 def test_clojure_tests_run_by_evaluation(tmp_path):
@@ -115,13 +115,13 @@ def test_clojure_tests_run_by_evaluation(tmp_path):
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
         (live.workspace / "core.clj").write_text(CLOJURE)
         assert client.call("load_file", filePath="core.clj")["ok"]
-        answer = ask(client, namespace="suite.shop", timeoutMs=120_000)
+        answer = run_tests(client, namespace="suite.shop", timeoutMs=120_000)
         assert (answer["reason"], counts(answer)) == ("tests-failed", (2, 1, 1, 0))
         assert (answer["results"][0]["test"], answer["results"][0]["line"]) == ("bad", 3)
         assert answer["results"][0]["file"].endswith("core.clj")
-        report = ask(client, namespace="suite.shop", report=True)
+        report = run_tests(client, namespace="suite.shop", report=True)
         assert sorted(test for _, test, seconds in report["times"] if seconds > 0) == ["bad", "good"]
-        assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
+        assert run_tests(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
 
 
 def test_lookups_are_answered_while_tests_run(tmp_path):
@@ -143,7 +143,7 @@ def test_a_repl_without_test_support_suggests_how_to_run_tests(tmp_path):
         with serving(tmp_path, *options) as live, live.client() as client:
             until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
             assert "run_tests" not in client.tools()
-            answer = ask(client)
+            answer = run_tests(client)
             assert (answer["reason"], answer["capability"]) == ("capability-missing", "test")
             assert "in a shell" in answer["hint"]
 
@@ -156,15 +156,15 @@ def test_a_running_lisp_test_run_reports_its_progress(live, client):
     text += f"(def begun (atom 0))\n(deftest one {body})\n(deftest other {body})\n"
     (live.workspace / "long.lpy").write_text(text)
     assert client.call("load_file", filePath="long.lpy", replSessionKey="lpy")["ok"]
-    begun = ask(client, namespace="suite.long", replSessionKey="lpy", timeoutMs=300)
+    begun = run_tests(client, namespace="suite.long", replSessionKey="lpy", timeoutMs=300)
     told = {}
 
-    def has_told():
+    def has_first_result():
         told.update(client.call("get_evaluation", evaluationId=begun["evaluationId"], waitMs=50))
         return told.get("tests") == 1
 
     try:
-        until(has_told, "a test to end")
+        until(has_first_result, "a test to end")
         assert (told["status"], counts(told)) == ("running", (1, 0, 1, 0))
         assert [row["outcome"] for row in told["results"]] == ["fail"]
     finally:

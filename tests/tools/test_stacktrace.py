@@ -23,13 +23,13 @@ def live(live):
             loaded = client.call("load_file", filePath=file, replSessionKey=key, timeoutMs=120_000)
             assert loaded["ok"], loaded
             # Before any error there is none to tell.
-            trace = ask(client, replSessionKey=key)
+            trace = get_stacktrace(client, replSessionKey=key)
             assert (trace["ok"], trace["frames"], trace["count"]) == (True, [], 0)
             assert trace["notes"]
     return live
 
 
-def ask(client, **arguments):
+def get_stacktrace(client, **arguments):
     """Return the answer, which must match its output schema."""
     answer = client.call("stacktrace", **arguments)
     validate(answer, BY_NAME["stacktrace"].output)
@@ -38,20 +38,20 @@ def ask(client, **arguments):
 
 def test_a_python_error_has_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="outer('{')", namespace="deep", replSessionKey="py")["ok"]
-    trace = ask(client, replSessionKey="py")
+    trace = get_stacktrace(client, replSessionKey="py")
     assert trace["class"].endswith("JSONDecodeError")
     assert "Expecting property name" in trace["message"]
     inner = trace["frames"][0]
     assert (inner["function"], inner["file"], inner["line"]) == ("outer", str(live.workspace / "deep.py"), 4)
     assert trace["omitted"] > 0
-    whole = ask(client, replSessionKey="py", whole=True)
+    whole = get_stacktrace(client, replSessionKey="py", whole=True)
     assert whole["count"] == trace["count"] + trace["omitted"]
     assert "json/decoder.py" in whole["frames"][0]["file"]
 
 
 def test_a_lisp_error_has_the_project_frames(live, client):
     assert not client.call("evaluate_code", code="(deep.core/outer 0)", replSessionKey="lpy")["ok"]
-    trace = ask(client, replSessionKey="lpy")
+    trace = get_stacktrace(client, replSessionKey="lpy")
     assert trace["class"] == "ZeroDivisionError"
     assert [frame["line"] for frame in trace["frames"][:2]] == [2, 3]
     assert trace["frames"][0]["file"] == str(live.workspace / "deep.lpy")
@@ -64,10 +64,10 @@ def test_a_clojure_error_includes_its_data(tmp_path):
         (live.workspace / "deep.clj").write_text('(ns deep.core)\n(defn fail []\n  (throw (ex-info "no" {:a 1})))\n')
         assert client.call("load_file", filePath="deep.clj")["ok"]
         client.call("evaluate_code", code='(try (deep.core/fail) (catch Exception e (throw (Exception. "why" e))))')
-        trace = ask(client)
+        trace = get_stacktrace(client)
         assert (trace["class"], trace["message"], trace["data"]) == ("clojure.lang.ExceptionInfo", "no", "{:a 1}")
         assert (trace["frames"][0]["file"], trace["frames"][0]["line"]) == ("deep.clj", 3)
-        assert ask(client, whole=True)["count"] == trace["count"] + trace["omitted"]
+        assert get_stacktrace(client, whole=True)["count"] == trace["count"] + trace["omitted"]
 
 
 def test_a_repl_without_stack_traces_refuses_the_request(tmp_path):
@@ -75,7 +75,7 @@ def test_a_repl_without_stack_traces_refuses_the_request(tmp_path):
     with serving(tmp_path, "--nrepl", f"n={address}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert "stacktrace" not in client.tools()
-        answer = ask(client)
+        answer = get_stacktrace(client)
         assert (answer["reason"], answer["capability"]) == ("capability-missing", "stacktrace")
 
 

@@ -58,7 +58,7 @@ def live(live):
     return live
 
 
-def ask(client, **arguments):
+def symbol_info(client, **arguments):
     """Return the answer, which must match its output schema."""
     answer = client.call("symbol_info", **arguments)
     validate(answer, BY_NAME["symbol_info"].output)
@@ -66,7 +66,7 @@ def ask(client, **arguments):
 
 
 def lines(client, key, symbol, **arguments):
-    answer = ask(client, symbol=symbol, replSessionKey=key, **arguments)
+    answer = symbol_info(client, symbol=symbol, replSessionKey=key, **arguments)
     assert answer["ok"], answer
     assert answer["count"] == len(answer["names"])
     return answer["names"]
@@ -76,7 +76,7 @@ def test_a_python_module_lists_its_public_names_one_per_line(client):
     assert lines(client, "py", "shapes") == [
         "LIMIT: int", "Round() — A round shape.", "area(width, height=1, *, scale=3) — The area of a rectangle.",
     ]  # fmt: skip
-    assert ask(client, symbol="shapes", replSessionKey="py")["doc"] == "Shapes and their sizes."
+    assert symbol_info(client, symbol="shapes", replSessionKey="py")["doc"] == "Shapes and their sizes."
 
 
 def test_a_lisp_namespace_lists_its_public_names_one_per_line(client):
@@ -123,14 +123,14 @@ def test_a_pattern_after_an_alias_searches_the_module(client):
 
 def test_a_module_constant_is_described_without_the_doc_of_its_class(client):
     client.call("evaluate_code", code="import shapes", replSessionKey="py")
-    found = ask(client, symbol="shapes.LIMIT", replSessionKey="py")
+    found = symbol_info(client, symbol="shapes.LIMIT", replSessionKey="py")
     assert (found["ns"], found["extra"]["value"], "doc" in found) == ("shapes", "3", False)
 
 
 def test_documentation_is_omitted_if_the_source_contains_it(client):
     for key, symbol in (("py", "shapes.area"), ("lpy", "shapes.core/area")):
-        assert "In one unit." in ask(client, symbol=symbol, replSessionKey=key)["doc"]
-        found = ask(client, symbol=symbol, replSessionKey=key, source=True)
+        assert "In one unit." in symbol_info(client, symbol=symbol, replSessionKey=key)["doc"]
+        found = symbol_info(client, symbol=symbol, replSessionKey=key, source=True)
         assert ("In one unit." in found["source"], "doc" in found) == (True, False)
 
 
@@ -140,12 +140,12 @@ def test_private_names_are_found_only_by_an_explicit_pattern(client):
 
 
 def test_a_name_containing_an_asterisk_is_looked_up_first(client):
-    found = ask(client, symbol="*ns*", replSessionKey="lpy")
+    found = symbol_info(client, symbol="*ns*", replSessionKey="lpy")
     assert (found["name"], "names" in found) == ("*ns*", False)
 
 
 def test_names_beyond_fifty_are_counted(client):
-    answer = ask(client, symbol="*e*", replSessionKey="lpy")
+    answer = symbol_info(client, symbol="*e*", replSessionKey="lpy")
     assert answer["count"] <= 50
     assert answer["omitted"] > 100
     owners = [line.partition("/")[0] for line in answer["names"] if "/" in line.partition(" ")[0]]
@@ -155,7 +155,7 @@ def test_names_beyond_fifty_are_counted(client):
 def test_no_match_is_an_empty_list_with_a_note(client):
     for key in ("py", "lpy"):
         assert lines(client, key, "*no-such-name-anywhere*") == []
-        notes = ask(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
+        notes = symbol_info(client, symbol="*no-such-name-anywhere*", replSessionKey=key)["notes"]
         assert notes == ["no loaded name matches: load or import the code first"]
 
 
@@ -170,7 +170,7 @@ def test_listing_names_runs_no_user_code(client):
 
 
 def source(client, key, symbol, **arguments):
-    answer = ask(client, symbol=symbol, replSessionKey=key, source=True, **arguments)
+    answer = symbol_info(client, symbol=symbol, replSessionKey=key, source=True, **arguments)
     assert answer["ok"], answer
     return answer.get("source")
 
@@ -200,9 +200,9 @@ def test_a_docstring_is_left_out_only_if_the_code_does_not_fit_with_it(live, cli
         text = f'def {name}(value):\n    """Add.\n\n{words}    """\n{code}    return value\n'
         (live.workspace / f"{name}_doc.py").write_text(text)
         client.call("load_file", filePath=f"{name}_doc.py", replSessionKey="py")
-    short = ask(client, symbol="short_doc.short", source=True, replSessionKey="py")
+    short = symbol_info(client, symbol="short_doc.short", source=True, replSessionKey="py")
     assert ("Words." in short["source"], "notes" in short) == (True, False)
-    long = ask(client, symbol="long_doc.long", source=True, replSessionKey="py")
+    long = symbol_info(client, symbol="long_doc.long", source=True, replSessionKey="py")
     lines = long["source"].splitlines()
     assert (lines[0], lines[1]) == ("    1 def long(value):", " 2-2004 (docstring)")
     assert (lines[-1], "notes" in long) == (" 2105     return value", False)
@@ -222,13 +222,16 @@ def test_the_source_of_evaluated_code_is_returned_as_evaluated(client):
 def test_a_python_value_is_described_by_class_count_line_and_location(live, client):
     code = "prices = {'tea': [1, 2], 'long': 'x' * 500}\nmany = list(range(1000))\nvast = 10 ** 5000\nempty = set()"
     client.call("evaluate_code", code=code, replSessionKey="py")
-    found = ask(client, symbol="prices", replSessionKey="py")
+    found = symbol_info(client, symbol="prices", replSessionKey="py")
     told = {"type": "variable", "class": "dict", "count": "2", "value": "{'tea': [1, 2], 'long': <str of 500>}"}
     assert (found["extra"], found["line"]) == (told, 1)
-    assert ask(client, symbol="many", replSessionKey="py")["extra"]["value"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
-    assert ask(client, symbol="vast", replSessionKey="py")["extra"]["value"] == "<int of 16610 bits>"
-    assert ask(client, symbol="empty", replSessionKey="py")["extra"]["value"] == "set()"
-    limit = ask(client, symbol="shapes.LIMIT", replSessionKey="py")
+    assert (
+        symbol_info(client, symbol="many", replSessionKey="py")["extra"]["value"]
+        == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
+    )
+    assert symbol_info(client, symbol="vast", replSessionKey="py")["extra"]["value"] == "<int of 16610 bits>"
+    assert symbol_info(client, symbol="empty", replSessionKey="py")["extra"]["value"] == "set()"
+    limit = symbol_info(client, symbol="shapes.LIMIT", replSessionKey="py")
     assert (limit["file"], limit["line"], limit["extra"]["value"]) == (str(live.workspace / "shapes.py"), 7, "3")
 
 
@@ -248,12 +251,12 @@ def test_a_lisp_value_is_described_by_class_count_and_one_line(tmp_path, name, k
     with serving(tmp_path, "--nrepl", f"r={repl(name).endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code=code, timeoutMs=120_000)["ok"]
-        found = ask(client, symbol="prices")["extra"]
+        found = symbol_info(client, symbol="prices")["extra"]
         assert (found["class"], found["count"]) == (kinds[0], "2")
         assert f'"long" <{kinds[2]} of 500>' in found["value"]
         assert ":tea [1 2]" in found["value"]
-        assert ask(client, symbol="many")["extra"]["value"] == "[0 1 2 3 4 5 6 7 8 9 ...]"
-        assert ask(client, symbol="lazy")["extra"]["value"] == f"[{kinds[1]}]"
+        assert symbol_info(client, symbol="many")["extra"]["value"] == "[0 1 2 3 4 5 6 7 8 9 ...]"
+        assert symbol_info(client, symbol="lazy")["extra"]["value"] == f"[{kinds[1]}]"
 
 
 def test_a_hy_value_is_described_by_class_count_and_one_line(tmp_path):
@@ -262,29 +265,32 @@ def test_a_hy_value_is_described_by_class_count_and_one_line(tmp_path):
     with serving(tmp_path, "--nrepl", f"r={repl('hy').endpoint}", "--repl", "none") as live, live.client() as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code=code)["ok"]
-        found = ask(client, symbol="prices")["extra"]
+        found = symbol_info(client, symbol="prices")["extra"]
         assert (found["class"], found["count"]) == ("dict", "2")
         assert found["value"] == "{'tea': [1, 2], 'long': <str of 500>}"
-        assert ask(client, symbol="the-many")["extra"]["value"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
-        assert ask(client, symbol="held")["extra"]["value"] == "[<Mute>]"
+        assert symbol_info(client, symbol="the-many")["extra"]["value"] == "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, ...]"
+        assert symbol_info(client, symbol="held")["extra"]["value"] == "[<Mute>]"
 
 
 def test_an_instance_of_a_user_class_is_described_without_calling_it(client):
     code = "class Mute:\n    def __repr__(self): raise SystemExit\nmute = Mute()\nheld = [Mute()]"
     client.call("evaluate_code", code=code, replSessionKey="py")
-    assert ask(client, symbol="mute", replSessionKey="py")["extra"] == {"type": "variable", "class": "__main__.Mute"}
-    assert ask(client, symbol="held", replSessionKey="py")["extra"]["value"] == "[<__main__.Mute>]"
+    assert symbol_info(client, symbol="mute", replSessionKey="py")["extra"] == {
+        "type": "variable",
+        "class": "__main__.Mute",
+    }
+    assert symbol_info(client, symbol="held", replSessionKey="py")["extra"]["value"] == "[<__main__.Mute>]"
 
 
 def test_an_unknown_source_is_reported_as_unknown(client):
-    answer = ask(client, symbol="len", source=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="len", source=True, replSessionKey="py")
     assert (answer["ok"], "source" in answer, "is unknown" in answer["notes"][0]) == (True, False, True)
 
 
 def test_a_long_source_is_cut_with_a_pointer_to_the_rest(live, client):
     (live.workspace / "long.py").write_text("def endless():\n" + "    x = 1\n" * 3000)
     client.call("load_file", filePath="long.py", replSessionKey="py")
-    answer = ask(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="endless", namespace="long", source=True, replSessionKey="py")
     shown = answer["source"].count("\n")
     assert 100 < shown < 3000
     place = f"{live.workspace / 'long.py'} from line {shown + 1} on"
@@ -296,13 +302,13 @@ def test_references_to_a_name_are_listed_by_file_and_line(live, client):
         "import shapes\nfrom shapes import area as size\nsize(1)\nshapes.area(2)\n"
     )
     (live.workspace / "paint.lpy").write_text("(ns paint (:require [shapes.core :as s]))\n(s/area 1)\n")
-    answer = ask(client, symbol="shapes.area", references=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="shapes.area", references=True, replSessionKey="py")
     assert answer["references"] == [
         "paint.py:2: from shapes import area as size", "paint.py:3: size(1)", "paint.py:4: shapes.area(2)",
         "shapes.py:12: def area(width, height=1, *, scale=LIMIT):",
     ]  # fmt: skip
     assert (answer["count"], answer["name"]) == (4, "area")
-    answer = ask(client, symbol="shapes.core/area", references=True, replSessionKey="lpy")
+    answer = symbol_info(client, symbol="shapes.core/area", references=True, replSessionKey="lpy")
     assert [line.rpartition(": ")[0] for line in answer["references"]] == [
         "paint.lpy:2",
         "shapes.lpy:5",
@@ -312,11 +318,11 @@ def test_references_to_a_name_are_listed_by_file_and_line(live, client):
 
 def test_references_to_modules_and_unloaded_names_are_listed(live, client):
     (live.workspace / "paint.py").write_text("import shapes\nunloaded = 1\nprint(unloaded)\n")
-    answer = ask(client, symbol="shapes", references=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="shapes", references=True, replSessionKey="py")
     assert (answer["references"], "names" in answer) == (["paint.py:1: import shapes"], False)
-    answer = ask(client, symbol="unloaded", references=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="unloaded", references=True, replSessionKey="py")
     assert [line.partition(": ")[0] for line in answer["references"]] == ["paint.py:2", "paint.py:3"]
-    answer = ask(client, symbol="nowhere_at_all", references=True, replSessionKey="py")
+    answer = symbol_info(client, symbol="nowhere_at_all", references=True, replSessionKey="py")
     assert answer["reason"] == "unknown-symbol"
 
 
@@ -337,12 +343,12 @@ def test_secrets_are_redacted_in_lists_of_names_even_if_cut(tmp_path, monkeypatc
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         client.call("evaluate_code", code="import os\ndef leak(): ...\nleak.__doc__ = os.environ['SHOP_TOKEN']")
         assert os.environ["SHOP_TOKEN"] == secret
-        assert ask(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
+        assert symbol_info(client, symbol="leak*")["names"] == ["leak() — <<redacted:SHOP_TOKEN>>"]
         client.call("evaluate_code", code="word = 'a' * 700 + os.environ['SHOP_TOKEN']")
-        told = ask(client, symbol="word")["extra"]["value"]
+        told = symbol_info(client, symbol="word")["extra"]["value"]
         assert (secret[:8] in told, told.startswith("'aaa")) == (False, True)
         (live.workspace / "leaks.py").write_text(f"leak('{secret}')\n")
-        assert ask(client, symbol="leak", references=True)["references"] == [
+        assert symbol_info(client, symbol="leak", references=True)["references"] == [
             "leaks.py:1: leak('<<redacted:SHOP_TOKEN>>')"
         ]
 
@@ -365,13 +371,13 @@ def test_a_real_lisp_lists_its_names(tmp_path, name):
         assert found[2].startswith("twice ")
         assert len(found) == 3
         assert lines(client, "r", f"{space[:5]}*/AREA") == [f"{space}/area [w] [w h] — The area of a rectangle."]
-        matching = ask(client, symbol="*map*")
+        matching = symbol_info(client, symbol="*map*")
         assert matching["count"] <= 50
         assert any(line.split()[0].endswith(".core/map-indexed") for line in matching["names"])
         assert source(client, "r", f"{space}/area") == LISP[LISP.index("(defn area") : LISP.index("\n\n(defmacro")]
         if name != "nbb":  # whose files are in its program
             assert re.match(r" \d+ \(defn map-indexed", source(client, "r", "map-indexed"))
-        refused = ask(client, symbol="no.such.namespace")
+        refused = symbol_info(client, symbol="no.such.namespace")
         assert refused["reason"] == "unknown-symbol"
 
 
@@ -390,6 +396,6 @@ def test_a_repl_of_an_unknown_dialect_evaluates_but_cannot_search(tmp_path):
     with serving(tmp_path, *options) as live, live.client() as client:
         until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code="(+ 1 2)")["result"] == "3"
-        answer = ask(client, symbol="*map*")
+        answer = symbol_info(client, symbol="*map*")
         assert answer["reason"] == "capability-missing"
         assert answer["hint"]

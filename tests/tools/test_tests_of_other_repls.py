@@ -6,7 +6,7 @@ import sys
 import pytest
 from live_server import serving, until
 from real_repls import repl
-from tests_tool import ask, counts
+from tests_tool import counts, run_tests
 
 NBB = """(ns shop.orders-test
   (:require [cljs.test :refer [deftest is testing async use-fixtures]]))
@@ -59,12 +59,12 @@ def client(script):
 
 
 def test_unloaded_test_files_are_loaded_first_and_failures_reported(script, client):
-    refused = ask(client, fresh=True)
+    refused = run_tests(client, fresh=True)
     assert (refused["reason"], refused["message"]) == (
         "capability-missing",
         "only Python tests can be run in a new process",
     )
-    answer = ask(client, namespace="test")
+    answer = run_tests(client, namespace="test")
     assert counts(answer) == (5, 1, 2, 2)
     unread = answer["results"][0]
     assert (unread["ns"], unread["test"], unread["outcome"]) == ("shop.unread-test", "(load)", "error")
@@ -73,7 +73,7 @@ def test_unloaded_test_files_are_loaded_first_and_failures_reported(script, clie
 
 
 def test_failures_come_first_and_async_tests_are_awaited(script, client):
-    answer = ask(client, namespace="shop.orders-test", passed=True)
+    answer = run_tests(client, namespace="shop.orders-test", passed=True)
     assert (answer["reason"], counts(answer)) == ("tests-failed", (4, 1, 2, 1))
     broken, *wrong, good = answer["results"]
     lines = TEXTS[script.name].splitlines()
@@ -90,7 +90,7 @@ def test_failures_come_first_and_async_tests_are_awaited(script, client):
 
 
 def test_a_report_has_the_duration_of_each_test_even_without_assertions(script, client):
-    answer = ask(client, namespace="shop.orders-test", report=True)
+    answer = run_tests(client, namespace="shop.orders-test", report=True)
     seconds = {test: took for namespace, test, took in answer["times"] if namespace == "shop.orders-test"}
     assert {"good", "bad", "later"} <= set(seconds) <= {"good", "bad", "broken", "later"}
     assert seconds["later"] >= 0.02
@@ -99,40 +99,40 @@ def test_a_report_has_the_duration_of_each_test_even_without_assertions(script, 
 
 def test_fixtures_run_around_the_tests_of_their_namespace(script, client):
     client.call("evaluate_code", code="(reset! shop.orders-test/log [])")
-    assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+    assert run_tests(client, namespace="shop.orders-test", test="good")["ok"]
     seen = client.call("evaluate_code", code="@shop.orders-test/log")["result"]
     assert seen == "[:open :each :close]"
 
 
 def test_one_test_can_be_run_and_an_unknown_one_is_refused(client):
-    answer = ask(client, namespace="shop.orders-test", test="bad")
+    answer = run_tests(client, namespace="shop.orders-test", test="bad")
     assert counts(answer) == (1, 0, 1, 0)
-    answer = ask(client, namespace="shop.orders-test", test="nosuch")
+    answer = run_tests(client, namespace="shop.orders-test", test="nosuch")
     assert (answer["ok"], answer["reason"]) == (False, "evaluation-failed")
     assert "no test nosuch in shop.orders-test" in answer["message"]
 
 
 def test_an_unknown_namespace_and_one_without_tests_are_refused(client):
-    assert ask(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
-    assert ask(client, namespace="user")["reason"] == "no-tests"
+    assert run_tests(client, namespace="no.such.suite")["reason"] == "unknown-namespace"
+    assert run_tests(client, namespace="user")["reason"] == "no-tests"
 
 
 def test_without_a_namespace_all_loaded_tests_run(client):
-    assert counts(ask(client))[0] >= 4
+    assert counts(run_tests(client))[0] >= 4
 
 
 def test_an_endless_test_is_abandoned_and_the_next_run_works(script, client):
     assert client.call("evaluate_code", code=ENDLESS[script.name])["ok"]
     try:
-        answer = ask(client, namespace="endless", timeoutMs=1000, onTimeout="interrupt")
+        answer = run_tests(client, namespace="endless", timeoutMs=1000, onTimeout="interrupt")
         assert (answer["ok"], answer["reason"]) == (False, "timed-out")
-        assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+        assert run_tests(client, namespace="shop.orders-test", test="good")["ok"]
     finally:  # the REPL is others' too, who run all its tests
         client.call("evaluate_code", code=ENDED.format("cljs"))
 
 
 def test_tests_run_by_hand_still_print_their_report_afterwards(script, client):
-    assert ask(client, namespace="shop.orders-test", test="good")["ok"]
+    assert run_tests(client, namespace="shop.orders-test", test="good")["ok"]
     shown = client.call("evaluate_code", code="(cljs.test/run-tests 'shop.orders-test)")
     assert "FAIL in (bad)" in shown["stdout"]
 
@@ -159,7 +159,7 @@ def hy(tmp_path_factory):
 def test_hy_runs_python_tests(hy):
     with hy.client() as client:
         (hy.workspace / "test_orders.hy").write_text(HY)
-        answer = ask(client, namespace="test_orders", timeoutMs=60_000)
+        answer = run_tests(client, namespace="test_orders", timeoutMs=60_000)
         assert counts(answer) == (4, 1, 3, 0), answer
         rows = {row["test"]: row for row in answer["results"]}
         assert set(rows) == {"test_wrong", "test_given", "Sums.test_sum"}
@@ -167,25 +167,25 @@ def test_hy_runs_python_tests(hy):
         assert rows["test_wrong"]["file"] == str(hy.workspace / "test_orders.hy")
         assert "noise" in answer["stdout"]
         (hy.workspace / "test_orders.hy").write_text(HY.replace("3", "2"))
-        assert ask(client, namespace="test_orders", timeoutMs=60_000)["ok"]
-        assert ask(client, namespace="test_orders", test="test-given")["tests"] == 1
-        assert ask(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
-        assert ask(client, namespace="test_orders", fresh=True)["reason"] == "capability-missing"
+        assert run_tests(client, namespace="test_orders", timeoutMs=60_000)["ok"]
+        assert run_tests(client, namespace="test_orders", test="test-given")["tests"] == 1
+        assert run_tests(client, namespace="no_such_suite")["reason"] == "unknown-namespace"
+        assert run_tests(client, namespace="test_orders", fresh=True)["reason"] == "capability-missing"
 
 
 def test_hy_runs_a_named_file_whether_or_not_it_was_imported(hy):
     with hy.client() as client:
         (hy.workspace / "tests").mkdir()
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY)
-        none = ask(client, timeoutMs=60_000)
+        none = run_tests(client, timeoutMs=60_000)
         assert none["reason"] == "no-tests"
         assert "Pass the test file in paths, such as tests/test_core.hy." in none["hint"]
-        assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
-        assert ask(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
+        assert counts(run_tests(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 1, 3, 0)
+        assert run_tests(client, namespace="tests/test_orders.hy::test-plain")["tests"] == 1
         (hy.workspace / "tests" / "test_orders.hy").write_text(HY.replace("3", "2"))
         client.call("evaluate_code", code="(import tests.test_orders)")
-        assert counts(ask(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 4, 0, 0)
-        missing = ask(client, namespace="tests/test_orders.hy", match="and and")
+        assert counts(run_tests(client, namespace="tests/test_orders.hy", timeoutMs=60_000)) == (4, 4, 0, 0)
+        missing = run_tests(client, namespace="tests/test_orders.hy", match="and and")
         assert missing["reason"] == "evaluation-failed", missing
         assert "Traceback" not in missing.get("stdout", ""), missing
 
@@ -196,10 +196,10 @@ def test_hy_runs_tests_evaluated_or_loaded_in_its_session(hy):
         client.call("load_file", filePath="checks.hy")
         evaluated = client.call("evaluate_code", code="(defn test-here [] (assert (= 1 2)))")
         for namespace in ({}, {"namespace": evaluated["ns"]}):
-            answer = ask(client, **namespace)
+            answer = run_tests(client, **namespace)
             assert counts(answer) == (2, 1, 1, 0), answer
             assert [(row["test"], row["ns"]) for row in answer["results"]] == [("test_here", "Hy")]
-        assert ask(client, test="test-loaded")["tests"] == 1
+        assert run_tests(client, test="test-loaded")["tests"] == 1
         assert client.call("evaluate_code", code="(del test-loaded test-here)")["ok"]
 
 
@@ -223,7 +223,7 @@ def test_jvm_failures_have_full_paths_where_clojure_reports_base_names(tmp_path)
     repl("jvm")
     with serving(folder, "--repl", "clojure") as live, live.client() as client:
         until(lambda: "run_tests" in client.tools(), "the REPL's tools")
-        answer = ask(client, namespace="shop.orders-test", timeoutMs=120_000)
+        answer = run_tests(client, namespace="shop.orders-test", timeoutMs=120_000)
         places = [(row["test"], row["file"], row["line"]) for row in answer["results"]]
         assert sorted(places) == [
             ("bad", str(tests / "orders_test.clj"), 2),

@@ -19,7 +19,7 @@ def load(client, *names, **arguments):
     return [client.call("load_file", filePath=f"{name}.py", **arguments) for name in names][-1]
 
 
-def ask(client):
+def differences(client):
     answer = client.call("what_changed")
     validate(answer, BY_NAME["what_changed"].output)
     assert answer["count"] == len(answer["differences"])
@@ -27,7 +27,7 @@ def ask(client):
 
 
 @pytest.fixture(autouse=True)
-def own_modules(live, client):
+def modules(live, client):
     """Return modules that no other test uses, because what a REPL has loaded stays loaded."""
     number = len(list(live.workspace.glob("low*.py")))
     low, high = f"low{number}", f"high{number}"
@@ -39,20 +39,20 @@ def own_modules(live, client):
 
 
 def test_no_differences_are_reported_if_there_are_none(client):
-    assert ask(client) == []
+    assert differences(client) == []
 
 
-def test_edits_redefinitions_and_old_objects_are_reported_with_their_caller(live, client, own_modules):
-    low, high = own_modules
+def test_edits_redefinitions_and_old_objects_are_reported_with_their_caller(live, client, modules):
+    low, high = modules
     write(live, **{low: LOW.replace("x * 2", "x * 3") + "def new(): pass\n"})
-    assert ask(client) == [f"{low}: edited in the file since the load: rate; only in the file: new"]
+    assert differences(client) == [f"{low}: edited in the file since the load: rate; only in the file: new"]
     client.call("evaluate_code", code=f"import {low}\nkept = {low}.rate")
     answer = client.call("evaluate_code", code="def rate(x):\n    return 5", namespace=low, who="ann")
     by = f"(ann, {answer['evaluationId']})"
     both = f"{low}: edited in the file since the load: rate; redefined in the REPL: rate {by}; only in the file: new"
-    assert both in ask(client)
-    assert f"{high}.rate is still the old {low}.rate: load {high} as well" in ask(client)
-    assert f"__main__.kept is still the old {low}.rate: bind it again" in ask(client)
+    assert both in differences(client)
+    assert f"{high}.rate is still the old {low}.rate: load {high} as well" in differences(client)
+    assert f"__main__.kept is still the old {low}.rate: bind it again" in differences(client)
     client.call("evaluate_code", code="del kept")
 
 
@@ -63,8 +63,8 @@ def test_a_silent_load_is_not_noted_as_the_same_result(live, client):
     assert client.call("load_file", filePath="quiet.py")["notes"] == [nothing]
 
 
-def test_a_load_updates_references_in_other_modules_and_says_so(live, client, own_modules):
-    low, high = own_modules
+def test_a_load_updates_references_in_other_modules_and_says_so(live, client, modules):
+    low, high = modules
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
     assert "notes" not in load(client, low, detail=False), "the functions that live have the new code"
     assert client.call("evaluate_code", code=f"import {high}; {high}.total()")["result"] == "3"
@@ -75,12 +75,12 @@ def test_a_load_updates_references_in_other_modules_and_says_so(live, client, ow
     assert note == f"{low} has not changed since its load, so nothing ran; whole: true runs it"
     code = f"import {low}, {high}; ({high}.total(), isinstance({high}.made, {low}.Shape))"
     assert client.call("evaluate_code", code=code)["result"] == "(3, True)"
-    assert ask(client) == []
+    assert differences(client) == []
     assert not any("renewed" in note for note in load(client, high)["notes"])
 
 
-def test_objects_that_a_load_cannot_update_are_reported(live, client, own_modules):
-    low, _ = own_modules
+def test_objects_that_a_load_cannot_update_are_reported(live, client, modules):
+    low, _ = modules
     slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
     write(live, **{low: slotted})
     load(client, low)
@@ -91,8 +91,8 @@ def test_objects_that_a_load_cannot_update_are_reported(live, client, own_module
     client.call("evaluate_code", code="del slotted_made")
 
 
-def test_an_edit_names_old_objects_and_what_refers_to_them(live, client, own_modules):
-    low, high = own_modules
+def test_an_edit_names_old_objects_and_what_refers_to_them(live, client, modules):
+    low, high = modules
     slotted = LOW.replace("class Shape: pass", "class Shape: __slots__ = ('a',)")
     write(live, **{low: slotted})
     load(client, low)
@@ -154,8 +154,8 @@ def test_a_module_and_its_importers_reload_and_old_objects_are_named(live, clien
     client.call("evaluate_code", code="del kept, shape")
 
 
-def test_a_renamed_function_fails_the_tests_that_import_it(live, client, own_modules):
-    low, high = own_modules
+def test_a_renamed_function_fails_the_tests_that_import_it(live, client, modules):
+    low, high = modules
     write(live, test_rate=f"from {low} import rate\ndef test_rate(): assert rate(1) == 2\n")
     assert client.call("run_tests", namespace="test_rate.py", timeoutMs=60_000)["ok"]
     write(live, **{low: LOW.replace("def rate", "def price")})
@@ -164,11 +164,11 @@ def test_a_renamed_function_fails_the_tests_that_import_it(live, client, own_mod
     added = client.call("evaluate_code", code="def extra(): pass", namespace=low, who="ann")
     load(client, low)
     lost = f"{high}.rate comes from {low}.rate, which no longer exists: the import fails in a new process"
-    assert ask(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
+    assert differences(client) == [f"{low}: only in the REPL: extra (ann, {added['evaluationId']})", lost]
 
 
-def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, own_modules):
-    low, _ = own_modules
+def test_the_drift_command_reports_the_same_with_an_exit_status(live, client, modules):
+    low, _ = modules
     same = live.run("drift")
     assert (same.returncode, same.stdout, same.stderr) == (0, "the loaded code matches the files\n", "")
     write(live, **{low: LOW.replace("x * 2", "x * 3")})
@@ -193,4 +193,4 @@ def test_a_value_computed_from_an_edited_module_is_reported_with_fresh(live, cli
     answer = client.call("what_changed", fresh=True)
     validate(answer, BY_NAME["what_changed"].output)
     assert line in answer["differences"]
-    assert line not in ask(client)
+    assert line not in differences(client)

@@ -75,7 +75,7 @@ def loaded(live, client):
     load(live, client, "high", HIGH[live.kind])
 
 
-def ask(client):
+def differences(client):
     answer = client.call("what_changed")
     validate(answer, BY_NAME["what_changed"].output)
     assert answer["count"] == len(answer["differences"])
@@ -83,19 +83,19 @@ def ask(client):
 
 
 def test_edits_and_redefinitions_are_reported_with_their_caller_until_a_load(live, client):
-    assert ask(client) == []
+    assert differences(client) == []
     path(live, "low").write_text(LOW.replace("(* x", "; why\n (+ x").replace("rate 2", "rate  2") + "(defn new [])\n")
-    assert ask(client) == ["shop.low: edited in the file since the load: cost; only in the file: new"]
+    assert differences(client) == ["shop.low: edited in the file since the load: cost; only in the file: new"]
     cost = client.call("evaluate_code", code="(defn cost [x] 5)", namespace="shop.low", who="ann")["evaluationId"]
     extra = client.call("evaluate_code", code="(def extra 1)", namespace="shop.low", who="bob")["evaluationId"]
-    [line] = ask(client)
+    [line] = differences(client)
     assert f"redefined in the REPL: cost (ann, {cost}, " in line
     assert f"only in the REPL: extra (bob, {extra}, " in line
     assert line.endswith("; only in the file: new")
     load(live, client, "low", LOW.replace("rate 2", "rate 3"))
     client.call("evaluate_code", code="(ns-unmap 'shop.low 'extra)")
     load(live, client, "high")
-    assert ask(client) == []
+    assert differences(client) == []
     same = live.run("drift")
     assert (same.returncode, same.stdout, same.stderr) == (0, "the loaded code matches the files\n", "")
     path(live, "low").write_text(LOW)
@@ -111,12 +111,12 @@ def test_definitions_that_a_load_keeps_are_reported_with_it_and_with_test_runs(l
         f"shop.low/{name} is defined only once, so loading does not update it: ns-unmap it, then call load_file"
         for name in ONCE[live.kind]
     ]
-    assert set(kept) < set(ask(client))
+    assert set(kept) < set(differences(client))
     assert set(kept) < set(notes)
     client.call("evaluate_code", code="(ns-unmap 'shop.low 'limit) (ns-unmap 'shop.low 'price)")
     load(live, client, "low")
     load(live, client, "high")
-    assert ask(client) == []
+    assert differences(client) == []
     path(live, "low").write_text(LOW)
     test = f"(ns shop.low-test (:require [{TEST[live.kind]} :refer [deftest is]]))\n(deftest adds (is (= 2 (+ 1 1))))\n"
     load(live, client, "low_test", test)
@@ -132,14 +132,14 @@ def test_old_types_and_what_refers_to_them_are_reported(live, client):
         f"shop.high/Circle is still the old {CIRCLE[live.kind]}: load shop.high as well",
         "shop.high/Square implements the old protocol shop.low/Shape: load shop.high as well",
     }
-    for found in (notes, ask(client)):
+    for found in (notes, differences(client)):
         [living] = set(found) - told - {HINT}
         # In Basilisp some of the tests before may live on, too: it finds all of them.
         assert re.fullmatch(r"(1 of .* still exists|\d of .* still exist)", living)
         assert "of the old class shop.low.Circle" in living
         assert told < set(found)
     assert not told & set(load(live, client, "high"))
-    assert not told & set(ask(client))
+    assert not told & set(differences(client))
 
 
 def test_dependents_load_in_order_and_removed_names_are_unmapped_on_request(live, client):
@@ -180,9 +180,9 @@ def test_a_file_loaded_by_evaluated_code_counts_as_loaded(live, client):
     until(lambda: time.time_ns() > file.stat().st_mtime_ns + 100_000_000, "the next tick")
     answer = client.call("evaluate_code", code=f'(load-file "{file}")')
     assert answer["ok"], answer
-    assert not any("shop.other" in line for line in ask(client))
+    assert not any("shop.other" in line for line in differences(client))
     file.write_text("(ns shop.other)\n(def a 1)\n(def b 3)\n")
-    assert "shop.other: edited in the file since the load: b" in ask(client)
+    assert "shop.other: edited in the file since the load: b" in differences(client)
     client.call("evaluate_code", code="(remove-ns 'shop.other)")
 
 
@@ -211,7 +211,7 @@ FORGET = {
 
 
 @pytest.fixture
-def asked(live, client):
+def required_file(live, client):
     """Return a namespace that was loaded by `require` and whose path follows from its name."""
     file = live.workspace / "shop" / f"asked.{ENDING[live.kind]}"
     file.parent.mkdir(exist_ok=True)
@@ -223,18 +223,18 @@ def asked(live, client):
     file.unlink()
 
 
-def test_a_require_with_reload_counts_as_a_load(live, client, asked):
-    asked.write_text(asked.read_text().replace("* 2 x", "* 3 x"))
-    assert "shop.asked: edited in the file since the load: price" in ask(client)
-    until(lambda: time.time_ns() > asked.stat().st_mtime_ns + 100_000_000, "the next tick")
+def test_a_require_with_reload_counts_as_a_load(live, client, required_file):
+    required_file.write_text(required_file.read_text().replace("* 2 x", "* 3 x"))
+    assert "shop.asked: edited in the file since the load: price" in differences(client)
+    until(lambda: time.time_ns() > required_file.stat().st_mtime_ns + 100_000_000, "the next tick")
     require(live, client, "(require 'shop.asked :reload)")
     assert client.call("evaluate_code", code="(shop.asked/price 1)")["result"] == "3"
-    assert not any("shop.asked" in line for line in ask(client))
-    asked.write_text(asked.read_text().replace("[x] x", "[x] (inc x)"))
-    assert "shop.asked: edited in the file since the load: other" in ask(client)
+    assert not any("shop.asked" in line for line in differences(client))
+    required_file.write_text(required_file.read_text().replace("[x] x", "[x] (inc x)"))
+    assert "shop.asked: edited in the file since the load: other" in differences(client)
 
 
-def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, other, asked):
+def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, other, required_file):
     client.call("evaluate_code", code="0", who="bob")
     require(live, other, "(require '[shop.asked :as a] :reload)", who="ann")
     client.call("evaluate_code", code="(defn price [x] 7)", namespace="shop.asked", who="bob")
@@ -249,7 +249,7 @@ def test_a_user_of_a_required_namespace_is_told_who_redefined_it(live, client, o
 
 def of_modules(client):
     """Return the differences of modules, without leftovers of other tests' loads."""
-    return [line for line in ask(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]
+    return [line for line in differences(client) if line.startswith("shop.") and "/" not in line.partition(": ")[0]]
 
 
 def test_rebound_added_and_removed_names_are_reported_with_their_caller(live, client):
@@ -269,11 +269,11 @@ def test_old_functions_are_found_where_they_are_referenced(live, client):
     try:
         load(live, client, "low", LOW.replace("(* x rate)", "(+ x rate)"))
         load(live, client, "high")
-        told = [line for line in ask(client) if line.startswith("shop.held")]
+        told = [line for line in differences(client) if line.startswith("shop.held")]
         line = "shop.held/{} is still the old shop.low/cost: load shop.held as well"
         assert sorted(told) == [line.format(name) for name in ("kept", "made", "many", "one")]
         load(live, client, "held")
-        assert [line for line in ask(client) if line.startswith("shop.held")] == []
+        assert [line for line in differences(client) if line.startswith("shop.held")] == []
     finally:
         client.call("evaluate_code", code="(remove-ns 'shop.held)")
 
@@ -337,7 +337,7 @@ UNCHANGING = ("(declare",)
 
 def of(client, namespace):
     """Return the differences of one namespace."""
-    return [line for line in ask(client) if line.startswith(namespace)]
+    return [line for line in differences(client) if line.startswith(namespace)]
 
 
 def variants(form):

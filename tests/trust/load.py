@@ -100,7 +100,7 @@ def _spread(times):
 
 
 @functools.lru_cache(maxsize=256)
-def said(line):
+def parse_line(line):
     """Describe a line. Most lines are the same notification to hundreds of clients."""
     return json.loads(line)
 
@@ -181,14 +181,14 @@ class Peer:
                 asyncio.get_running_loop().remove_reader(self.socket)
             *lines, self._rest = (self._rest + data).split(b"\n")
             for line in lines:
-                self._take(said(line) if len(line) < SHORT_BYTES else json.loads(line))
+                self._receive(parse_line(line) if len(line) < SHORT_BYTES else json.loads(line))
         except BlockingIOError:
             pass
         except Exception as error:  # noqa: BLE001  # whatever it is, whoever stops reading gets it
             asyncio.get_running_loop().remove_reader(self.socket)
             self._failure = error
 
-    def _take(self, message):
+    def _receive(self, message):
         if message.get("method") == "notifications/resources/updated":
             self.updates += 1
         if "method" not in message:

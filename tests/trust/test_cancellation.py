@@ -130,7 +130,7 @@ class Inside:
         port = int(self.port_file.read_text())
         return Bare(socket.create_connection(("127.0.0.1", port), timeout=WAIT_S))
 
-    def held(self):
+    def resource_counts(self):
         """Return counts of what the server holds now."""
         tasks = anyio.from_thread.run_sync(lambda: len(asyncio.all_tasks()))
         return Counter(files()) + Counter({"task": tasks, "process": len(children())})
@@ -191,13 +191,13 @@ def test_a_call_cancelled_at_any_await_leaves_nothing(workspace, monkeypatch, lo
             assert watcher.call("evaluate_code", code="6 * 7")["result"] == "42"
             params = {"name": name.rpartition(" ")[2], "arguments": CALLS[name]}
             caller.request("tools/call", params)
-            before = inside.held()
+            before = inside.resource_counts()
             for at in range(1, 200):
                 inside.cancel_at = at
                 answer = caller.request("tools/call", params)
                 inside.cancel_at = 0
                 cancelled.append("error" in answer)
-                until(lambda: inside.held() <= before, f"all that a call held when cancelled at await {at}")
+                until(lambda: inside.resource_counts() <= before, f"all that a call held when cancelled at await {at}")
                 counted = watcher.call("server_health")["evaluations"]
                 assert (counted["queued"], counted["running"]) == (0, 0)
                 assert watcher.call("evaluate_code", code="6 * 7")["result"] == "42"

@@ -102,7 +102,7 @@ def open_descriptors():
     return len(list(Path("/dev/fd").iterdir()))
 
 
-def left(folder):
+def all_paths(folder):
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
 
 
@@ -130,7 +130,7 @@ async def test_no_edit_is_written_outside_while_a_directory_and_a_link_are_excha
     await repeat(edit, rounds)
     attack()
     assert (outside / "a.clj").read_text() == TEXTS[0]
-    assert left(outside) == ["a.clj"]
+    assert all_paths(outside) == ["a.clj"]
 
 
 async def test_no_new_file_is_created_outside_or_left_half_written_inside(workspace, outside, attack):
@@ -142,8 +142,8 @@ async def test_no_new_file_is_created_outside_or_left_half_written_inside(worksp
 
     await repeat(create)
     attack()
-    assert left(outside) == ["a.clj"]
-    inside = [name for name in left(workspace) if name.startswith(("src/", "link/"))]
+    assert all_paths(outside) == ["a.clj"]
+    inside = [name for name in all_paths(workspace) if name.startswith(("src/", "link/"))]
     assert not [name for name in inside if name.endswith(".tmp")]
     made = {match[1] for name in inside if (match := re.search(r"(new\d+)", name))}
     whole = {match[1] for name in inside if (match := re.search(r"(new\d+)/deep/n\.clj", name))}
@@ -165,7 +165,7 @@ async def test_undo_writes_only_inside_the_workspace(workspace, outside, attack)
     attack()
     assert (outside / "a.clj").read_text() == TEXTS[1]
     assert (outside / "n.clj").read_text() == "(n)\n"
-    assert left(outside) == ["a.clj", "n.clj"]
+    assert all_paths(outside) == ["a.clj", "n.clj"]
 
 
 async def test_a_batch_of_many_files_uses_few_descriptors(workspace, monkeypatch):
@@ -180,6 +180,6 @@ async def test_a_batch_of_many_files_uses_few_descriptors(workspace, monkeypatch
     before = open_descriptors()
     wanted = [EditRequest(f"d{n}/x/n.clj", Create("(n)\n")) for n in range(200)]
     await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False)
-    assert len(left(workspace)) >= 600
+    assert len(all_paths(workspace)) >= 600
     assert max(held) - before < 50
     assert open_descriptors() == before

@@ -57,7 +57,7 @@ def history_file(live):
     return next((live.folder / "state").rglob("eval-history.transit.json"), None)
 
 
-def kept(live):
+def history_texts(live):
     file = history_file(live)
     return [entry.text for entry in EntityLines([file.read_bytes()]).entities()] if file else []
 
@@ -78,15 +78,15 @@ def refused_start(folder, *options):
 def test_a_full_disk_fails_no_evaluation_and_history_is_written_later(tmp_path):
     with small_disk(tmp_path / "state") as disk, serving(tmp_path, "--repl", "python") as live, live.client() as client:
         assert client.call("evaluate_code", code="'before'", timeoutMs=60_000)["ok"]
-        until(lambda: "'before'" in kept(live), "the history to be written")
+        until(lambda: "'before'" in history_texts(live), "the history to be written")
         filler = fill(disk)
         code = f"'{'x' * 60_000}'"
         assert client.call("evaluate_code", code=code)["ok"]
         until(lambda: "the history cannot be written" in live.process.stdout.readline(), "the server to say so")
-        assert kept(live) == ["'before'"]
+        assert history_texts(live) == ["'before'"]
         assert client.call("evaluate_code", code="'meanwhile'")["result"] == "'meanwhile'"
         filler.unlink()
-        until(lambda: kept(live)[-2:] == [code, "'meanwhile'"], "the history to be written in the end")
+        until(lambda: history_texts(live)[-2:] == [code, "'meanwhile'"], "the history to be written in the end")
 
 
 def test_a_server_killed_on_a_full_disk_leaves_a_readable_history(tmp_path):
@@ -94,7 +94,7 @@ def test_a_server_killed_on_a_full_disk_leaves_a_readable_history(tmp_path):
         live = Live(tmp_path, "--repl", "python")
         with live.client() as client:
             assert client.call("evaluate_code", code="'before'", timeoutMs=60_000)["ok"]
-            until(lambda: "'before'" in kept(live), "the history to be written")
+            until(lambda: "'before'" in history_texts(live), "the history to be written")
             filler = fill(disk)
             for number in range(20):
                 assert client.call("evaluate_code", code=f"'{number}{'x' * 5000}'")["ok"]

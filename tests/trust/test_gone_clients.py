@@ -22,7 +22,7 @@ def client(live):
         yield connected
 
 
-def left(live, code, status="running"):
+def start_and_disconnect(live, code, status="running"):
     """Return the id of an evaluation whose client got an answer and disconnected."""
     with live.client(name="gone") as gone:
         # Where input is wanted it answers at once.
@@ -32,7 +32,7 @@ def left(live, code, status="running"):
 
 
 def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live, client):
-    endless = left(live, "while True: pass")
+    endless = start_and_disconnect(live, "while True: pass")
     answer = client.call("evaluate_code", code="'free'", timeoutMs=60_000)
     assert (answer["status"], answer["result"]) == ("done", "'free'")
     ended = client.call("get_evaluation", evaluationId=endless)
@@ -42,7 +42,7 @@ def test_code_of_a_disconnected_client_ends_when_another_needs_its_session(live,
 
 @pytest.mark.parametrize("code", ["input('? ')", "breakpoint()", "import pdb\npdb.Pdb().set_trace()"])
 def test_code_waiting_for_input_ends_with_its_client(live, client, code):
-    reading = left(live, code, "needs-input")
+    reading = start_and_disconnect(live, code, "needs-input")
     ended = client.call("get_evaluation", evaluationId=reading, waitMs=60_000)
     if ended["status"] == "needs-input":  # it answers at once when input is wanted
         until(lambda: client.call("get_evaluation", evaluationId=reading)["status"] != "needs-input", "its end")
@@ -54,7 +54,7 @@ def test_code_waiting_for_input_ends_with_its_client(live, client, code):
 def test_code_that_blocks_nobody_continues_and_anyone_can_fetch_its_result(live, client):
     mark = live.workspace / "mark"
     code = f"import os, time\nwhile not os.path.exists({str(mark)!r}): time.sleep(0.01)\n'fetched'"
-    running = left(live, code)
+    running = start_and_disconnect(live, code)
     answer = client.call("wait_for", query='[:find ?e :where [?e :output/text "never"]]', timeoutMs=1000)
     assert not answer.get("rows"), "the grace is over, and nobody waited for the session"
     assert client.call("get_evaluation", evaluationId=running)["status"] == "running"

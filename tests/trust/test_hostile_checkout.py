@@ -169,7 +169,7 @@ def test_no_command_reads_writes_or_hangs_outside_the_workspace(checkout, tmp_pa
     assert {entry.name for entry in secret.parent.iterdir()} == {secret.name, ".cline"}
 
 
-def ask_relay(folder):
+def request_through_relay(folder):
     """Return the relay's answer to a client's first request in the checkout, before it gives up."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
     done = subprocess.run(
@@ -183,7 +183,7 @@ def ask_relay(folder):
 @pytest.mark.parametrize("shape", SHAPES)
 def test_the_relay_reads_no_secret_and_answers_with_an_error(checkout, tmp_path, shape):
     checkout(shape, PRESENCE)
-    said = ask_relay(tmp_path)
+    said = request_through_relay(tmp_path)
     assert json.loads(said)["id"] == 1
     assert SECRET not in said
 
@@ -202,13 +202,13 @@ def test_addresses_and_pids_in_a_checkout_get_no_byte_and_no_signal(checkout, tm
         (folder / "port").write_text(str(record["port"]))
         (folder / "server.json").write_text(json.dumps(record))
         (folder / "token").write_text("A" * 43)
-        thread = threading.Thread(target=hear, args=(listener, heard), daemon=True)
+        thread = threading.Thread(target=record_connections, args=(listener, heard), daemon=True)
         thread.start()
         try:
             for command in COMMANDS:
                 said, _, _ = run(command, tmp_path, {**variables(tmp_path), "CODRIVER_TOKEN": SECRET})
                 assert "Traceback" not in said, (command, said)
-            ask_relay(tmp_path)
+            request_through_relay(tmp_path)
             assert bystander.poll() is None
         finally:
             bystander.kill()
@@ -216,7 +216,7 @@ def test_addresses_and_pids_in_a_checkout_get_no_byte_and_no_signal(checkout, tm
     assert b"".join(heard) == b""
 
 
-def hear(listener, heard):
+def record_connections(listener, heard):
     """Accept every connection, and record all that it sends."""
     with contextlib.suppress(OSError):
         while True:

@@ -25,10 +25,10 @@ def drawn(name):
 def test_no_bytes_break_the_invariant(name):
     @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
     @given(drawn(name))
-    def holds(data):
+    def check(data):
         TARGETS[name](data)
 
-    holds()
+    check()
 
 
 @pytest.mark.parametrize("path", sorted(CASES.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}")

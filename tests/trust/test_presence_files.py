@@ -19,7 +19,7 @@ import pytest
 from live_server import RELAY, WAIT_S, Live, environ, serving
 from needs import do_without
 from other_user import listening
-from ports import server_at_own_port
+from ports import listen_on_unusual_port
 
 from codriver_relay import own_files
 
@@ -38,7 +38,7 @@ class Listener:
     """An attacker's server: it accepts every connection and records all that it receives."""
 
     def __init__(self, port=0):
-        self.socket = socket.create_server(("127.0.0.1", port)) if port else server_at_own_port()
+        self.socket = socket.create_server(("127.0.0.1", port)) if port else listen_on_unusual_port()
         self.port = self.socket.getsockname()[1]
         self.heard = b""
         threading.Thread(target=self._listen, daemon=True).start()
@@ -47,9 +47,9 @@ class Listener:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = self.socket.accept()
-                threading.Thread(target=self._hear, args=(connection,), daemon=True).start()
+                threading.Thread(target=self._receive, args=(connection,), daemon=True).start()
 
-    def _hear(self, connection):
+    def _receive(self, connection):
         with connection, contextlib.suppress(OSError):
             while data := connection.recv(1 << 16):
                 self.heard += data
@@ -69,18 +69,18 @@ def stranger():
 
 @pytest.fixture
 def workspace(tmp_path):
-    folder = tmp_path / "workspace"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "workspace"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture
-def folder(workspace):
+def directory(workspace):
     """Return where a checkout puts its files: a directory as `git` creates it."""
-    folder = workspace / ".calva" / "mcp-server"
-    folder.mkdir(parents=True)
-    folder.chmod(0o755)
-    return folder
+    directory = workspace / ".calva" / "mcp-server"
+    directory.mkdir(parents=True)
+    directory.chmod(0o755)
+    return directory
 
 
 @pytest.fixture
@@ -90,14 +90,14 @@ def secret(tmp_path):
     return tmp_path / "id_ed25519"
 
 
-def plant(folder, port, *, host="127.0.0.1", pid=None):
+def plant(directory, port, *, host="127.0.0.1", pid=None):
     """Write what a checkout claims: a server on any port of any host."""
     about = {
         "pid": pid or os.getpid(), "port": port, "host": host, "sessionId": "a1",
         "startedAt": "2026-01-01T00:00:00+00:00",
     }  # fmt: skip
-    (folder / "server.json").write_text(json.dumps(about))
-    (folder / "port").write_text(str(port))
+    (directory / "server.json").write_text(json.dumps(about))
+    (directory / "port").write_text(str(port))
 
 
 def run(workspace, *arguments, **variables):
@@ -116,42 +116,42 @@ def relay(workspace, *options, given=None, **variables):
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, folder, secret, stranger, command, mode):
+def test_no_command_sends_a_byte_to_a_server_named_by_a_checkout(workspace, directory, secret, stranger, command, mode):
     """This includes a private directory, such as an archive may contain: the listener does not hold the workspace's
     lock.
     """
-    plant(folder, stranger.port)
-    (folder / "token").symlink_to(secret)
-    folder.chmod(mode)
+    plant(directory, stranger.port)
+    (directory / "token").symlink_to(secret)
+    directory.chmod(mode)
     run(workspace, *command, CODRIVER_TOKEN=TOKEN)
     assert stranger.heard == b""
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o700])
-def test_the_relay_sends_no_byte_to_a_server_named_by_a_checkout(workspace, folder, secret, stranger, mode):
-    plant(folder, stranger.port)
-    (folder / "token").symlink_to(secret)
-    folder.chmod(mode)
+def test_the_relay_sends_no_byte_to_a_server_named_by_a_checkout(workspace, directory, secret, stranger, mode):
+    plant(directory, stranger.port)
+    (directory / "token").symlink_to(secret)
+    directory.chmod(mode)
     answer = json.loads(relay(workspace, CODRIVER_TOKEN=TOKEN).stdout)
     assert answer["error"]["data"] == {"reason": "server-unreachable"}
     assert stranger.heard == b""
 
 
-def test_a_host_named_by_a_checkout_is_not_even_resolved(workspace, folder, stranger):
+def test_a_host_named_by_a_checkout_is_not_even_resolved(workspace, directory, stranger):
     """The address is on loopback, but not where a server of this workspace announces itself."""
-    folder.chmod(0o700)
+    directory.chmod(0o700)
     for host in ("codriver.invalid", "192.0.2.1", "2001:db8::1"):
-        plant(folder, stranger.port, host=host)
+        plant(directory, stranger.port, host=host)
         done = run(workspace, "status")
         assert (done.returncode, "codriver.invalid" in done.stdout) == (3, False), done.stdout
     assert stranger.heard == b""
 
 
-def test_a_planted_pid_is_not_killed(workspace, folder, stranger):
+def test_a_planted_pid_is_not_killed(workspace, directory, stranger):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as victim:
         for mode in (0o755, 0o700):
-            plant(folder, stranger.port, pid=victim.pid)
-            folder.chmod(mode)
+            plant(directory, stranger.port, pid=victim.pid)
+            directory.chmod(mode)
             assert "no server is running" in run(workspace, "stop").stdout
             assert victim.poll() is None
         victim.communicate(b"\n", timeout=WAIT_S)
@@ -173,13 +173,13 @@ def test_stop_ends_its_own_server_whatever_pid_is_in_the_files(tmp_path):
             assert f"stopped pid {live.process.pid}" in done.stdout, done.stderr
 
 
-def test_planted_files_do_not_prevent_a_server_from_starting(tmp_path, workspace, folder, stranger):
-    plant(folder, stranger.port)
-    (folder / "token").write_text("x")
+def test_planted_files_do_not_prevent_a_server_from_starting(tmp_path, workspace, directory, stranger):
+    plant(directory, stranger.port)
+    (directory / "token").write_text("x")
     with serving(tmp_path, "--repl", "none") as live:
         assert live.greeting.startswith("codriver listens"), live.greeting
-        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-        assert not (folder / "token").exists()
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        assert not (directory / "token").exists()
         assert json.loads(live.run("status", "--json").stdout)["pid"] == live.process.pid
     assert stranger.heard == b""
 
@@ -205,8 +205,8 @@ def test_a_link_in_place_of_the_state_directory_is_not_followed(tmp_path, worksp
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_link_in_place_of_a_state_file_is_neither_read_nor_written(tmp_path, workspace, folder, secret, name):
-    (folder / name).symlink_to(secret)
+def test_a_link_in_place_of_a_state_file_is_neither_read_nor_written(tmp_path, workspace, directory, secret, name):
+    (directory / name).symlink_to(secret)
     live = Live(tmp_path, "--repl", "none")
     run(workspace, "eval", "--start", "1")
     relay(workspace, "--start")
@@ -250,43 +250,43 @@ def limited_codriver(words, env):
 
 @pytest.mark.parametrize("shape", ["fifo", "huge", "folder", "/dev/zero", "/dev/ptmx"])
 @pytest.mark.parametrize("name", ["port", "server.json", "token", "serve.log", "lock"])
-def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, folder, stranger, name, shape):
+def test_special_and_huge_files_cause_no_hang_and_use_no_memory(workspace, directory, stranger, name, shape):
     """Each is limited by the test's own timeout, and by 1 GiB of address space."""
-    plant(folder, stranger.port)
-    folder.chmod(0o700)
-    (folder / name).unlink(missing_ok=True)
-    strange(folder / name, shape)
+    plant(directory, stranger.port)
+    directory.chmod(0o700)
+    (directory / name).unlink(missing_ok=True)
+    strange(directory / name, shape)
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
     for command in ("status", "stop"):
         said = limited_codriver([command, "--workspace", str(workspace)], env)
         assert "Traceback" not in said, said
     for options in ([], ["--start"]):
-        relay = [sys.executable, "-I", "-S", RELAY, str(folder / "port"), *options]
+        relay = [sys.executable, "-I", "-S", RELAY, str(directory / "port"), *options]
         done = subprocess.run([*LIMITED, *relay], input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False)
         assert b"Traceback" not in done.stderr + done.stdout, done.stderr
     assert stranger.heard == b""
 
 
-def test_a_relay_that_makes_the_directory_private_removes_planted_files(workspace, folder, stranger):
+def test_a_relay_that_makes_the_directory_private_removes_planted_files(workspace, directory, stranger):
     """Otherwise they would be trusted from then on, even if the start fails."""
-    plant(folder, stranger.port)
-    (folder / "token").write_text("A" * 43)
+    plant(directory, stranger.port)
+    (directory / "token").write_text("A" * 43)
     env = environ(workspace.parent) | {"CODRIVER_RELAY_GIVE_UP_S": "0.2", "CODRIVER_SERVER_COMMAND": "/bin/false"}
     subprocess.run(
-        [sys.executable, "-I", "-S", RELAY, str(folder / "port"), "--start"],
+        [sys.executable, "-I", "-S", RELAY, str(directory / "port"), "--start"],
         input=CALL, env=env, capture_output=True, timeout=WAIT_S, check=False,
     )  # fmt: skip
-    assert folder.stat().st_mode & 0o777 == 0o700
-    assert sorted(path.name for path in folder.iterdir()) == ["serve.log"]
+    assert directory.stat().st_mode & 0o777 == 0o700
+    assert sorted(path.name for path in directory.iterdir()) == ["serve.log"]
     assert stranger.heard == b""
 
 
-def test_a_log_that_is_a_pipe_blocks_neither_start_nor_signals(workspace, folder):
-    posix_only.make_pipe(folder / "serve.log")
+def test_a_log_that_is_a_pipe_blocks_neither_start_nor_signals(workspace, directory):
+    posix_only.make_pipe(directory / "serve.log")
     done = run(workspace, "eval", "--start", "1")
     assert (done.returncode, "a pipe" in done.stderr) == (3, True), done.stderr
     waiting = subprocess.Popen(
-        [sys.executable, "-I", "-S", RELAY, str(folder / "port"), "--start"],
+        [sys.executable, "-I", "-S", RELAY, str(directory / "port"), "--start"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environ(workspace.parent),
     )  # fmt: skip
     with waiting:
@@ -343,12 +343,12 @@ def test_nothing_is_sent_to_another_user_on_the_port_of_a_killed_server(tmp_path
 
 
 @as_root
-def test_a_directory_of_another_user_is_refused(tmp_path, workspace, folder):
-    posix_only.give_away(folder)
+def test_a_directory_of_another_user_is_refused(tmp_path, workspace, directory):
+    posix_only.give_away(directory)
     live = Live(tmp_path, "--repl", "none")
     live.stop()
     assert "another user" in live.greeting
-    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert stat.S_IMODE(directory.stat().st_mode) == 0o755
     assert "another user" in run(workspace, "status").stdout
 
 
@@ -433,5 +433,5 @@ def test_server_command_and_relay_work_for_a_user_other_than_root(request):
         assert b"stopped pid" in done.stdout
 
 
-def names(folder):
-    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+def names(directory):
+    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))

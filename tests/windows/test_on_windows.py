@@ -123,7 +123,7 @@ class Windows:
         done = self.run("-m", "codriver_relay", *words, given=json.dumps(question) + "\n")
         assert '"serverInfo"' in done.stdout, done.stdout
 
-    def left_running(self, *pids):
+    def still_running(self, *pids):
         """Return the processes that still run after the time in which they should have ended."""
         return self.run("-c", END_OF, str(END_S), *map(str, pids)).stdout.split()
 
@@ -220,7 +220,7 @@ def test_a_lock_wait_is_interrupted_or_the_answer_says_what_ends_it(client):
 def test_a_restart_ends_everything_that_the_repl_started(client, windows):
     tree = client.evaluate(STARTED)["stdout"].split()
     assert client.call("restart_repl", timeoutMs=60_000)["ok"]
-    assert not windows.left_running(*tree)
+    assert not windows.still_running(*tree)
 
 
 def test_a_batch_edits_two_files(client, windows):
@@ -306,7 +306,7 @@ def test_stop_ends_the_server_and_its_edits_survive(server, windows):
     pid = windows.server_pid()
     done = windows.run("-m", "codriver", "stop")
     assert done.returncode == 0, done.stdout
-    assert not windows.left_running(pid, *tree)
+    assert not windows.still_running(pid, *tree)
     assert not (windows.state / "port").exists()
     server.wait(WAIT_S)
     following = windows.serve()
@@ -325,7 +325,7 @@ def test_a_killed_server_takes_its_processes_along(windows, code):
         begun = client.evaluate(code, timeoutMs=1500, onTimeout="continue")
         assert begun["status"] in ("running", "needs-input"), begun
         windows.run("-c", KILL, str(pid))
-    assert not windows.left_running(pid, *tree, *begun.get("stdout", "").split())
+    assert not windows.still_running(pid, *tree, *begun.get("stdout", "").split())
     server.wait(WAIT_S)
     server.stdout.close()
 
@@ -352,7 +352,7 @@ def test_the_relay_starts_a_missing_server(windows):
         time.sleep(0.1)
     pid = windows.server_pid()
     assert windows.run("-m", "codriver", "stop").returncode == 0
-    assert not windows.left_running(pid)
+    assert not windows.still_running(pid)
     relay.wait(WAIT_S)
     relay.stdout.close()
 

@@ -128,7 +128,7 @@ def test_a_string_beyond_the_limit_is_refused_before_its_bytes_arrive():
 def test_only_head_and_tail_of_a_long_chunked_string_are_kept(monkeypatch, text, size):
     monkeypatch.setattr(bencode, "MAX_HEAD", 20)
     monkeypatch.setattr(bencode, "MAX_TAIL", 10)
-    found = feed_in_pieces(encode({"value": text, "ns": "user"}), size)
+    found = feed_in_chunks(encode({"value": text, "ns": "user"}), size)
     assert found == [{"value": found[0]["value"], "ns": "user"}]
     value = found[0]["value"]
     assert value.left_out == len(text.encode()) - 30
@@ -139,7 +139,7 @@ def test_only_head_and_tail_of_a_long_chunked_string_are_kept(monkeypatch, text,
     assert text.endswith(tail)
 
 
-def feed_in_pieces(raw, size):
+def feed_in_chunks(raw, size):
     decoder = Decoder()
     return [value for at in range(0, len(raw), size) for value in decoder.feed(raw[at : at + size])]
 

@@ -39,8 +39,8 @@ class Recording:
         tasks = SimpleNamespace(start_soon=lambda *job: self.begun.append(job))
         self.recorder = AppEventRecorder(self.core, self.log, tasks, Path("/home/ann/shop"))
 
-    def heard(self, *events, sub="s1", **more):
-        self.receive(json.dumps({"sub": sub, "dropped": 0, "events": list(events), **more}))
+    def receive_events(self, *events, sub="s1", **fields):
+        self.receive(json.dumps({"sub": sub, "dropped": 0, "events": list(events), **fields}))
 
     def receive(self, text, repl="r1"):
         self.recorder.receive(repl, None, text)
@@ -71,7 +71,7 @@ def event(number, **more):
 def test_an_event_is_recorded_with_all_its_fields(recording):
     origin = {"who": "ann", "evaluation": "e1"}
     line = "7 error at=/home/ann/shop/orders.py:3"
-    recording.heard(event(7, opType="error", frame="shop", dispatchId=4, ms=0.5, origin=origin, line=line))
+    recording.receive_events(event(7, opType="error", frame="shop", dispatchId=4, ms=0.5, origin=origin, line=line))
     [row] = recording.rows
     assert row == {
         "line": 1, "category": "appEvent", "text": "7 error at=orders.py:3", "timestamp": 12500, "op": "error",
@@ -103,33 +103,33 @@ def test_malformed_frames_and_those_of_removed_repls_are_ignored(recording, text
 
 def test_fields_of_the_wrong_type_are_omitted(recording):
     odd = {"id": True, "time": "now", "opType": 3, "ms": float("nan"), "dispatchId": [1], "origin": "me", "line": "x"}
-    recording.heard(odd)
+    recording.receive_events(odd)
     [row] = recording.rows
     assert row.keys() == {"line", "category", "text", "timestamp", "repl-session-key"}
 
 
 @pytest.mark.anyio
 async def test_an_event_in_several_streams_is_recorded_once_per_repl_generation(recording):
-    recording.heard(event(1))
-    recording.heard(event(1), event(2), sub="s2")
+    recording.receive_events(event(1))
+    recording.receive_events(event(1), event(2), sub="s2")
     assert recording.texts == ["1 fx", "2 fx"]
     recording.core.report(ReplLost("r1", "gone"))
     recording.core.report(ReplConnected("r1", PROFILE, "x:1"))
-    recording.heard(event(1), sub="s9")
+    recording.receive_events(event(1), sub="s9")
     assert recording.texts == ["1 fx", "2 fx", "1 fx"]
 
 
 @pytest.mark.anyio
 async def test_events_beyond_the_rate_are_summarized_in_one_line(recording, monkeypatch):
     monkeypatch.setattr("codriver.features.applications.app_event_recorder.WINDOW_S", 0)
-    recording.heard(*map(event, range(MAX_PER_WINDOW + 30)), dropped=7)
+    recording.receive_events(*map(event, range(MAX_PER_WINDOW + 30)), dropped=7)
     assert len(recording.rows) == MAX_PER_WINDOW
     await recording.second()
     assert recording.texts[-1] == (
         "37 events of s1 were dropped; the application's trace has the newest: inspect_app trace, filter since 199"
     )
     assert recording.log.dropped == 37
-    recording.heard(event(1000))
+    recording.receive_events(event(1000))
     assert recording.texts[-1] == "1000 fx"
     await recording.second()
     assert recording.texts[-1] == "1000 fx", "nothing was left out of that second"

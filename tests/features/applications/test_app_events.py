@@ -51,7 +51,7 @@ class Logs:
     def append(self, category, text="text", **known):
         return self.log.append(Entry(NO_LINE, category, text, 0, **known))
 
-    def tell(self, text="1 fx db/write", **known):
+    def record_event(self, text="1 fx db/write", **known):
         return self.app_log.record(AppEvent(text, 0, **known))
 
     async def listed(self, client="bare", **given):
@@ -73,7 +73,7 @@ async def test_an_unfiltered_listing_only_counts_application_events():
     logs.append("evaluatedCode", who="ann")
     assert "appEvents" not in await logs.listed()
     for number in range(3):
-        logs.tell(who="ann" if number else None)
+        logs.record_event(who="ann" if number else None)
     answer = await logs.listed()
     assert (lines(answer), answer["appEvents"], answer["firstLine"], answer["lastLine"]) == ([1], 3, 1, 1)
     assert (await logs.listed(since=2))["appEvents"] == 2
@@ -104,7 +104,7 @@ async def test_events_listed_by_category_are_in_line_order_with_other_entries():
     logs = Logs()
     for number in range(3):
         logs.append("evaluatedCode", str(number))
-        logs.tell(f"event {number}", op="fx", who="ann")
+        logs.record_event(f"event {number}", op="fx", who="ann")
     logs.append("evaluationResults", "1")
     answer = await logs.listed(category=["appEvent"])
     assert (lines(answer), answer["firstLine"], answer["lastLine"]) == ([2, 4, 6], 1, 7)
@@ -116,7 +116,9 @@ async def test_events_listed_by_category_are_in_line_order_with_other_entries():
 
 async def test_a_lean_row_omits_fields_that_repeat_the_text_of_an_event():
     logs = Logs()
-    logs.tell("342 fx db/write app d86 0.25ms", op="fx", name="db/write", frame="app", cause=86, ms=0.25, app_id=342)
+    logs.record_event(
+        "342 fx db/write app d86 0.25ms", op="fx", name="db/write", frame="app", cause=86, ms=0.25, app_id=342
+    )
     lean = {"line": 1, "category": "appEvent", "text": "342 fx db/write app d86 0.25ms", "timestamp": 0}
     parts = {"op": "fx", "name": "db/write", "frame": "app", "cause": 86, "ms": 0.25, "app-id": 342}
     assert (await logs.listed(category=["appEvent"]))["result"] == [lean]
@@ -137,8 +139,8 @@ async def test_waiting_for_an_event_ends_when_it_is_logged():
         tasks.start_soon(wait)
         while not logs.asked:
             await anyio.sleep(0.01)
-        logs.tell(op="fx")
-        line = logs.tell("2 error", op="error")
+        logs.record_event(op="fx")
+        line = logs.record_event("2 error", op="error")
     assert answers[0]["result"] == [[line, "2 error"]]
     assert (answers[0]["status"], answers[0]["lastLine"], answers[0]["gap"]) == ("found", line, False)
 
@@ -146,11 +148,11 @@ async def test_waiting_for_an_event_ends_when_it_is_logged():
 async def test_since_covers_both_logs_without_duplicates():
     logs = Logs()
     logs.append("evaluatedCode", who="ann", evaluation="e1")
-    first = logs.tell("1 fx", evaluation="e1")
+    first = logs.record_event("1 fx", evaluation="e1")
     answer = await logs.awaited(CAUSED, inputs=["ann"], since=0)
     assert (answer["result"], answer["lastLine"]) == ([[first, "1 fx"]], first)
     logs.append("evaluationResults", evaluation="e1")
-    second = logs.tell("2 fx", evaluation="e1")
+    second = logs.record_event("2 fx", evaluation="e1")
     answer = await logs.awaited(CAUSED, inputs=["ann"], since=answer["lastLine"])
     assert (answer["result"], answer["lastLine"]) == ([[second, "2 fx"]], second)
     assert (await logs.awaited(CAUSED, inputs=["ann"], since=second, timeoutMs=0))["status"] == "timed-out"
@@ -159,7 +161,7 @@ async def test_since_covers_both_logs_without_duplicates():
 async def test_wait_for_supports_rules_that_query_events():
     logs = Logs()
     rules = '[[(failed ?l) [$app ?e :output/op "error"] [$app ?e :output/line ?l]]]'
-    logs.tell(op="error")
+    logs.record_event(op="error")
     answer = await logs.awaited("[:find ?l :in $ $app % :where (failed ?l)]", inputs=[rules], since=0)
     assert answer["result"] == [[1]]
 
@@ -177,7 +179,7 @@ async def test_waiting_for_the_log_alone_ignores_events_and_reports_no_gap():
         while not logs.asked:
             await anyio.sleep(0.01)
         for _ in range(50):
-            logs.tell()
+            logs.record_event()
         line = logs.append("evaluationResults")
     assert (answers[0]["result"], answers[0]["gap"], answers[0]["notes"]) == ([[line]], False, [])
     assert logs.asked == [1, line]
@@ -186,7 +188,7 @@ async def test_waiting_for_the_log_alone_ignores_events_and_reports_no_gap():
 async def test_events_between_log_lines_do_not_count_as_a_gap():
     logs = Logs()
     for _ in range(20):
-        logs.tell()
+        logs.record_event()
     line = logs.append("evaluationResults")
     answer = await logs.awaited(RESULTS, since=0)
     assert (answer["result"], answer["gap"]) == ([[line]], False)
@@ -196,7 +198,7 @@ async def test_evicted_events_are_a_gap_for_a_caller_waiting_for_events():
     logs = Logs(max_events=10)
     line = logs.append("evaluatedCode")
     for _ in range(15):
-        logs.tell(op="error")
+        logs.record_event(op="error")
     answer = await logs.awaited(ERRORS, since=line)
     assert (answer["gap"], answer["notes"]) == (
         True,
@@ -217,7 +219,7 @@ def test_server_health_counts_events_if_there_are_any():
     logs = Logs(max_events=2)
     assert logs.app_log.usage() == {}
     for _ in range(3):
-        logs.tell()
+        logs.record_event()
     logs.app_log.drop(37)
     told = logs.app_log.usage()
     assert told["bytes"] > 0

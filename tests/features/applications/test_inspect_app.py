@@ -69,11 +69,11 @@ def live(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def _as_it_began(client):
+def _initial_state(client):
     client.call("evaluate_code", code="shop.state = started", who="setup")
 
 
-def look(client, what, **arguments):
+def inspect(client, what, **arguments):
     answer = client.call("inspect_app", what=what, **arguments)
     validate(answer, BY_NAME["inspect_app"].output)
     assert answer["ok"], answer
@@ -104,22 +104,22 @@ def test_without_an_application_no_tool_is_listed_and_a_call_explains_how_to_reg
         client.await_notification(CHANGED)
         assert set(client.tools()) - set(before) == APP_TOOLS
         client.call("evaluate_code", code="seam.frame('box', lambda: box)")
-        assert look(client, "state", path="n")["value"] == "1"
-        [note] = look(client, "issues")["notes"]
+        assert inspect(client, "state", path="n")["value"] == "1"
+        [note] = inspect(client, "issues")["notes"]
         assert "no event yet; watch_logging()" in note
         client.call("evaluate_code", code="seam.emit('info', 'begun')")
-        assert "notes" not in look(client, "issues")
-        health = look(client, "health")
+        assert "notes" not in inspect(client, "issues")
+        health = inspect(client, "health")
         client.notifications.clear()
         client.call("restart_repl", replSessionKey="py")
         client.await_notification(CHANGED)
         client.call("evaluate_code", code="1")
         assert not APP_TOOLS & set(client.tools()), "what was there went with its process"
         client.call("evaluate_code", code="import codriver_seam as seam; seam.install(True)")
-        anew = look(client, "health")
+        anew = inspect(client, "health")
         assert anew["sessionId"] != health["sessionId"]
         assert [anew["sessionId"] in note for note in anew["notes"]] == [True], "who asked before is told once"
-        assert "notes" not in look(client, "health")
+        assert "notes" not in inspect(client, "health")
 
 
 def test_an_application_that_registers_itself_appears_in_list_sessions(tmp_path):
@@ -139,7 +139,7 @@ def test_list_sessions_summarizes_what_an_application_supports(client):
     [row] = client.call("list_sessions")["sessions"]
     assert row["seam"] == {
         "provider": "codriver",
-        "sessionId": look(client, "health")["sessionId"],
+        "sessionId": inspect(client, "health")["sessionId"],
         "frames": ["shop"],
         "bands": ["inspect", "mutate", "stream", "epochs"],
         "subscriptions": 1,
@@ -148,8 +148,8 @@ def test_list_sessions_summarizes_what_an_application_supports(client):
 
 
 def test_health_lists_the_bands_and_changes_nothing(client):
-    assert look(client, "health") == look(client, "health")
-    health = look(client, "health")
+    assert inspect(client, "health") == inspect(client, "health")
+    health = inspect(client, "health")
     assert health["frames"] == ["shop"]
     assert health["handlers"] == 1
     assert set(health["bands"]) == {"inspect", "mutate", "stream", "epochs", "machines"}
@@ -159,20 +159,20 @@ def test_health_lists_the_bands_and_changes_nothing(client):
 def test_a_dispatched_event_is_handled_and_its_changes_are_in_its_epoch(client):
     answer = change(client, "dispatch", event="['order/add', 3]", sync=True, who="ann")
     assert answer["changes"] == ["changed ['count']: 0 -> 3", "added ['orders', 0]: 3"]
-    diff = look(client, "diff", epochId=answer["epochId"])
+    diff = inspect(client, "diff", epochId=answer["epochId"])
     assert (diff["eventId"], diff["lines"]) == ("order/add", answer["changes"])
-    [line] = look(client, "epochs")["lines"][-1:]
+    [line] = inspect(client, "epochs")["lines"][-1:]
     assert line.startswith(f"{answer['epochId']} order/add ok d{answer['dispatchId']} ")
     assert line.endswith(" by=ann")
-    assert look(client, "state", path="count")["value"] == "3"
+    assert inspect(client, "state", path="count")["value"] == "3"
 
 
 def test_an_epoch_that_changed_a_path_is_described_in_one_line(client):
     answer = change(client, "dispatch", event="['order/add', 4]", sync=True)
     change(client, "reset", value="{'count': 4, 'user': {}}")
-    [line] = look(client, "epochs", path="orders", filter={"epochId": answer["epochId"]})["lines"]
+    [line] = inspect(client, "epochs", path="orders", filter={"epochId": answer["epochId"]})["lines"]
     assert line.endswith(" by=setup added ['orders', 0]: 4")
-    [line] = look(client, "epochs", path="user", limit=1)["lines"]
+    [line] = inspect(client, "epochs", path="user", limit=1)["lines"]
     assert line.endswith(" and 1 more")
     assert TOKEN not in line
 
@@ -191,20 +191,20 @@ def test_epochs_by_path_need_the_diff_band(client):
     client.call("evaluate_code", code="accessors.READING['epochs'] = whole", who="setup")
     assert refused["reason"] == "band-missing"
     assert "diff" in refused["hint"]
-    assert look(client, "epochs", path="orders")["count"]
+    assert inspect(client, "epochs", path="orders")["count"]
 
 
 def test_a_queued_event_is_found_by_dispatch_id_with_caller_and_evaluation(client):
     answer = change(client, "dispatch", event="['order/add', 1]", who="bob", detail=True)
     assert answer["mode"] == "queued"
     client.call("evaluate_code", code="shop.queue.pop()()", who="setup")
-    lines = look(client, "trace", filter={"dispatchId": answer["dispatchId"]})["lines"]
+    lines = inspect(client, "trace", filter={"dispatchId": answer["dispatchId"]})["lines"]
     assert len(lines) == 2
     assert all(f" by=bob/{answer['evaluationId']}" in line for line in lines)
     client.call("evaluate_code", code="import threading", who="setup")
     code = "t = threading.Thread(target=shop.run, args=(['order/add', 1],)); t.start(); t.join()"
     client.call("evaluate_code", code=code, who="setup")
-    assert "by=" not in look(client, "trace", limit=1)["lines"][0], "the application's own"
+    assert "by=" not in inspect(client, "trace", limit=1)["lines"][0], "the application's own"
 
 
 @pytest.mark.parametrize(
@@ -216,13 +216,13 @@ def test_a_queued_event_is_found_by_dispatch_id_with_caller_and_evaluation(clien
     ],
 )
 def test_events_caused_by_evaluated_code_carry_caller_and_evaluation(client, code):
-    last = look(client, "trace", limit=1).get("lastId", 0)
+    last = inspect(client, "trace", limit=1).get("lastId", 0)
     answer = client.call("evaluate_code", code=code, who="ann")
     asked = {"since": last, "origin": answer["evaluationId"]}
-    lines = until(lambda: look(client, "trace", filter=asked).get("lines"), "an event of it")
+    lines = until(lambda: inspect(client, "trace", filter=asked).get("lines"), "an event of it")
     assert all(f" by=ann/{answer['evaluationId']}" in line for line in lines)
     client.call("load_file", filePath="shop_load.py", who="bob")
-    [line] = look(client, "trace", filter={"operation": "loading"}, limit=1)["lines"]
+    [line] = inspect(client, "trace", filter={"operation": "loading"}, limit=1)["lines"]
     assert " by=bob/" in line
 
 
@@ -240,7 +240,7 @@ def test_sensitive_state_needs_the_users_permission_and_an_explicit_request(tmp_
             return answer if answer["ok"] else None
 
         assert until(allowed, "the setting")["value"] == repr(TOKEN)
-        assert look(client, "state", path="user.token")["value"] == "<redacted>"
+        assert inspect(client, "state", path="user.token")["value"] == "<redacted>"
         assert TOKEN not in json.dumps(client.call("evaluate_code", code="shop.state"))
 
 
@@ -253,11 +253,11 @@ def test_a_change_is_logged_with_its_caller(client):
 
 def test_reading_adds_nothing_to_the_log_or_the_trace(client):
     before = client.call("server_health")["log"]["lastLine"]
-    last = look(client, "trace")["lastId"]
+    last = inspect(client, "trace")["lastId"]
     for what in ("state", "diff", "epochs", "issues", "handlers", "health"):
         client.call("inspect_app", what=what)
     assert client.call("server_health")["log"]["lastLine"] == before
-    assert look(client, "trace")["lastId"] == last
+    assert inspect(client, "trace")["lastId"] == last
 
 
 def test_a_failing_handler_is_reported_with_its_location_and_state_is_restored(client):
@@ -266,8 +266,8 @@ def test_a_failing_handler_is_reported_with_its_location_and_state_is_restored(c
     assert "put back" in refused["hint"]
     number = APP.splitlines().index('        raise ValueError("cannot charge " + state["user"]["token"])') + 1
     assert refused["at"] == f"shop.py:{number}"
-    assert look(client, "state", path="count")["value"] == "0"
-    [line] = look(client, "issues")["lines"]
+    assert inspect(client, "state", path="count")["value"] == "0"
+    [line] = inspect(client, "issues")["lines"]
     assert "ValueError" in line
     assert refused["at"] in line
 
@@ -284,20 +284,20 @@ def test_a_failing_handler_is_reported_with_its_location_and_state_is_restored(c
     ],
 )
 def test_a_refused_change_has_a_known_reason_and_changes_nothing(client, arguments, reason):
-    before = look(client, "state")["value"]
+    before = inspect(client, "state")["value"]
     refused = change(client, **arguments)
     assert (refused["ok"], refused["reason"]) == (False, reason)
     assert reason in REASONS
-    assert look(client, "state")["value"] == before
-    assert f" error {reason} " in look(client, "trace", limit=1)["lines"][0]
+    assert inspect(client, "state")["value"] == before
+    assert f" error {reason} " in inspect(client, "trace", limit=1)["lines"][0]
 
 
 def test_a_reset_can_be_undone_by_the_epoch_in_its_answer(client):
-    before = look(client, "state")["value"]
+    before = inspect(client, "state")["value"]
     answer = change(client, "reset", value="{'count': 9}")
-    assert look(client, "state")["value"] == "{'count': 9}"
+    assert inspect(client, "state")["value"] == "{'count': 9}"
     assert change(client, "restore", epochId=answer["undoneBy"])["ok"]
-    assert look(client, "state")["value"] == before
+    assert inspect(client, "state")["value"] == before
 
 
 def test_sensitive_values_are_never_sent(client):
@@ -313,13 +313,13 @@ def test_sensitive_values_are_never_sent(client):
 
 def test_a_large_value_is_marked_and_read_in_parts(client):
     client.call("evaluate_code", code="shop.state = {**shop.state, 'blob': 'x' * 10_000_000}; None", who="setup")
-    answer = look(client, "state")
+    answer = inspect(client, "state")
     assert "<elided str 10000000 ['blob']>" in answer["value"]
     assert len(json.dumps(answer)) < 3000
-    first = look(client, "state", path="['blob']", includeLarge=True)
+    first = inspect(client, "state", path="['blob']", includeLarge=True)
     [note] = first["notes"]
     start = int(note.split("from: ")[1].split()[0])
-    last = look(client, "state", path="['blob']", includeLarge=True, **{"from": 10_000_000 + 2 - 5})
+    last = inspect(client, "state", path="['blob']", includeLarge=True, **{"from": 10_000_000 + 2 - 5})
     assert start == len(first["value"]) < 10_000
     assert last["value"] == "xxxx'"
 
@@ -328,7 +328,7 @@ def test_state_can_be_read_while_code_runs(client, other):
     running = other.begin_call("evaluate_code", code="import time\nwhile not shop.state.get('go'): time.sleep(0.01)")
     while client.call("server_health")["evaluations"]["running"] != 1:
         pass
-    assert look(client, "state", path="count")["value"] == "0"
+    assert inspect(client, "state", path="count")["value"] == "0"
     client.call("interrupt_evaluation", replSessionKey="py")
     other.answer(running)
 
@@ -346,12 +346,12 @@ def test_fifty_events_fit_in_seven_kilobytes(client):
 def test_a_library_location_is_relative_to_site_packages(client):
     code = "shop.seam.emit('warning', 'werkzeug', at='/opt/v/lib/python3.11/site-packages/werkzeug/_internal.py:97')"
     client.call("evaluate_code", code=code, who="setup")
-    assert look(client, "trace", limit=1)["lines"][0].endswith(" at=werkzeug/_internal.py:97")
+    assert inspect(client, "trace", limit=1)["lines"][0].endswith(" at=werkzeug/_internal.py:97")
 
 
 def test_handlers_are_listed_with_their_locations(client):
     number = APP.splitlines().index('@seam.handler("event", "order/add")') + 1
-    assert look(client, "handlers")["lines"] == [f"event order/add shop.py:{number}: Add orders."]
+    assert inspect(client, "handlers")["lines"] == [f"event order/add shop.py:{number}: Add orders."]
 
 
 def test_an_unknown_filter_is_refused_with_the_valid_ones(client):

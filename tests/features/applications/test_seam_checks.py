@@ -26,12 +26,12 @@ UNKNOWN = {"ok": False, "reason": "unknown-symbol"}
 def asking(**answers):
     """Return a server that only answers these tools."""
 
-    def ask(tool, _arguments):
+    def call_tool(tool, _arguments):
         if tool not in answers:
             raise StartError("no server answers")
         return answers[tool]
 
-    return ask
+    return call_tool
 
 
 def logged(text, **fields):
@@ -39,7 +39,7 @@ def logged(text, **fields):
     return {"ok": True, "result": [entry | fields], "count": 1}
 
 
-def shown(**fields):
+def detail(**fields):
     row = {**SESSION, "capabilities": SEAM, "seam": {**SHOWN, **fields}}
     return seam_row(row, "works", asking()).detail
 
@@ -51,17 +51,17 @@ def why(**answers):
 
 
 def test_frames_are_listed_by_name():
-    assert shown() == "by codriver/seam; frames: shop, cart"
+    assert detail() == "by codriver/seam; frames: shop, cart"
 
 
 def test_a_seam_without_frames_says_how_to_register_one():
-    assert shown(frames=[]) == (
+    assert detail(frames=[]) == (
         f"by codriver/seam, which has no frames, so that no state is visible: evaluate {PYTHON.code}"
     )
 
 
 def test_a_seam_of_another_version_is_reported_with_both_versions():
-    assert f"it uses contract 7, and this codriver uses {CONTRACT}" in shown(contract=7)
+    assert f"it uses contract 7, and this codriver uses {CONTRACT}" in detail(contract=7)
     assert accessors.CONTRACT == CONTRACT
 
 

@@ -107,20 +107,20 @@ def asking(folder, url, *nrepl, name="opencode"):
         yield client
 
 
-def ask(client, symbol, **arguments):
+def look_up(client, symbol, **arguments):
     """Return the answer, which must match its output schema."""
     answer = client.call("clojuredocs_info", symbol=symbol, **arguments)
     validate(answer, BY_NAME["clojuredocs_info"].output)
     return answer
 
 
-def kept(folder):
+def cache_file(folder):
     return folder / "cache" / "codriver" / "clojuredocs.lines"
 
 
 def test_an_entry_is_returned_whole_without_any_repl(tmp_path, site):
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "map")
+        answer = look_up(client, "map")
         assert answer["examples"] == ["(map inc [1 2])\t;;=> (2 3)\n", "(map é [])"]
         assert (answer["name"], answer["ns"], answer["doc"]) == ("map", "clojure.core", "Returns a lazy sequence …")
         assert (answer["seeAlsos"], answer["notes"], answer["count"]) == (["clojure.core/mapv"], ["is lazy"], 2)
@@ -144,13 +144,13 @@ def test_a_symbol_is_found_in_any_spelling(symbol, found):
 
 def test_division_is_found_in_the_export(tmp_path, site):
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
+        assert look_up(client, "/")["url"] == "https://clojuredocs.org/clojure.core/_fs"
 
 
 def test_an_entry_is_a_resource_too(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         for symbol, encoded in (("clojure.core/map", "clojure.core%2Fmap"), ("/", "%2F")):
-            answer = ask(client, symbol)
+            answer = look_up(client, symbol)
             assert answer.pop("ok")
             read = client.request("resources/read", {"uri": f"codriver://clojuredocs/{encoded}"})
             assert json.loads(read["result"]["contents"][0]["text"]) == answer
@@ -160,39 +160,39 @@ def test_an_entry_is_a_resource_too(tmp_path, site):
 
 def test_an_unknown_symbol_suggests_similar_ones(tmp_path, site):
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "join")
+        answer = look_up(client, "join")
         assert (answer["ok"], answer["reason"]) == (False, "unknown-symbol")
         assert answer["others"] == ["clojure.string/join", "clojure.set/join"]
-        assert "symbol_info" in ask(client, "no.such/thing")["hint"]
+        assert "symbol_info" in look_up(client, "no.such/thing")["hint"]
 
 
 def test_the_export_is_downloaded_once_for_all_servers_and_again_when_old(tmp_path, site):
     with asking(tmp_path, site.url) as client:
         for symbol in ("map", "some?", "map"):
-            assert ask(client, symbol)["ok"]
+            assert look_up(client, symbol)["ok"]
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "map")["ok"]
+        assert look_up(client, "map")["ok"]
     assert site.asked == 1
     long_ago = time.time() - 31 * 86_400
-    os.utime(kept(tmp_path), (long_ago, long_ago))
+    os.utime(cache_file(tmp_path), (long_ago, long_ago))
     site.body = json.dumps({"vars": [var("clojure.core", "map", doc="new")]}).encode()
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "map")["doc"] == "new"
+        assert look_up(client, "map")["doc"] == "new"
     assert site.asked == 2
 
 
 def test_an_old_export_is_used_if_it_cannot_be_refreshed(tmp_path, site):
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "map")["ok"]
+        assert look_up(client, "map")["ok"]
     long_ago = time.time() - 40 * 86_400
-    os.utime(kept(tmp_path), (long_ago, long_ago))
+    os.utime(cache_file(tmp_path), (long_ago, long_ago))
     site.body = None
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "map")
+        answer = look_up(client, "map")
         assert answer["ok"]
         assert "40 days old" in answer["note"]
         assert "503" in answer["note"]
-        assert ask(client, "some?")["ok"]
+        assert look_up(client, "some?")["ok"]
     assert site.asked == 2, "a fetch that failed is not repeated at every question"
 
 
@@ -200,7 +200,7 @@ def test_offline_the_error_says_what_to_do(tmp_path, site):
     site.server.shutdown()
     site.server.server_close()
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "map")
+        answer = look_up(client, "map")
         assert (answer["ok"], answer["reason"]) == (False, "docs-unavailable")
         assert "refused" in answer["message"]
         assert "symbol_info" in answer["hint"]
@@ -209,31 +209,31 @@ def test_offline_the_error_says_what_to_do(tmp_path, site):
 @pytest.mark.parametrize("url", ["none", "file:///etc/hosts"])
 def test_an_invalid_address_is_not_requested(tmp_path, url):
     with asking(tmp_path, url) as client:
-        assert ask(client, "map")["reason"] == "docs-unavailable"
+        assert look_up(client, "map")["reason"] == "docs-unavailable"
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"vars": []}', b'{"vars": [{"ns": "a"}]}', b"\xff"])
 def test_an_invalid_export_is_not_stored(tmp_path, site, body):
     site.body = body
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "map")["reason"] == "docs-unavailable"
-    assert not kept(tmp_path).exists()
-    assert list(kept(tmp_path).parent.glob("*")) == []
+        assert look_up(client, "map")["reason"] == "docs-unavailable"
+    assert not cache_file(tmp_path).exists()
+    assert list(cache_file(tmp_path).parent.glob("*")) == []
 
 
 def test_a_damaged_cache_file_is_downloaded_again(tmp_path, site):
-    kept(tmp_path).parent.mkdir(parents=True)
-    kept(tmp_path).write_bytes(b"\xff\xfe half a file")
+    cache_file(tmp_path).parent.mkdir(parents=True)
+    cache_file(tmp_path).write_bytes(b"\xff\xfe half a file")
     with asking(tmp_path, site.url) as client:
-        assert ask(client, "map")["ok"]
+        assert look_up(client, "map")["ok"]
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
 def test_a_pipe_in_place_of_the_cache_file_is_reported_without_blocking(tmp_path, site):
-    kept(tmp_path).parent.mkdir(parents=True)
-    posix_only.make_pipe(kept(tmp_path))
+    cache_file(tmp_path).parent.mkdir(parents=True)
+    posix_only.make_pipe(cache_file(tmp_path))
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "clojure.core/map")
+        answer = look_up(client, "clojure.core/map")
     assert answer["reason"] == "docs-unavailable"
     assert "it is a pipe" in answer["message"]
 
@@ -241,7 +241,7 @@ def test_a_pipe_in_place_of_the_cache_file_is_reported_without_blocking(tmp_path
 def test_an_entry_too_long_for_an_answer_is_cut_and_counted(tmp_path, site):
     site.body = json.dumps({"vars": [MAP | {"examples": [{"body": "é" * 40_000}] * 3}]}).encode()
     with asking(tmp_path, site.url) as client:
-        answer = ask(client, "map")
+        answer = look_up(client, "map")
         assert sum(len(text.encode()) for text in answer["examples"]) <= 50 * 1024
         assert (answer["count"], answer["omitted"]) == (1, 3)
 
@@ -309,14 +309,14 @@ async def test_a_repl_with_the_operation_takes_precedence_over_the_export(tmp_pa
     entry = {"ns": "clojure.core", "name": "map", "examples": ["(map inc [1])"], "see-alsos": [], "notes": []}
     answers = {"clojuredocs-lookup": [{"clojuredocs": entry}, {"status": ["done"]}]}
 
-    def asked(address):
+    def look_up_at(address):
         with asking(tmp_path, "none", f"r={address}") as client:
             phases = lambda: [row["phase"] for row in client.call("list_sessions")["sessions"]]  # noqa: E731
             until(lambda: phases() == ["connected"], "the REPL")
-            return ask(client, "map")
+            return look_up(client, "map")
 
     async with scripted(answers, ops=(*OPS, "clojuredocs-lookup")) as repl_with_op:
-        answer = await anyio.to_thread.run_sync(asked, repl_with_op.endpoint)
+        answer = await anyio.to_thread.run_sync(look_up_at, repl_with_op.endpoint)
     assert (answer["source"], answer["examples"]) == ("repl", ["(map inc [1])"])
     assert [(seen["ns"], seen["sym"]) for seen in repl_with_op.seen("clojuredocs-lookup")] == [("clojure.core", "map")]
 
@@ -326,5 +326,5 @@ def test_an_alias_is_resolved_by_the_repl(tmp_path, site):
     with asking(tmp_path, site.url, f"clj={address}") as client:
         until(lambda: "symbol_info" in client.tools(), "the REPL's tools")
         assert client.call("evaluate_code", code="(require '[clojure.string :as s])")["ok"]
-        answer = ask(client, "s/join")
+        answer = look_up(client, "s/join")
         assert (answer["ns"], answer["name"]) == ("clojure.string", "join")

@@ -51,13 +51,13 @@ def test_an_exported_session_is_a_passing_test_that_fails_when_the_code_changes(
     assert "assert started == 1" in tests
     assert "os.getpid()" in done.stderr, "what differs is said"
     assert "1 differ and are marked" in done.stderr
-    assert is_green(live, file)
+    assert passes(live, file)
     (live.workspace / "shop.py").write_text("def price(n):\n    return n * 4\n")
-    assert not is_green(live, file)
+    assert not passes(live, file)
     (live.workspace / "shop.py").write_text("def price(n):\n    return n * 3\n")
 
 
-def is_green(live, file):
+def passes(live, file):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", file.name]
     environ = {
         **os.environ, "PYTHONPATH": str(live.workspace), "PYTHONDONTWRITEBYTECODE": "1",
@@ -147,9 +147,9 @@ def test_module_state_and_workspace_files_are_asserted(tmp_path):
         text = file.read_text()
         asserted = ("assert open('data.txt').read() == 'hello'", "assert acc.inc() == 1", "assert acc.inc(10) == 11")
         assert [one for one in asserted if one not in text] == []
-        assert is_green(live, file)
+        assert passes(live, file)
         (live.workspace / "acc.py").write_text("n = 0\ndef inc(by=1):\n    global n\n    n += 2 * by\n    return n\n")
-        assert not is_green(live, file)
+        assert not passes(live, file)
 
 
 GATED = "import pathlib, time\nprint('waits')\nwhile not pathlib.Path('gate/open').exists():\n    time.sleep(0.01)"

@@ -16,60 +16,60 @@ AGO = re.compile(r"\d+ s ago")
 FILE = "(ns shop.core)\n(def price 43)\n(defn total [n] (* n price))"
 
 
-class Room:
+class SharedRepl:
     """Callers at one REPL whose code is recorded in the order in which it was sent."""
 
     def __init__(self, language="lisp", space="shop.core"):
-        self.life = ReplHistory(1)
+        self.history = ReplHistory(1)
         self.language, self.space = language, space
         self.clients, self.evaluations = {}, {}
 
-    def joins(self, *who):
+    def connect(self, *who):
         for one in who:
-            self.clients[one] = Client(one, since=len(self.life.submissions))
+            self.clients[one] = Client(one, since=len(self.history.submissions))
 
-    def says(self, who, code, *, space=None, is_file=False, status="done"):
+    def evaluate(self, who, code, *, space=None, is_file=False, status="done"):
         if who not in self.clients:
-            self.joins(who)
-        number = len(self.life.submissions) + 1
-        said = Submission(
+            self.connect(who)
+        number = len(self.history.submissions) + 1
+        submission = Submission(
             f"e{number}", number, who, who, 1000 * number, code, self.language, space or self.space, is_file=is_file
         )
-        self.evaluations[said.evaluation] = Evaluation(
-            said.evaluation, number, "r", "main", who, who, None, code[:20], status
+        self.evaluations[submission.evaluation] = Evaluation(
+            submission.evaluation, number, "r", "main", who, who, None, code[:20], status
         )
-        self.life.add(said)
+        self.history.add(submission)
         state = State(clients=self.clients, evaluations=MappingProxyType(self.evaluations))
-        return [one.description(20_000) for one in found(state, self.life, said)]
+        return [one.description(20_000) for one in found(state, self.history, submission)]
 
 
 @pytest.fixture
-def room():
-    made = Room()
-    made.joins("claude", "copilot")
-    made.says("claude", FILE, is_file=True)
-    return made
+def repl():
+    repl = SharedRepl()
+    repl.connect("claude", "copilot")
+    repl.evaluate("claude", FILE, is_file=True)
+    return repl
 
 
 REDEFINED = "copilot redefined `shop.core/price` 18 s ago (eval e2, 43 → 100)"
 
 
-def test_a_caller_that_uses_a_name_redefined_by_another_is_notified(room):
-    assert room.says("copilot", "(def price 100)") == []
-    assert room.says("claude", "(total price)") == [REDEFINED]
+def test_a_caller_that_uses_a_name_redefined_by_another_is_notified(repl):
+    assert repl.evaluate("copilot", "(def price 100)") == []
+    assert repl.evaluate("claude", "(total price)") == [REDEFINED]
 
 
-def test_a_caller_that_replaces_a_redefinition_is_notified_with_the_difference(room):
-    room.says("copilot", "(def price 100)")
-    told = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
-    assert room.says("claude", "(def price 50)") == [told]
+def test_a_caller_that_replaces_a_redefinition_is_notified_with_the_difference(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    note = f"{REDEFINED}, and this replaces it:\n-(def price 100)\n+(def price 50)"
+    assert repl.evaluate("claude", "(def price 50)") == [note]
 
 
-def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts(room):
-    room.says("copilot", "(def price 100)")
-    (told,) = room.says("claude", FILE, is_file=True)
-    assert told.startswith(REDEFINED)
-    assert told.endswith("-(def price 100)\n+(def price 43)")
+def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    (note,) = repl.evaluate("claude", FILE, is_file=True)
+    assert note.startswith(REDEFINED)
+    assert note.endswith("-(def price 100)\n+(def price 43)")
 
 
 @pytest.mark.parametrize(
@@ -81,114 +81,116 @@ def test_a_caller_that_loads_the_unchanged_file_is_notified_of_what_that_reverts
         "(intern 'shop.core 'price 100)",
     ],
 )
-def test_a_load_that_reverts_another_var_root_is_noted(room, code):
-    room.says("copilot", code)
-    (told,) = room.says("claude", FILE, is_file=True)
-    assert told.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")
-    assert told.endswith(f"and this replaces it:\n-{code}\n+(def price 43)")
+def test_a_load_that_reverts_another_var_root_is_noted(repl, code):
+    repl.evaluate("copilot", code)
+    (note,) = repl.evaluate("claude", FILE, is_file=True)
+    assert note.startswith("copilot redefined `shop.core/price` 18 s ago (eval e2")
+    assert note.endswith(f"and this replaces it:\n-{code}\n+(def price 43)")
 
 
 @pytest.mark.parametrize(
     "code",
     ["(total 1)", "(let [price 1] price)", "(def other 1)", "(def price 100)", "(other/price)", ":price", "(inc 1)"],
 )
-def test_unrelated_code_is_not_notified(room, code):
-    room.says("copilot", "(def price 100)")
-    assert room.says("claude", code) == []
+def test_unrelated_code_is_not_notified(repl, code):
+    repl.evaluate("copilot", "(def price 100)")
+    assert repl.evaluate("claude", code) == []
 
 
 @pytest.mark.parametrize("other", ["(in-ns (quote other.ns))", "(in-ns (symbol name))"])
-def test_defining_the_name_in_another_namespace_is_not_a_conflict(room, other):
-    room.says("copilot", "(in-ns (quote foo.bar)) (def zz 1)", space="user")
-    assert room.says("claude", f"{other} (def zz 3)", space="user") == []
+def test_defining_the_name_in_another_namespace_is_not_a_conflict(repl, other):
+    repl.evaluate("copilot", "(in-ns (quote foo.bar)) (def zz 1)", space="user")
+    assert repl.evaluate("claude", f"{other} (def zz 3)", space="user") == []
 
 
-def test_a_redefinition_that_only_changes_layout_is_not_a_conflict(room):
-    room.says("copilot", "(def  price ; cents\n  43)")
-    assert room.says("claude", "price") == []
+def test_a_redefinition_that_only_changes_layout_is_not_a_conflict(repl):
+    repl.evaluate("copilot", "(def  price ; cents\n  43)")
+    assert repl.evaluate("claude", "price") == []
 
 
-def test_a_reverted_redefinition_is_not_a_conflict(room):
-    room.says("copilot", "(def price 100)")
-    room.says("copilot", "(def price 43)")
-    assert room.says("claude", "price") == []
+def test_a_reverted_redefinition_is_not_a_conflict(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    repl.evaluate("copilot", "(def price 43)")
+    assert repl.evaluate("claude", "price") == []
 
 
-def test_several_redefinitions_are_reported_as_one_change(room):
-    room.says("copilot", "(def price 100)")
-    room.says("copilot", "(def price 200)")
-    assert room.says("claude", "price") == ["copilot redefined `shop.core/price` 17 s ago (eval e3, 43 → 200)"]
+def test_several_redefinitions_are_reported_as_one_change(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    repl.evaluate("copilot", "(def price 200)")
+    assert repl.evaluate("claude", "price") == ["copilot redefined `shop.core/price` 17 s ago (eval e3, 43 → 200)"]
 
 
 @pytest.mark.parametrize("status", ["failed", "interrupted", "lost", "queued"])
-def test_code_that_did_not_complete_redefined_nothing(room, status):
-    room.says("copilot", "(def price 100)", status=status)
-    assert room.says("claude", "price") == []
+def test_code_that_did_not_complete_redefined_nothing(repl, status):
+    repl.evaluate("copilot", "(def price 100)", status=status)
+    assert repl.evaluate("claude", "price") == []
 
 
-def test_a_later_caller_is_notified_only_when_replacing_a_redefinition(room):
-    room.says("copilot", "(def price 100)")
-    assert room.says("late", "price") == []
-    assert len(room.says("late", "(def price 50)")) == 1
+def test_a_later_caller_is_notified_only_when_replacing_a_redefinition(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    assert repl.evaluate("late", "price") == []
+    assert len(repl.evaluate("late", "(def price 50)")) == 1
 
 
-def test_a_callers_own_redefinitions_are_not_reported_even_after_a_reconnect(room):
-    room.says("copilot", "(def price 100)")
-    del room.clients["copilot"]
-    room.joins("copilot-again")
+def test_a_callers_own_redefinitions_are_not_reported_even_after_a_reconnect(repl):
+    repl.evaluate("copilot", "(def price 100)")
+    del repl.clients["copilot"]
+    repl.connect("copilot-again")
     again = Submission("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
-    room.life.add(again)
-    assert found(State(clients=room.clients, evaluations=MappingProxyType(room.evaluations)), room.life, again) == []
+    repl.history.add(again)
+    assert found(State(clients=repl.clients, evaluations=MappingProxyType(repl.evaluations)), repl.history, again) == []
 
 
 def test_a_name_used_before_its_definition_was_logged_counts_as_redefined():
-    room = Room()
-    room.says("claude", "(inc price)")
-    room.joins("copilot")
-    room.says("copilot", "(def price 100)")
-    assert room.says("claude", "(dec price)") == ["copilot redefined `shop.core/price` 18 s ago (eval e2)"]
+    repl = SharedRepl()
+    repl.evaluate("claude", "(inc price)")
+    repl.connect("copilot")
+    repl.evaluate("copilot", "(def price 100)")
+    assert repl.evaluate("claude", "(dec price)") == ["copilot redefined `shop.core/price` 18 s ago (eval e2)"]
 
 
-def test_a_new_definition_is_reported_only_when_it_is_replaced(room):
-    room.says("copilot", "(def discount 5)")
-    assert room.says("claude", "(- price discount)") == []
-    (told,) = room.says("claude", "(def discount 6)")
-    assert told.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this replaces it")
+def test_a_new_definition_is_reported_only_when_it_is_replaced(repl):
+    repl.evaluate("copilot", "(def discount 5)")
+    assert repl.evaluate("claude", "(- price discount)") == []
+    (note,) = repl.evaluate("claude", "(def discount 6)")
+    assert note.startswith("copilot defined `shop.core/discount` 18 s ago (eval e2), and this replaces it")
 
 
-def test_defonce_redefines_nothing(room):
-    room.says("claude", "(defonce state 1)")
-    room.says("copilot", "(defonce state 2)")
-    assert room.says("claude", "state") == []
+def test_defonce_redefines_nothing(repl):
+    repl.evaluate("claude", "(defonce state 1)")
+    repl.evaluate("copilot", "(defonce state 2)")
+    assert repl.evaluate("claude", "state") == []
 
 
-def test_an_aliased_name_of_a_required_namespace_counts_as_used(room):
-    room.says("claude", "(ns app (:require [shop.core :as c]))", space="user")
-    room.says("copilot", "(def price 100)")
-    assert len(room.says("claude", "(* 2 c/price)", space="app")) == 1
+def test_an_aliased_name_of_a_required_namespace_counts_as_used(repl):
+    repl.evaluate("claude", "(ns app (:require [shop.core :as c]))", space="user")
+    repl.evaluate("copilot", "(def price 100)")
+    assert len(repl.evaluate("claude", "(* 2 c/price)", space="app")) == 1
 
 
 def test_python_code_is_parsed_as_python():
-    room = Room("python", "__main__")
-    room.joins("claude", "copilot")
-    room.says("claude", "def price():\n    return 43")
-    room.says("copilot", "def price():\n    return 100")
-    assert room.says("claude", "price() + 1") == ["copilot redefined `price` 18 s ago (eval e2, 43 → 100)"]
-    assert room.says("claude", "def f(price): return price") == []
+    repl = SharedRepl("python", "__main__")
+    repl.connect("claude", "copilot")
+    repl.evaluate("claude", "def price():\n    return 43")
+    repl.evaluate("copilot", "def price():\n    return 100")
+    assert repl.evaluate("claude", "price() + 1") == ["copilot redefined `price` 18 s ago (eval e2, 43 → 100)"]
+    assert repl.evaluate("claude", "def f(price): return price") == []
 
 
-def test_the_record_of_submissions_is_bounded(room):
+def test_the_record_of_submissions_is_bounded(repl):
     for _ in range(MAX_SUBMISSIONS + 10):
-        room.life.add(Submission("e", len(room.life.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user"))
-    assert len(room.life.submissions) == MAX_SUBMISSIONS
-    room.life.add(Submission("e", 10_000, "a", "a", 0, " " * MAX_CHARACTERS, "lisp", "user"))
-    assert room.life.characters <= MAX_CHARACTERS
-    assert not any(room.life.by_name.values())
+        repl.history.add(
+            Submission("e", len(repl.history.submissions) + 5000, "a", "a", 0, "(def x 1)", "lisp", "user")
+        )
+    assert len(repl.history.submissions) == MAX_SUBMISSIONS
+    repl.history.add(Submission("e", 10_000, "a", "a", 0, " " * MAX_CHARACTERS, "lisp", "user"))
+    assert repl.history.characters <= MAX_CHARACTERS
+    assert not any(repl.history.by_name.values())
 
 
 def test_each_conflict_is_reported_once():
-    told = DeliveredNotes()
-    assert [told.claim("claude", ("e1", "price")) for _ in range(2)] == [True, False]
+    notes = DeliveredNotes()
+    assert [notes.claim("claude", ("e1", "price")) for _ in range(2)] == [True, False]
 
 
 @pytest.mark.slow
@@ -197,8 +199,8 @@ def test_each_caller_of_a_real_server_is_notified_once(live):
         claude.call("evaluate_code", code="def price():\n    return 43")
         alone = claude.call("evaluate_code", code="price()", detail=False)
         copilot.call("evaluate_code", code="def price():\n    return 100")
-        told = claude.call("evaluate_code", code="price()")["notes"]
-        assert [note for note in told if note.startswith("copilot redefined `price` ")]
+        notes = claude.call("evaluate_code", code="price()")["notes"]
+        assert [note for note in notes if note.startswith("copilot redefined `price` ")]
         assert not [note for note in claude.call("evaluate_code", code="price()")["notes"] if "redefined" in note]
         assert "notes" not in alone
         claude.call("evaluate_code", code="price = 50", isolate=True)
@@ -217,8 +219,8 @@ def test_a_load_of_an_unchanged_file_names_whose_redefinition_it_undid(live, use
             used = bob.call("evaluate_code", code="price(3)", namespace=name)
             assert any(note.startswith(f"ann{number} redefined `{name}.price`") for note in used["notes"])
         notes = bob.call("load_file", filePath=f"{name}.py")["notes"]
-        (told,) = [note for note in notes if note.startswith(f"ann{number} redefined `{name}.price`")]
-        assert "and this replaces it:\n-    return 2 * x\n+    return x" in told
+        (note,) = [note for note in notes if note.startswith(f"ann{number} redefined `{name}.price`")]
+        assert "and this replaces it:\n-    return 2 * x\n+    return x" in note
         assert bob.call("evaluate_code", code="price(3)", namespace=name)["result"] == "3"
         again = bob.call("load_file", filePath=f"{name}.py")
         assert not [note for note in again.get("notes", ()) if "redefined" in note]
@@ -237,13 +239,13 @@ def test_the_second_of_two_clients_editing_one_file_is_notified(live):
 
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert edited(copilot, "(def price 43)", "(def price 100)") == []
-        (told,) = edited(claude, "(def price 100)", "(def price 50)")
-        assert AGO.sub("now", told).startswith(
+        (note,) = edited(claude, "(def price 100)", "(def price 50)")
+        assert AGO.sub("now", note).startswith(
             "copilot redefined `shop/price` now (in shop.clj, 43 → 100), and this replaces"
         )
         assert edited(claude, "(def price 50)", "(def price 60)") == []
-        (told,) = edited(copilot, "(def price 60)", "(def price 60)\n(def other 1)")
-        assert AGO.sub("now", told) == "claude edited shop.clj now"
+        (note,) = edited(copilot, "(def price 60)", "(def price 60)\n(def other 1)")
+        assert AGO.sub("now", note) == "claude edited shop.clj now"
 
 
 @pytest.mark.slow
@@ -271,9 +273,9 @@ def test_redefining_an_imported_name_is_noticed(live, sent, how):
         assert copilot.call("evaluate_code", code="import shop_i", who="copilot")["ok"]
         assert copilot.call("evaluate_code", **sent, who="copilot")["ok"]
         answer = claude.call("evaluate_code", code="shop_i.price()", who="claude")
-        (told,) = [note for note in answer["notes"] if "redefined" in note]
-        assert "copilot redefined `shop_i.price`" in told
-        assert how in told
+        (note,) = [note for note in answer["notes"] if "redefined" in note]
+        assert "copilot redefined `shop_i.price`" in note
+        assert how in note
         again = claude.call("evaluate_code", code="shop_i.price()", who="claude")
         assert not [note for note in again.get("notes", ()) if "redefined" in note]
         claude.call("evaluate_code", code="import sys; del sys.modules['shop_i'], shop_i")
@@ -286,9 +288,9 @@ def test_a_loaded_edit_of_an_imported_module_by_another_is_reported(live):
         edit = {"filePath": "shop_e.py", "oldText": "43", "newText": "100"}
         assert copilot.call("edit_files", edits=[edit], load=True, who="copilot")["ok"]
         answer = claude.call("evaluate_code", code="shop_e.price()", who="claude")
-        (told,) = [note for note in answer["notes"] if "redefined" in note]
-        assert "copilot redefined `shop_e.price`" in told
-        assert "43 → 100" in told
+        (note,) = [note for note in answer["notes"] if "redefined" in note]
+        assert "copilot redefined `shop_e.price`" in note
+        assert "43 → 100" in note
 
 
 def test_a_loaded_edit_by_another_is_reported_once_unless_it_was_undone(live):
@@ -303,8 +305,8 @@ def test_a_loaded_edit_by_another_is_reported_once_unless_it_was_undone(live):
     with live.client(name="claude") as claude, live.client(name="copilot") as copilot:
         assert claude.call("load_file", filePath="shop_k.py", who="claude")["ok"]
         edited(copilot, "copilot", "43", "100", load=True)
-        (told,) = edited(claude, "claude", "100", "50")
-        assert "copilot redefined `shop_k.price`" in told
+        (note,) = edited(claude, "claude", "100", "50")
+        assert "copilot redefined `shop_k.price`" in note
         edited(copilot, "copilot", "50", "7")
         assert copilot.call("undo_edit", who="copilot")["ok"]
         assert edited(claude, "claude", "50", "8") == []
@@ -321,12 +323,12 @@ def test_using_a_file_edited_after_its_load_is_noted(live):
         assert claude.call("evaluate_code", code="import shop_u\nshop_u.price()", who="claude")["ok"]
         file.write_text("RATE = 2\ndef price():\n    return 100\n")
         assert of_file(claude.call("evaluate_code", code="len([1])", who="claude")) == []
-        told = claude.call("evaluate_code", code="shop_u.price()", who="claude")
-        assert told["result"] == "43"
-        assert of_file(told) == ["shop_u was edited since its load (price): load_file it"]
+        answer = claude.call("evaluate_code", code="shop_u.price()", who="claude")
+        assert answer["result"] == "43"
+        assert of_file(answer) == ["shop_u was edited since its load (price): load_file it"]
         assert of_file(claude.call("evaluate_code", code="shop_u.price() + 1", who="claude")) == []
         edit = {"filePath": "shop_u.py", "oldText": "RATE = 2", "newText": "RATE = 3"}
         with live.client(name="copilot") as copilot:
             assert copilot.call("edit_files", edits=[edit], who="ann")["ok"]
-        (told,) = of_file(claude.call("evaluate_code", code="shop_u.RATE", who="claude"))
-        assert told == "shop_u was edited since its load (RATE, price, by ann): load_file it"
+        (note,) = of_file(claude.call("evaluate_code", code="shop_u.RATE", who="claude"))
+        assert note == "shop_u was edited since its load (RATE, price, by ann): load_file it"

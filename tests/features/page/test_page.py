@@ -143,10 +143,10 @@ def test_a_used_address_is_reported_with_the_command_for_a_new_one(browser, serv
 
 def test_another_tab_is_opened_with_its_own_code(browser, page, served_page, client):
     assert client.call("evaluate_code", code="6 * 7")["ok"]
-    known = {target["targetId"] for target in browser.ask("Target.getTargets")["targetInfos"]}
+    known = {target["targetId"] for target in browser.request("Target.getTargets")["targetInfos"]}
 
     def opened_tabs():
-        found = browser.ask("Target.getTargets")["targetInfos"]
+        found = browser.request("Target.getTargets")["targetInfos"]
         return [one for one in found if one["type"] == "page" and one["targetId"] not in known]
 
     page.press_button("#another")
@@ -303,7 +303,7 @@ def test_a_large_log_arrives_newest_first_and_complete(long_log):
 def test_the_page_shows_that_it_is_loading_until_it_is_complete(browser, long_log):
     live, *_ = long_log
     with browser.page("about:blank") as page:
-        page.ask(
+        page.request(
             "Page.addScriptToEvaluateOnNewDocument",
             source="""addEventListener("DOMContentLoaded", () => {
           const place = document.getElementById("loading"), rows = document.getElementById("rows");
@@ -313,7 +313,7 @@ def test_the_page_shows_that_it_is_loading_until_it_is_complete(browser, long_lo
           }).observe(place, { childList: true, characterData: true, attributes: true, subtree: true });
         })""",
         )
-        page.ask("Page.navigate", url=opened(live).address)
+        page.request("Page.navigate", url=opened(live).address)
         page.shows("'the newest'", "#rows")
         page.until("document.getElementById('loading').hidden", "all rows")
         assert page.run("seen.some(([text]) => text === 'Loading earlier rows…')")
@@ -591,7 +591,7 @@ def test_screen_readers_get_a_list_with_described_rows(page, client):
     evaluate(client, "2 / 0")
     page.shows("2 / 0", "#rows")
     page.until(f"{row('2 / 0')}.classList.contains('broken')")
-    nodes = page.ask("Accessibility.getFullAXTree")["nodes"]
+    nodes = page.request("Accessibility.getFullAXTree")["nodes"]
     roles = [
         (node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node.get("ignored")
     ]

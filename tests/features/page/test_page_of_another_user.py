@@ -43,20 +43,20 @@ class Hostile:
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd="/")
         assert self.process.stdout.readline() == '"up"\n'
 
-    def ask(self, *command):
+    def request(self, *command):
         self.process.stdin.write(json.dumps(command) + "\n")
         self.process.stdin.flush()
         return json.loads(base64.b64decode(self.process.stdout.readline()))
 
-    def take(self, port):
+    def listen(self, port):
         """Take the port of a server that has ended.
 
         The other address stays in use for a minute because of the browser's closing connections.
         """
-        until(lambda: self.ask("listen", "127.0.0.1", port) == {"port": port}, f"port {port} to be free")
+        until(lambda: self.request("listen", "127.0.0.1", port) == {"port": port}, f"port {port} to be free")
 
     def loot(self):
-        return [Loot(*one) for one in self.ask("loot")]
+        return [Loot(*one) for one in self.request("loot")]
 
     def close(self):
         self.process.kill()
@@ -95,7 +95,7 @@ def text_of(loot):
 
 def test_another_user_gets_nothing_of_a_page_before_during_and_after_its_server(hostile, browser, tmp_path):
     count = alike.rounds(200, 20)
-    taken = [hostile.ask("listen", host, 0)["port"] for _ in range(count) for host in ("127.0.0.1", "::1")]
+    taken = [hostile.request("listen", host, 0)["port"] for _ in range(count) for host in ("127.0.0.1", "::1")]
     with serving(tmp_path) as live, live.client() as client:
         client.call("evaluate_code", code="source_of_first = 'first ' + 'row'; source_of_first", timeoutMs=60_000)
         client.begin_call("evaluate_code", code="input('prompt? ')")
@@ -105,14 +105,14 @@ def test_another_user_gets_nothing_of_a_page_before_during_and_after_its_server(
             tab.shows("first row", "#rows")
             # While the server runs, its port is nobody else's, at neither address and at none that has both.
             for host in ("127.0.0.1", "::1", "0.0.0.0", "::"):
-                assert hostile.ask("listen", host, served.port) == {"errno": errno.EADDRINUSE}
+                assert hostile.request("listen", host, served.port) == {"errno": errno.EADDRINUSE}
             tab.click(".alive .line", "prompt?")
             tab.until("Boolean(document.querySelector('.answer input'))")
             tab.run("document.querySelector('#search').value = 'searched text'")
             live.process.kill()
             live.process.wait()
-            hostile.take(served.port)
-            _assert_only_challenges_come(hostile, tab, served)
+            hostile.listen(served.port)
+            _assert_only_challenges_received(hostile, tab, served)
             # The person loads the page again, and gets the other user's.
             tab.run("setTimeout(() => location.reload(), 0); true")
             until(lambda: reports(hostile, "typed"), "the other user's page")
@@ -124,22 +124,22 @@ def test_another_user_gets_nothing_of_a_page_before_during_and_after_its_server(
         with browser.page("about:blank") as tab:
             for batch in range(0, len(origins), 40):
                 first, *others = wanted = origins[batch : batch + 40]
-                hostile.ask("visit", *others)
-                tab.ask("Page.navigate", url=first)
-                until(lambda wanted=wanted: {*wanted} <= {*hostile.ask("workers")}, "a worker at each port")
+                hostile.request("visit", *others)
+                tab.request("Page.navigate", url=first)
+                until(lambda wanted=wanted: {*wanted} <= {*hostile.request("workers")}, "a worker at each port")
             _assert_nothing_but_dead_secrets(hostile, served, unused)
             with serving(tmp_path) as again, again.client() as other:
                 other.call(
                     "evaluate_code", code="source_of_second = 'second ' + 'row'; source_of_second", timeoutMs=60_000
                 )
                 _assert_the_next_server_is_out_of_reach(hostile, browser, again, served)
-        hostile.ask("release")
+        hostile.request("release")
         # The control: these workers are real, and answer where nobody listens any more.
         with browser.page(f"http://127.0.0.1:{taken[0]}/") as tab:
             tab.shows("hijacked by a worker")
 
 
-def _assert_only_challenges_come(hostile, tab, served):
+def _assert_only_challenges_received(hostile, tab, served):
     tab.until(f"document.querySelector('#link').innerText === {json.dumps(STOPPED)}", "the end of the server")
     tab.run("document.querySelector('.answer input').focus()")
     tab.type("typed by a person")
@@ -170,7 +170,7 @@ def _assert_the_next_server_is_out_of_reach(hostile, browser, again, served):
     address = address_of(again)
     page = PageClient(again, address)
     hosts = ["127.0.0.1", "localhost", "[::1]", served.host]
-    hostile.ask("target", {"port": page.port, "hosts": hosts, "tokens": [served.token]})
+    hostile.request("target", {"port": page.port, "hosts": hosts, "tokens": [served.token]})
     with browser.page(address) as tab:
         tab.shows("second row", "#rows")
         tab.click(".line", "second row")

@@ -80,7 +80,7 @@ def test_token_and_code_are_in_no_file(live, page):
         assert not [one for one in texts if page.token.encode() in one or code.encode() in one]
 
 
-def ask_at_port_of_clients(live):
+def request_page_as_client(live):
     with socket.create_connection(("127.0.0.1", live.port), timeout=WAIT_S) as sock:
         sock.sendall(b'{"jsonrpc": "2.0", "method": "codriver/token", "params": {"request": "page"}}\n')
         with sock.makefile("rb") as file:
@@ -88,7 +88,7 @@ def ask_at_port_of_clients(live):
 
 
 def test_the_client_port_returns_a_one_time_code_and_no_token(live, page):
-    (answer,) = ask_at_port_of_clients(live)
+    (answer,) = request_page_as_client(live)
     assert page.token not in json.dumps(answer)
     other = PageClient(live, answer["address"]).enter()
     assert other.token == page.token
@@ -607,7 +607,7 @@ def test_an_edit_includes_its_diff(live, page, client):
     assert "-    return 1\n+    return 2" in shown["diff"]
 
 
-def looked_at(live):
+def open_events(live):
     """Return a page and its events after the first event. On a busy machine a page may close before it is used."""
     for _ in range(TRIES):
         page = opened(live)
@@ -620,11 +620,11 @@ def looked_at(live):
 
 def test_the_page_closes_after_a_while_and_the_next_one_is_new(tmp_path):
     with serving(tmp_path, "--repl", "none", durations="page_s=0.3") as live:
-        page, events = looked_at(live)
+        page, events = open_events(live)
         with events:
             assert page.call("examples")
         until(lambda: not is_open(page), "the page to be closed")
-        again, events = looked_at(live)
+        again, events = open_events(live)
         with events:
             assert again.token != page.token
             assert again.host != page.host

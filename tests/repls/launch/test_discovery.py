@@ -50,7 +50,7 @@ class Shell:
     def connections(self):
         return [effect.id for effect in self.performed if isinstance(effect, dispatch.ConnectRepl)]
 
-    def said(self):
+    def log_texts(self):
         return [effect.text for effect in self.performed if isinstance(effect, dispatch.Append)]
 
 
@@ -123,7 +123,7 @@ async def test_an_unchanged_file_does_not_shorten_the_retry(tmp_path):
         # That it has looked again is seen by what it says of another file.
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / ".nrepl-port").write_text("no port")
-        await until(lambda: any("cannot be used" in text for text in shell.said()))
+        await until(lambda: any("cannot be used" in text for text in shell.log_texts()))
         assert shell.core.state.repls[f"file:{file}"].phase == "waiting"
         assert len(shell.connections()) == 1
 
@@ -137,7 +137,7 @@ async def test_a_rewritten_file_does_not_affect_a_connected_repl(tmp_path):
         write(file, 7001, at=2000)
         (tmp_path / "b").mkdir()
         (tmp_path / "b" / ".nrepl-port").write_text("no port")
-        await until(lambda: any("cannot be used" in text for text in shell.said()))
+        await until(lambda: any("cannot be used" in text for text in shell.log_texts()))
         assert shell.core.state.repls[f"file:{file}"].phase == "connected"
         assert len(shell.connections()) == 1
 
@@ -146,12 +146,12 @@ async def test_an_invalid_port_file_is_reported_once(tmp_path):
     file = tmp_path / ".nrepl-port"
     file.write_text("not a port")
     async with finding(tmp_path) as shell:
-        await until(shell.said)
-        assert str(file) in shell.said()[0]
-        assert "not a port" in shell.said()[0]
+        await until(shell.log_texts)
+        assert str(file) in shell.log_texts()[0]
+        assert "not a port" in shell.log_texts()[0]
         write(file, 7001, at=2000)
         await until(shell.connections)
-        assert len([text for text in shell.said() if "cannot be used" in text]) == 1
+        assert len([text for text in shell.log_texts() if "cannot be used" in text]) == 1
 
 
 @contextmanager
@@ -241,7 +241,7 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
     (tmp_path / ".nrepl-port").write_text(str(closed_port()))
     shell = Shell()
     finder = Discovery(
-        core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=(), recipe_of=made(tmp_path)
+        core=shell.core, workspace=tmp_path, addresses=(), commands=(), port_files=(), recipe_of=recipe_in(tmp_path)
     )  # fmt: skip
     finder.begin()
     async with anyio.create_task_group() as tasks:
@@ -250,22 +250,22 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
         tasks.cancel_scope.cancel()
 
 
-def made(workspace, python="auto"):
+def recipe_in(workspace, python="auto"):
     return partial(recipe, workspace=workspace, environ=os.environ, python=python)
 
 
 def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['basilisp']")
-    assert choose(tmp_path, made(tmp_path)) == Choice("lisp")
+    assert choose(tmp_path, recipe_in(tmp_path)) == Choice("lisp")
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
-    found = choose(tmp_path, made(tmp_path))
+    found = choose(tmp_path, recipe_in(tmp_path))
     assert (found.repl, found.error) == ("python", None)
     assert found.stand_in_note.startswith(
         "this is Python instead, because the REPL of this project (Basilisp) cannot be started"
     )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
-    found = choose(tmp_path, made(tmp_path))
+    found = choose(tmp_path, recipe_in(tmp_path))
     assert found.repl == "lisp"
     assert "is not installed" in found.error
 
@@ -273,7 +273,7 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
 def test_a_missing_interpreter_is_reported_by_the_failing_start(tmp_path, name, kind):
     (tmp_path / name).touch()
-    wanted = choose(tmp_path, made(tmp_path, str(tmp_path / "no-such-python")))
+    wanted = choose(tmp_path, recipe_in(tmp_path, str(tmp_path / "no-such-python")))
     assert (wanted and wanted.repl) == kind
 
 

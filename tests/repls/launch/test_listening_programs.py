@@ -52,8 +52,8 @@ def test_only_listening_programs_of_the_workspace_are_found(tmp_path, shop):
     shop("other")
     # In a process of its own, which did not start the programs.
     command = [sys.executable, "-c", LOOK, str(tmp_path / "workspace")]
-    told = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert told.stdout.strip() == repr((program,))
+    port_cautions = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert port_cautions.stdout.strip() == repr((program,))
 
 
 def test_processes_started_by_the_server_are_not_applications(tmp_path, shop):
@@ -84,23 +84,23 @@ def core():
     return made
 
 
-def told(core):
+def port_cautions(core):
     return cautions(core.state, core.state.repls["process:python"])
 
 
 def test_the_embedded_python_is_distinguished_from_the_application_until_that_has_a_repl(core):
-    assert told(core) == ()
+    assert port_cautions(core) == ()
     core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
-    (words,) = told(core)
+    (words,) = port_cautions(core)
     assert words.startswith(
         "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001"
     )
     core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
-    assert told(core)[0].startswith(
+    assert port_cautions(core)[0].startswith(
         "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42). To"
     )
     core.report(ReplConnected("file:a", Profile(dialect="python", process_id=42), "127.0.0.1:5001"))
-    assert told(core) == ()
+    assert port_cautions(core) == ()
 
 
 def test_the_applications_own_repl_is_not_reported_as_another_process(core):

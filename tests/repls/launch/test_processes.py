@@ -38,7 +38,7 @@ def python(code):
     return sys.executable, "-c", code
 
 
-def said(heard):
+def joined_output(heard):
     return "".join(text for _, text in heard)
 
 
@@ -51,7 +51,7 @@ async def until(condition):
 async def test_the_printed_address_is_found(tmp_path):
     async with started(tmp_path, *python(LISTEN + WAIT)) as (running, heard):
         assert await running.endpoint() == Endpoint("127.0.0.1", 4711)
-        await until(lambda: "4711" in said(heard))
+        await until(lambda: "4711" in joined_output(heard))
         assert heard[0][0] == "out"
 
 
@@ -148,7 +148,7 @@ async def test_the_exit_reason_names_the_signal(tmp_path):
 async def test_the_address_line_is_not_part_of_the_exit_reason(tmp_path, more, words):
     code = f"{LISTEN}print({more!r}, flush=True)\nraise SystemExit(7)"
     async with started(tmp_path, *python(code)) as (running, heard):
-        await until(lambda: said(heard).endswith(f"4711\n{more}\n"))
+        await until(lambda: joined_output(heard).endswith(f"4711\n{more}\n"))
         with anyio.fail_after(60):
             assert await running.wait() == words
 
@@ -212,7 +212,7 @@ async def test_a_process_that_supports_shutdown_exits_by_itself(tmp_path):
 
     async with started(tmp_path, *python(f"import time\n{code}"), farewell=farewell) as (running, heard):
         await running.endpoint()
-    assert said(heard).endswith("left by itself\n")
+    assert joined_output(heard).endswith("left by itself\n")
 
 
 async def test_a_process_that_ignores_shutdown_is_terminated(tmp_path):
@@ -252,13 +252,13 @@ async def test_a_repl_starts_with_default_signal_handlers(tmp_path):
     code = "import signal\nprint([signal.getsignal(n) == signal.SIG_DFL for n in (1, 15)], flush=True)\n"
     async with started(tmp_path, *python(code)) as (running, heard):
         await running.wait()
-        await until(lambda: said(heard) == "[True, True]\n")
+        await until(lambda: joined_output(heard) == "[True, True]\n")
 
 
 async def test_code_that_reads_stdin_gets_end_of_file(tmp_path):
     async with started(tmp_path, *python("import sys; print(repr(sys.stdin.read()))")) as (running, heard):
         await running.wait()
-        await until(lambda: said(heard) == "''\n")
+        await until(lambda: joined_output(heard) == "''\n")
 
 
 async def test_a_supervised_command_detects_the_end_of_codriver_on_stdin(tmp_path):
@@ -275,7 +275,7 @@ async def test_a_split_character_in_the_output_is_decoded(tmp_path):
     code = "import os, time\nos.write(1, b'\\xd0'); time.sleep(0.05); os.write(1, b'\\xb6\\n')\n"
     async with started(tmp_path, *python(code)) as (running, heard):
         await running.wait()
-        await until(lambda: said(heard) == "ж\n")
+        await until(lambda: joined_output(heard) == "ж\n")
 
 
 async def test_an_error_inside_the_context_is_not_wrapped(tmp_path):

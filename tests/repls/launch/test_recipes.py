@@ -30,15 +30,15 @@ def install(folder, name, text="#!/bin/sh\n"):
 
 
 @pytest.fixture
-def place(tmp_path):
+def workspace_and_environ(tmp_path):
     """Create an empty workspace, and an environment in which nothing is installed."""
     (tmp_path / "work").mkdir()
     (tmp_path / "bin").mkdir()
     return tmp_path / "work", {"PATH": str(tmp_path / "bin"), "HOME": str(tmp_path)}
 
 
-def test_the_active_environment_takes_precedence(place, tmp_path):
-    workspace, environ = place
+def test_the_active_environment_takes_precedence(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
     active = install(tmp_path / "active/bin", "python")
     install(workspace / ".venv/bin", "python")
     made = recipe("python", workspace, {**environ, "VIRTUAL_ENV": str(tmp_path / "active")})
@@ -49,30 +49,30 @@ def test_the_active_environment_takes_precedence(place, tmp_path):
 
 
 @pytest.mark.parametrize("name", [".venv", "venv"])
-def test_python_runs_in_the_projects_own_environment(place, name):
-    workspace, environ = place
+def test_python_runs_in_the_projects_own_environment(workspace_and_environ, name):
+    workspace, environ = workspace_and_environ
     own = install(workspace / name / "bin", "python")
     assert recipe("python", workspace, environ).command[0] == str(own)
 
 
-def test_python_falls_back_to_python3_on_path_and_then_the_servers(place):
-    workspace, environ = place
+def test_python_falls_back_to_python3_on_path_and_then_the_servers(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     assert recipe("python", workspace, environ).command[0] == sys.executable
     found = install(Path(environ["PATH"]), "python3")
     assert recipe("python", workspace, environ).command[0] == str(found)
 
 
-def test_lisp_without_basilisp_in_the_project_names_the_interpreter_used(place):
+def test_lisp_without_basilisp_in_the_project_names_the_interpreter_used(workspace_and_environ):
     modules("basilisp")
-    workspace, environ = place
+    workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     made = recipe("lisp", workspace, environ)
     assert made.command[0] == sys.executable
     assert "has no Basilisp" in made.notes[0]
 
 
-def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(place):
-    workspace, environ = place
+def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     own = install(workspace / ".venv/bin", "python")
     library = workspace / ".venv/lib/python3.12/site-packages/basilisp"
     library.mkdir(parents=True)
@@ -80,14 +80,14 @@ def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(place):
     assert recipe("lisp", workspace, environ).command[0] == str(own)
 
 
-def test_children_may_write_bytecode(place):
-    workspace, environ = place
+def test_children_may_write_bytecode(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     made = recipe("python", workspace, {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OTHER": "x"})
     assert made.env == {**environ, "OTHER": "x"}
 
 
-def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(place):
-    workspace, environ = place
+def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\n# knows -Sdeps\n")
     made = recipe("clj", workspace, environ)
     assert made.command[1] == "-J-Djdk.attach.allowAttachSelf"
@@ -95,8 +95,8 @@ def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(place):
     assert made.port_file == workspace / ".nrepl-port"
 
 
-def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypatch):
-    workspace, environ = place
+def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tmp_path, monkeypatch):
+    workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\nexec java\n")
     java = install(Path(environ["PATH"]), "java")
     monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
@@ -137,14 +137,14 @@ def test_the_jars_of_debians_clojure_launcher_are_used(place, tmp_path, monkeypa
         ("", "it is empty"),
     ],
 )
-def test_a_missing_program_is_reported_with_what_to_install(place, words, advice):
-    workspace, environ = place
+def test_a_missing_program_is_reported_with_what_to_install(workspace_and_environ, words, advice):
+    workspace, environ = workspace_and_environ
     with pytest.raises(RecipeError, match=advice):
         recipe(words, workspace, environ)
 
 
-def test_hy_without_its_server_says_what_to_install(place):
-    workspace, environ = place
+def test_hy_without_its_server_says_what_to_install(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     install(workspace / "venv" / "bin", "python")
     install(workspace / "venv" / "bin", "hy")
     ((words, remedy),) = recipe("hy", workspace, environ).remedies
@@ -164,15 +164,15 @@ def test_an_evaluation_reports_the_remedy_and_the_start_is_not_repeated(tmp_path
         assert (workspace / "starts").read_text() == "x\n"
 
 
-def test_a_program_in_node_modules_takes_precedence(place):
-    workspace, environ = place
+def test_a_program_in_node_modules_takes_precedence(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "nbb")
     own = install(workspace / "node_modules/.bin", "nbb")
     assert recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
 
 
-def test_any_command_line_runs_with_its_program_resolved(place):
-    workspace, environ = place
+def test_any_command_line_runs_with_its_program_resolved(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     mine = install(Path(environ["PATH"]), "mine")
     made = recipe("mine --port 'a b'", workspace, environ)
     assert made.command == (str(mine), "--port", "a b")
@@ -185,8 +185,8 @@ def test_any_command_line_runs_with_its_program_resolved(place):
     ("words", "program"),
     [("python", ".venv/bin/python"), ("nbb", "node_modules/.bin/nbb"), ("./mine", "mine")],
 )
-def test_no_program_in_an_untrusted_workspace_is_started(place, words, program):
-    workspace, environ = place
+def test_no_program_in_an_untrusted_workspace_is_started(workspace_and_environ, words, program):
+    workspace, environ = workspace_and_environ
     own = workspace / program
     for name in {own.name, "python"} if "bin/" in program else {own.name}:
         install(own.parent, name)
@@ -205,16 +205,16 @@ def test_no_program_in_an_untrusted_workspace_is_started(place, words, program):
         recipe(words, workspace, environ, acceptance_of=nobody)
 
 
-def test_a_python_on_path_outside_the_workspace_is_used_instead(place, tmp_path):
-    workspace, environ = place
+def test_a_python_on_path_outside_the_workspace_is_used_instead(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
     assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == str(tmp_path / "bin" / "python3")
 
 
 @pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
-def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(place, tmp_path, path):
-    workspace, environ = place
+def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_environ, tmp_path, path):
+    workspace, environ = workspace_and_environ
     ran = tmp_path / "ran"
     for folder in ("bin", "."):
         install(workspace / folder, "python3", f"#!/bin/sh\necho x >> {ran}\n")
@@ -227,8 +227,8 @@ def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(place, tmp_pat
     assert not ran.exists()
 
 
-def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(place, tmp_path):
-    workspace, environ = place
+def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
     told = tmp_path / "told"
     shim = f'#!/bin/sh\n/bin/pwd > {told}\nenv >> {told}\nexec {sys.executable} "$@"\n'
     install(tmp_path / "bin", "python3", shim)
@@ -241,14 +241,14 @@ def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(place, t
 
 
 @pytest.mark.parametrize("text", ["exit 1", "echo", "echo relative/python", "echo {workspace}/.venv/bin/python"])
-def test_a_python_on_path_without_a_valid_location_is_not_used(place, tmp_path, text):
-    workspace, environ = place
+def test_a_python_on_path_without_a_valid_location_is_not_used(workspace_and_environ, tmp_path, text):
+    workspace, environ = workspace_and_environ
     install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
     assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
 
 
-def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(place, tmp_path):
-    workspace, environ = place
+def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
     linked = tmp_path / "linked"
     git("init", "-q", str(workspace))
     git("-C", str(workspace), "commit", "-q", "--allow-empty", "-m", "a")
@@ -264,8 +264,8 @@ def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(pla
     )
 
 
-def test_an_active_environment_in_an_untrusted_workspace_is_ignored(place):
-    workspace, environ = place
+def test_an_active_environment_in_an_untrusted_workspace_is_ignored(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
     made = recipe("python", workspace, environ, acceptance_of=nobody)
@@ -273,8 +273,8 @@ def test_an_active_environment_in_an_untrusted_workspace_is_ignored(place):
 
 
 @pytest.mark.parametrize("words", ["bb --main mine", "shadow-cljs"])
-def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(place, words):
-    workspace, environ = place
+def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(workspace_and_environ, words):
+    workspace, environ = workspace_and_environ
     for name in ("bb", "shadow-cljs"):
         install(Path(environ["PATH"]), name)
     assert recipe(words, workspace, environ).command
@@ -285,8 +285,8 @@ def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(
 
 
 @pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
-def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(place, words, program):
-    workspace, environ = place
+def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(workspace_and_environ, words, program):
+    workspace, environ = workspace_and_environ
     install(workspace / "node_modules" / ".bin", program)
     install(workspace / ".venv" / "bin", program)
     own = install(Path(environ["PATH"]), program)
@@ -304,8 +304,8 @@ def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(place, words, 
     )
 
 
-def test_the_jvm_gets_nothing_from_an_untrusted_checkout(place, tmp_path, monkeypatch):
-    workspace, environ = place
+def test_the_jvm_gets_nothing_from_an_untrusted_checkout(workspace_and_environ, tmp_path, monkeypatch):
+    workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "java")
     monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
     (tmp_path / "jars").mkdir()
@@ -317,8 +317,8 @@ def test_the_jvm_gets_nothing_from_an_untrusted_checkout(place, tmp_path, monkey
     assert str(workspace) not in str(recipe("clojure", workspace, environ, acceptance_of=nobody).command)
 
 
-def test_the_embedded_worker_is_started_in_any_workspace(place):
-    workspace, environ = place
+def test_the_embedded_worker_is_started_in_any_workspace(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     accepted, unaccepted = (
         recipe("python", workspace, environ),
         recipe("python", workspace, environ, acceptance_of=nobody),
@@ -329,8 +329,8 @@ def test_the_embedded_worker_is_started_in_any_workspace(place):
     assert (list(accepted.withheld), list(unaccepted.withheld)) == ([], ["test"])
 
 
-def test_the_clients_python_path_is_restored_in_a_trusted_workspace(place):
-    workspace, environ = place
+def test_the_clients_python_path_is_restored_in_a_trusted_workspace(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
     env = recipe("python", workspace, environ).env
     assert start.CLIENTS_PATH == CLIENTS_PATH
@@ -338,8 +338,8 @@ def test_the_clients_python_path_is_restored_in_a_trusted_workspace(place):
     assert recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
-def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(place):
-    workspace, environ = place
+def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
     env = recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
     assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
@@ -349,8 +349,8 @@ def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(pla
 # Whose Python
 
 
-def test_a_chosen_interpreter_takes_precedence_over_environments(place, tmp_path):
-    workspace, environ = place
+def test_a_chosen_interpreter_takes_precedence_over_environments(workspace_and_environ, tmp_path):
+    workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     for chosen in (str(install(tmp_path / "other/bin", "python")), str(install(tmp_path / "bin", "python3.9"))):
         assert recipe("python", workspace, environ, python=chosen).command[0] == chosen
@@ -358,8 +358,8 @@ def test_a_chosen_interpreter_takes_precedence_over_environments(place, tmp_path
     assert recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
 
 
-def test_a_project_without_an_environment_names_the_python_it_uses(place):
-    workspace, environ = place
+def test_a_project_without_an_environment_names_the_python_it_uses(workspace_and_environ):
+    workspace, environ = workspace_and_environ
     assert recipe("python", workspace, environ).remark is None
     (workspace / "pyproject.toml").touch()
     made = recipe("python", workspace, environ)
@@ -380,24 +380,24 @@ def linked(tmp_path):
     return main, linked
 
 
-def test_a_linked_working_tree_uses_the_environment_of_its_main_checkout(place, linked):
+def test_a_linked_working_tree_uses_the_environment_of_its_main_checkout(workspace_and_environ, linked):
     main, workspace = linked
     python = install(main / ".venv/bin", "python")
-    made = recipe("python", workspace, place[1])
+    made = recipe("python", workspace, workspace_and_environ[1])
     assert made.command[0] == str(python)
     assert str(main) in made.caution
     own = install(workspace / ".venv/bin", "python")
-    made = recipe("python", workspace, place[1])
+    made = recipe("python", workspace, workspace_and_environ[1])
     assert (made.command[0], made.caution) == (str(own), None)
 
 
-def test_a_checkout_that_pretends_to_be_a_linked_tree_gets_no_environment(place, linked, tmp_path):
+def test_a_checkout_that_pretends_to_be_a_linked_tree_gets_no_environment(workspace_and_environ, linked, tmp_path):
     main, workspace = linked
     install(main / ".venv/bin", "python")
     liar = tmp_path / "liar"
     liar.mkdir()
     (liar / ".git").write_text((workspace / ".git").read_text())
-    assert recipe("python", liar, place[1]).command[0] == sys.executable
+    assert recipe("python", liar, workspace_and_environ[1]).command[0] == sys.executable
 
 
 def test_packages_imported_from_another_working_tree_are_named(tmp_path):
@@ -427,8 +427,8 @@ def test_a_checkout_with_its_own_environment_names_no_packages(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["", "gitdir: /nowhere", "gitdir:", "nonsense", "gitdir: \0"])
-def test_a_broken_link_to_a_main_checkout_is_ignored(place, text):
-    workspace, environ = place
+def test_a_broken_link_to_a_main_checkout_is_ignored(workspace_and_environ, text):
+    workspace, environ = workspace_and_environ
     (workspace / ".git").write_text(text)
     assert recipe("python", workspace, environ).command[0] == sys.executable
 

@@ -77,7 +77,7 @@ async def test_others_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
     flood = b"".join([encode({"out": text}) for text in texts])
     events, turns = [], []
 
-    async def take_turns():
+    async def count_turns():
         while True:
             turns.append(len(events))
             await anyio.lowlevel.checkpoint()
@@ -87,7 +87,7 @@ async def test_others_get_turns_during_a_flood_and_all_of_it_arrives_in_order():
         connect(server.endpoint, listener=lambda _, event: events.append(event)) as adapter,
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(take_turns)
+        tasks.start_soon(count_turns)
         with anyio.fail_after(60):
             ending = await evaluate(adapter, Request("e", "flood", forms=(Form("flood", 1, 1),)))
         tasks.cancel_scope.cancel()
@@ -111,13 +111,13 @@ async def test_the_time_of_a_turn_continues_across_chunks_of_a_flood(monkeypatch
         transport.on_bytes(encode({"value": "x" * 1000}) * messages)
     transport.lost(None)
 
-    async def take_turns():
+    async def count_turns():
         while len(filed) < PIECES * messages:
             seen.append(len(filed))
             await anyio.lowlevel.checkpoint()
 
     async with anyio.create_task_group() as tasks_here:
-        tasks_here.start_soon(take_turns)
+        tasks_here.start_soon(count_turns)
         await connection.read()
     assert len(filed) == PIECES * messages
     longest = max(after - before for before, after in pairwise([0, *seen, len(filed)]))

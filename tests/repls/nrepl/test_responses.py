@@ -8,7 +8,7 @@ from codriver.repls.nrepl.responses import cut_in
 from codriver.repls.nrepl.test_runner import located
 
 
-def place(workspace, told, namespace="shop.orders-test"):
+def located_file(workspace, told, namespace="shop.orders-test"):
     result = values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
     return located(values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
 
@@ -23,21 +23,21 @@ def workspace(tmp_path):
 
 @pytest.mark.parametrize("told", [None, "orders_test.cljs", "shop/orders_test.cljs"])
 def test_the_file_of_a_namespace_is_found_in_the_usual_directories(workspace, told):
-    assert place(workspace, told) == str(workspace / "test/shop/orders_test.cljs")
-    assert place(workspace, None, "shop.core") == str(workspace / "src/shop/core.clj")
-    assert place(workspace, None, "shop.root") == str(workspace / "shop/root.cljc")
+    assert located_file(workspace, told) == str(workspace / "test/shop/orders_test.cljs")
+    assert located_file(workspace, None, "shop.core") == str(workspace / "src/shop/core.clj")
+    assert located_file(workspace, None, "shop.root") == str(workspace / "shop/root.cljc")
 
 
 @pytest.mark.parametrize(
     "told", ["/elsewhere/orders_test.cljs", "jar:file:/a.jar!/shop/orders_test.cljs", "checks.cljs"]
 )
 def test_a_reported_path_is_kept_unless_it_is_only_the_file_name(workspace, told):
-    assert place(workspace, told) == told
+    assert located_file(workspace, told) == told
 
 
 def test_a_missing_file_stays_unknown(workspace):
-    assert place(workspace, None, "no.such") is None
-    assert place(None, "orders_test.cljs") == "orders_test.cljs"
+    assert located_file(workspace, None, "no.such") is None
+    assert located_file(None, "orders_test.cljs") == "orders_test.cljs"
 
 
 @pytest.mark.parametrize(

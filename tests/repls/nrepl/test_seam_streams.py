@@ -87,55 +87,55 @@ async def evaluate(adapter, request):
     return endings[0]
 
 
-async def ask(adapter, accessor, **asked):
+async def query(adapter, accessor, **asked):
     return json.loads(await adapter.call_seam(accessor, json.dumps(asked)))
 
 
-def words_of(hearing):
+def second_words(hearing):
     return [line.split()[2] for line in hearing.lines]
 
 
 async def test_events_arrive_while_subscribed_whatever_else_is_requested(server):
     async with connected(server) as (adapter, hearing):
-        told = await ask(adapter, "subscribe", topic="fx")
+        told = await query(adapter, "subscribe", topic="fx")
         assert told["ok"], told
         await evaluate(adapter, Request("3", EMIT[server.name] % "first"))
-        await hearing.until(lambda: words_of(hearing) == ["first"])
+        await hearing.until(lambda: second_words(hearing) == ["first"])
         # Basilisp's server takes ten times as long for each.
         for _ in range(LINGERING + 10 if server.name == "hy" else 20):
-            await ask(adapter, "health")
+            await query(adapter, "health")
         await evaluate(adapter, Request("4", EMIT[server.name] % "second"))
-        await hearing.until(lambda: words_of(hearing) == ["first", "second"])
+        await hearing.until(lambda: second_words(hearing) == ["first", "second"])
         assert hearing.printed == ""
         assert {frame["sub"] for frame in hearing.frames} == {told["subId"]}
-        assert (await ask(adapter, "unsubscribe", subId=told["subId"]))["existed"] is True
-        assert (await ask(adapter, "subscriptions"))["count"] == 0
+        assert (await query(adapter, "unsubscribe", subId=told["subId"]))["existed"] is True
+        assert (await query(adapter, "subscriptions"))["count"] == 0
         await evaluate(adapter, Request("5", EMIT[server.name] % "third"))
-        assert words_of(hearing) == ["first", "second"]
+        assert second_words(hearing) == ["first", "second"]
 
 
 async def test_a_program_that_prints_a_frame_just_prints(server):
     async with connected(server) as (adapter, hearing):
-        told = await ask(adapter, "subscribe", topic="error")
+        told = await query(adapter, "subscribe", topic="error")
         frame = json.dumps({"sub": told["subId"], "events": []}).replace('"', '\\"')
         await evaluate(adapter, Request("3", PRINT[server.name] % ("\\u001e" + frame + "\\n")))
         await hearing.until(lambda: "\x1e{" in hearing.printed)
         assert hearing.frames == []
-        await ask(adapter, "unsubscribe", subId=told["subId"])
+        await query(adapter, "unsubscribe", subId=told["subId"])
 
 
 async def test_a_refused_subscription_leaves_nothing_behind(server):
     async with connected(server) as (adapter, _):
-        refused = await ask(adapter, "subscribe", topic="nonsense")
+        refused = await query(adapter, "subscribe", topic="nonsense")
         assert refused["reason"] == "unknown-topic"
-        assert (await ask(adapter, "subscriptions"))["count"] == 0
+        assert (await query(adapter, "subscriptions"))["count"] == 0
 
 
 async def test_a_subscriber_that_leaves_is_forgotten(server):
     async with connected(server) as (adapter, _):
-        assert (await ask(adapter, "subscribe", topic="fx", leaseS=1))["ok"]
+        assert (await query(adapter, "subscribe", topic="fx", leaseS=1))["ok"]
     async with connected(server) as (adapter, hearing):
         with anyio.fail_after(60):
-            while (await ask(adapter, "subscriptions"))["count"]:
+            while (await query(adapter, "subscriptions"))["count"]:
                 await evaluate(adapter, Request("3", EMIT[server.name] % "anybody"))
         assert hearing.frames == []

@@ -39,7 +39,7 @@ async def jvm():
         yield opened, told, sent
 
 
-async def says(opened, told, code, limits):
+async def printed_value(opened, told, code, limits):
     """Return the value of one form."""
     told.clear()
     ending = await evaluate(opened, Request("e", code, forms=(Form(code, 1, 1),)), limits)
@@ -50,9 +50,9 @@ async def says(opened, told, code, limits):
 async def test_a_session_gets_its_limits_once():
     async with jvm() as (opened, told, sent):
         for _ in range(3):
-            assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+            assert await printed_value(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
         assert [PRINT in fields for fields in sent] == [True, False, False]
-        assert len(await says(opened, told, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
+        assert len(await printed_value(opened, told, '(apply str (repeat 5000 "x"))', FIVE)) == 1000
 
 
 async def test_changed_limits_are_sent_again_and_limits_of_one_call_are_not_kept():
@@ -65,22 +65,22 @@ async def test_changed_limits_are_sent_again_and_limits_of_one_call_are_not_kept
             (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", True), (PrintLimits(), "(0 1 2 3 4 5 6 7 8)", False),
         ]  # fmt: skip
         for limits, text, is_told in steps:
-            assert await says(opened, told, "(range 9)", limits) == text
+            assert await printed_value(opened, told, "(range 9)", limits) == text
             assert (PRINT in sent[-1]) == is_told
 
 
 async def test_limits_are_sent_again_if_no_value_arrived():
     async with jvm() as (opened, told, sent):
-        assert await says(opened, told, "(/ 1 0)", FIVE) is None
+        assert await printed_value(opened, told, "(/ 1 0)", FIVE) is None
         for _ in range(2):
-            assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+            assert await printed_value(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
         assert [PRINT in fields for fields in sent] == [True, True, False]
 
 
 async def test_limits_are_sent_again_after_an_interrupt():
     async with jvm() as (opened, told, sent):
         for _ in range(2):
-            await says(opened, told, "(range 9)", FIVE)
+            await printed_value(opened, told, "(range 9)", FIVE)
         over = []
         opened.start_evaluation(Request("e", "(Thread/sleep 60000)"), over.append, FIVE)
         await anyio.sleep(0.1)
@@ -89,24 +89,26 @@ async def test_limits_are_sent_again_after_an_interrupt():
             while not over:
                 await anyio.sleep(0.01)
         assert over[0].status == "interrupted"
-        assert await says(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
+        assert await printed_value(opened, told, "(range 9)", FIVE) == "(0 1 2 3 4 ...)"
         assert [PRINT in fields for fields in sent] == [True, False, False, True]
 
 
 async def test_a_print_function_set_by_the_user_is_used_and_kept():
     async with jvm() as (opened, told, _):
         mine = "(set! nrepl.middleware.print/*print-fn* (fn [v ^java.io.Writer w] (.write w (str :mine v))))"
-        await says(opened, told, "1", FIVE)
-        assert (await says(opened, told, mine, FIVE)).startswith((":mine", "#object"))
-        assert await says(opened, told, "[1]", FIVE) == ":mine[1]"
-        assert len(await says(opened, told, "(vec (range 9999))", FIVE)) == 1000, "within the quota all the same"
-        await says(opened, told, "[1]", PrintLimits(max_length=3))
-        assert await says(opened, told, "[1]", PrintLimits(max_length=3)) == ":mine[1]"
+        await printed_value(opened, told, "1", FIVE)
+        assert (await printed_value(opened, told, mine, FIVE)).startswith((":mine", "#object"))
+        assert await printed_value(opened, told, "[1]", FIVE) == ":mine[1]"
+        assert len(await printed_value(opened, told, "(vec (range 9999))", FIVE)) == 1000, (
+            "within the quota all the same"
+        )
+        await printed_value(opened, told, "[1]", PrintLimits(max_length=3))
+        assert await printed_value(opened, told, "[1]", PrintLimits(max_length=3)) == ":mine[1]"
 
 
 async def test_evaluations_and_queries_leave_no_class_loader_behind():
     async with jvm() as (opened, told, _):
-        depths = [int(await says(opened, told, DEPTH, FIVE)) for _ in range(30)]
+        depths = [int(await printed_value(opened, told, DEPTH, FIVE)) for _ in range(30)]
         assert max(depths) <= depths[0] + 1
         answers = [await opened._sessions.evaluate(TOOL_SESSION, DEPTH) for _ in range(30)]
         depths = [int(message.text("value")) for answer in answers for message in answer if message.text("value")]
@@ -119,28 +121,28 @@ async def test_additions_to_a_class_loader_are_kept(tmp_path):
     url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
     loader = "(.getContextClassLoader (Thread/currentThread))"
     async with jvm() as (opened, told, _):
-        await says(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader {loader} {url})", FIVE)
+        await printed_value(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader {loader} {url})", FIVE)
         for _ in range(10):
-            await says(opened, told, "(+ 1 2)", FIVE)
-        assert await says(opened, told, '(slurp (clojure.java.io/resource "added.txt"))', FIVE) == '"here"'
+            await printed_value(opened, told, "(+ 1 2)", FIVE)
+        assert await printed_value(opened, told, '(slurp (clojure.java.io/resource "added.txt"))', FIVE) == '"here"'
 
 
 async def test_a_class_loader_captured_by_code_can_be_extended_later(tmp_path):
     (tmp_path / "later.txt").write_text("here")
     async with jvm() as (opened, told, _):
-        await says(opened, told, "1", FIVE)
-        await says(opened, told, "(def held (.getContextClassLoader (Thread/currentThread)))", FIVE)
+        await printed_value(opened, told, "1", FIVE)
+        await printed_value(opened, told, "(def held (.getContextClassLoader (Thread/currentThread)))", FIVE)
         for _ in range(5):
-            assert await says(opened, told, "(+ 1 2)", FIVE) == "3"
+            assert await printed_value(opened, told, "(+ 1 2)", FIVE) == "3"
         url = f'(java.net.URL. "{tmp_path.as_uri()}/")'
-        await says(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader held {url})", FIVE)
-        assert await says(opened, told, '(slurp (clojure.java.io/resource "later.txt"))', FIVE) == '"here"'
+        await printed_value(opened, told, f"(.addURL ^clojure.lang.DynamicClassLoader held {url})", FIVE)
+        assert await printed_value(opened, told, '(slurp (clojure.java.io/resource "later.txt"))', FIVE) == '"here"'
 
 
 async def test_leftovers_of_failed_evaluations_are_cleaned_up_periodically(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.evaluation.TIDY_EVERY", 20)
     async with jvm() as (opened, told, _):
-        before = int(await says(opened, told, DEPTH, FIVE))
+        before = int(await printed_value(opened, told, DEPTH, FIVE))
         for _ in range(99):
-            assert await says(opened, told, "(/ 1 0)", FIVE) is None
-        assert int(await says(opened, told, DEPTH, FIVE)) < before + 60
+            assert await printed_value(opened, told, "(/ 1 0)", FIVE) is None
+        assert int(await printed_value(opened, told, DEPTH, FIVE)) < before + 60

@@ -34,7 +34,7 @@ def record(path):
     return SessionRecord(path)
 
 
-def kept(path):
+def read_record(path):
     return json.loads(path.read_text()) if path.exists() else {}
 
 
@@ -51,11 +51,11 @@ async def asking(endpoint):
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.read)
 
-        async def ask(op, **fields):
+        async def send(op, **fields):
             messages = await connection.request(op, timeout_s=30, **fields)
             return {key: value for message in messages for key, value in message.fields.items()}
 
-        yield ask
+        yield send
         await connection.close()
 
 
@@ -63,18 +63,18 @@ async def asking(endpoint):
 async def real(request):
     """Return the endpoint of a REPL whose user has a session, and a function that returns all other sessions."""
     endpoint = repl(request.param).endpoint
-    async with asking(endpoint) as ask:
-        theirs = (await ask("clone"))["new-session"]
-        before = set((await ask("ls-sessions"))["sessions"])
+    async with asking(endpoint) as send:
+        theirs = (await send("clone"))["new-session"]
+        before = set((await send("ls-sessions"))["sessions"])
         assert theirs in before
 
         async def others():
-            now = set((await ask("ls-sessions"))["sessions"])
+            now = set((await send("ls-sessions"))["sessions"])
             assert before <= now, "somebody's own session was closed"
             return now - before
 
         yield endpoint, others
-        await ask("close", session=theirs)
+        await send("close", session=theirs)
 
 
 async def settled(others, count):
@@ -91,16 +91,16 @@ async def test_sessions_are_closed_even_if_the_connection_is_cancelled(real, rec
             await adapter.open_session("one")
             await adapter.open_session("two")
             assert len(await others()) == 3
-            assert len(kept(path)[str(endpoint)]) == 3
+            assert len(read_record(path)[str(endpoint)]) == 3
             scope.cancel()
             await anyio.sleep_forever()
-    assert (await others(), kept(path)) == (set(), {})
+    assert (await others(), read_record(path)) == (set(), {})
 
 
 async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real, record, path):
     endpoint, others = real
-    async with asking(endpoint) as ask:
-        left = [(await ask("clone"))["new-session"] for _ in range(3)]
+    async with asking(endpoint) as send:
+        left = [(await send("clone"))["new-session"] for _ in range(3)]
         for session in left[:2]:
             await record.opened(str(endpoint), session)
         await record.opened("elsewhere:1", left[2])
@@ -108,9 +108,9 @@ async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real,
         await settled(others, 2)  # its own, and the one that is not recorded for this address
         assert left[2] in await others()
     assert await others() == {left[2]}
-    assert kept(path) == {"elsewhere:1": [left[2]]}
-    async with asking(endpoint) as ask:
-        await ask("close", session=left[2])
+    assert read_record(path) == {"elsewhere:1": [left[2]]}
+    async with asking(endpoint) as send:
+        await send("close", session=left[2])
 
 
 async def test_two_connections_to_one_repl_do_not_close_each_others_sessions(real, record):
@@ -131,7 +131,7 @@ async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_one(
         near, runs = Endpoint("127.0.0.1", proxy.port), anyio.Event()
         async with connect(near, listener=lambda *_: runs.set(), record=record) as adapter:
             await adapter.open_session("busy")
-            idle = set(kept(path)[str(near)])
+            idle = set(read_record(path)[str(near)])
             adapter.start_evaluation(Request("e1", FOREVER, "busy"), nobody)
             await runs.wait()
             proxy.cut()
@@ -140,18 +140,18 @@ async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_one(
             await settled(others, 2)  # its own, and the one that code runs in
             idle -= set(await others())
             assert len(idle) == 1
-    assert (await others(), kept(path)) == (set(), {})
+    assert (await others(), read_record(path)) == (set(), {})
 
 
 async def test_a_session_id_that_is_not_unique_is_not_recorded(record, path):
     await record.opened("x:1", "3")
     await record.opened("x:1", "user-session")
-    assert kept(path) == {}
+    assert read_record(path) == {}
 
 
 async def test_sessions_of_processes_that_codriver_started_are_not_recorded(path):
     await SessionRecord(path, is_used=lambda address: address == "x:1").opened("x:1", str(uuid4()))
-    assert kept(path) == {}
+    assert read_record(path) == {}
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"x:1": 3}', '{"x:1": ["3", null]}', "{" * 99, "\0"])
@@ -175,8 +175,8 @@ async def test_the_record_is_private_and_bounded(record, path):
     for _ in range(MAX_SESSIONS + 2):
         await record.opened("x:1000", str(uuid4()))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert (len(kept(path)), len(kept(path)["x:1000"])) == (MAX_REPLS, MAX_SESSIONS)
-    assert "x:0" not in kept(path)
+    assert (len(read_record(path)), len(read_record(path)["x:1000"])) == (MAX_REPLS, MAX_SESSIONS)
+    assert "x:0" not in read_record(path)
 
 
 async def test_an_unwritable_record_disturbs_no_evaluation(tmp_path):
@@ -189,7 +189,7 @@ async def test_an_unwritable_record_disturbs_no_evaluation(tmp_path):
         assert server.seen("close")
 
 
-async def left_open(record, closing, monkeypatch, **durations):
+async def close_sessions(record, closing, monkeypatch, **durations):
     """Return how many of six sessions a server that closes them this way was asked to close, and how many stay
     recorded.
     """
@@ -209,8 +209,8 @@ async def left_open(record, closing, monkeypatch, **durations):
 
 async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch):
     closed = {"status": ["done", "session-closed"]}
-    assert await left_open(record, [0.35, closed], monkeypatch) == (6, 0)
+    assert await close_sessions(record, [0.35, closed], monkeypatch) == (6, 0)
 
 
 async def test_a_hung_server_is_not_asked_to_close_every_session(record, monkeypatch):
-    assert await left_open(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_SILENT, 6)
+    assert await close_sessions(record, [], monkeypatch, FAREWELL_S=0.05) == (MAX_SILENT, 6)

@@ -18,7 +18,7 @@ RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_fra
 SECRET = "badge-of-ada"
 
 
-def told(application, accessor, **asked):
+def answer_of(application, accessor, **asked):
     """Return the answer to a query of an application."""
     found = [row for row in RECORDED[application] if row["accessor"] == accessor and row["asked"] == asked]
     assert len(found) == 1
@@ -40,21 +40,21 @@ def test_values_declared_sensitive_are_in_no_answer(application):
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa", "re-frame2 without epochs"])
 def test_a_failure_swallowed_by_a_synchronous_dispatch_is_reported(application):
-    answer = told(application, "dispatch", event="[:depot/lose]", sync=True)
+    answer = answer_of(application, "dispatch", event="[:depot/lose]", sync=True)
     assert (answer["ok"], answer["reason"]) == (False, "handler-failed")
     assert "ExceptionInfo: no keeper" in answer["hint"]
     assert answer["hint"].endswith("in depot/lose at depot.clj:10.")
 
 
 def test_changes_by_other_handlers_of_a_failed_event_are_rolled_back():
-    answer = told("re-frame2", "dispatch", event="[:depot/spill]", sync=True)
+    answer = answer_of("re-frame2", "dispatch", event="[:depot/spill]", sync=True)
     assert answer["hint"].endswith("The state is as before: what other handlers of this event did was taken back.")
 
 
 def test_an_event_without_a_handler_fails():
-    assert told("re-frame2", "dispatch", event="[:nobody]", sync=True)["reason"] == "handler-failed"
-    assert told("re-frame", "dispatch", event="[:nosuch]", sync=True)["reason"] == "missing-handler"
-    assert told("re-frame", "dispatch", event="[:boom]", sync=True)["reason"] == "handler-failed"
+    assert answer_of("re-frame2", "dispatch", event="[:nobody]", sync=True)["reason"] == "handler-failed"
+    assert answer_of("re-frame", "dispatch", event="[:nosuch]", sync=True)["reason"] == "missing-handler"
+    assert answer_of("re-frame", "dispatch", event="[:boom]", sync=True)["reason"] == "handler-failed"
 
 
 @pytest.mark.parametrize(("application", "most"), [("re-frame2", 20), ("causa", 50)])
@@ -67,7 +67,7 @@ def test_the_origin_of_a_change_is_on_every_event_of_its_dispatch(application, m
 
 
 def test_an_epoch_has_its_cause_and_fails_if_its_handler_failed():
-    rows = {row["eventId"]: row for row in told("re-frame2", "epochs")["epochs"]}
+    rows = {row["eventId"]: row for row in answer_of("re-frame2", "epochs")["epochs"]}
     outcomes = {name: row["outcome"] for name, row in rows.items()}
     assert outcomes == {
         "depot/open": "ok",
@@ -95,18 +95,18 @@ def test_a_handler_has_a_location_even_if_its_accessor_finds_none(application):
 
 @pytest.mark.parametrize("accessor", ["epochs", "diff", "machines"])
 def test_a_missing_namespace_is_a_refusal_and_never_an_empty_list(accessor):
-    answer = told("re-frame2 without epochs", accessor)
+    answer = answer_of("re-frame2 without epochs", accessor)
     assert (answer["ok"], answer["reason"]) == (False, "band-missing")
     assert "the application does not load re-frame." in answer["hint"]
 
 
 def test_health_names_each_missing_band_and_what_provides_it():
-    bands = told("re-frame2 without epochs", "health")["bands"]
+    bands = answer_of("re-frame2 without epochs", "health")["bands"]
     assert {name for name, words in bands.items() if words is True} == {"inspect", "trace", "mutate", "handlers"}
     assert "day8/re-frame2-epoch" in bands["epochs"]
     assert bands["sensitive"] == "no path is declared sensitive: nothing is hidden"
-    assert told("re-frame2", "health")["bands"]["machines"] == "no machine is registered"
-    old = told("re-frame", "health")["bands"]
+    assert answer_of("re-frame2", "health")["bands"]["machines"] == "no machine is registered"
+    old = answer_of("re-frame", "health")["bands"]
     assert {name for name, words in old.items() if words is True} == {"inspect", "mutate", "reset", "handlers"}
 
 
@@ -132,11 +132,11 @@ def test_two_frames_are_never_silently_treated_as_one():
         ("dispatch", {"event": "[:depot/take 1]", "sync": True}),
         ("restore", {"epochId": 1}),
     ]:
-        answer = told("two frames", accessor, **asked)
+        answer = answer_of("two frames", accessor, **asked)
         assert answer == {
             "ok": False, "reason": "ambiguous-frame", "hint": "give frame: :depot/second, :rf/default",
         }  # fmt: skip
-    assert told("two frames", "health")["ambiguousFrame"] is True
+    assert answer_of("two frames", "health")["ambiguousFrame"] is True
 
 
 def _all(accessor, **asked):
@@ -146,7 +146,7 @@ def _all(accessor, **asked):
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
 def test_the_cause_of_a_refused_restore_is_found_in_the_trace(application):
-    answer = told(application, "restore", epochId=99)
+    answer = answer_of(application, "restore", epochId=99)
     assert (answer["ok"], answer["reason"]) == (False, "unknown-epoch")
     assert answer["hint"].startswith("rf.epoch/restore-unknown-epoch epoch-id=99")
 
@@ -156,7 +156,7 @@ def test_a_restore_during_an_event_is_refused_and_works_afterwards():
     assert (during["ok"], during["reason"]) == (False, "during-drain")
     assert after["ok"]
     assert after["undoneBy"]
-    assert told("re-frame2", "reset", value="{:open 1}")["reason"] == "during-drain"
+    assert answer_of("re-frame2", "reset", value="{:open 1}")["reason"] == "during-drain"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_each_cause_of_a_refusal_maps_to_a_reason_of_the_contract(error, reason)
 
 @pytest.mark.parametrize("application", ["re-frame2", "causa"])
 def test_repeated_documentation_warnings_do_not_flood_the_issues(application):
-    answer = told(application, "issues")
+    answer = answer_of(application, "issues")
     kinds = [line.split()[1] for line in answer["lines"]]
     assert kinds == ["error"] * (len(kinds) - 1) + ["warning"]
     assert answer["lines"][-1].endswith("\N{MULTIPLICATION SIGN}3")
@@ -187,9 +187,9 @@ def test_repeated_documentation_warnings_do_not_flood_the_issues(application):
 
 
 def test_causa_is_identified_by_its_session_and_reports_coordinate_annotation():
-    health = told("causa", "health")
+    health = answer_of("causa", "health")
     assert (health["coordAnnotation"], len(health["sessionId"])) == (False, 36)
-    assert "coordAnnotation" not in told("re-frame2", "health")
+    assert "coordAnnotation" not in answer_of("re-frame2", "health")
 
 
 @pytest.mark.parametrize("data", [None, [], "text", 3])
