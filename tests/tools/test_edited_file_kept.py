@@ -5,6 +5,7 @@ import os
 import pytest
 
 from codriver.editing.file_changes import MAX_FILE_BYTES, MAX_LINES
+from codriver.editing.python_edits import MAX_PARSED
 
 pytestmark = pytest.mark.served("memory")
 
@@ -38,6 +39,25 @@ def test_an_edit_that_makes_a_file_too_large_is_refused(client, live):
     assert replace(client, "large.txt", "end", "y" * 90)["ok"]
     assert client.call("undo_edit")["ok"]
     assert file.read_text() == before
+
+
+def test_python_that_would_take_too_long_to_parse_is_edited_as_text_only(client, live):
+    """Python runs no other thread while it parses, so a long file would delay all other clients."""
+    file = live.workspace / "long.py"
+    before = "def first(): pass\n" + "a = 1\n" * (MAX_PARSED // 6)
+    file.write_text(before)
+    replaced = {"filePath": "long.py", "type": "replace_def", "name": "first", "code": "def first(): return 1"}
+    refused = client.call("edit_files", edits=[replaced])
+    assert not refused["ok"]
+    assert f"the file is too long: it has {len(before):,} characters" in str(refused)
+    assert "edit it by oldText" in str(refused)
+    within = {"filePath": "long.py", "oldText": "pass", "newText": "return 1", "name": "first"}
+    assert "name cannot be used, because the file is too long" in str(client.call("edit_files", edits=[within]))
+    assert file.read_text() == before
+    assert replace(client, "long.py", "pass", "return 1 +")["ok"]
+    assert file.read_text() == before.replace("pass", "return 1 +")
+    loaded = client.call("edit_files", edits=[{**within, "oldText": "1 +", "newText": "1", "name": None}], load=True)
+    assert "it is too long" in str(loaded)
 
 
 def test_an_edit_of_a_file_with_too_many_lines_is_refused(client, live):

@@ -26,6 +26,7 @@ from codriver.editing.python_edits import (
     PythonEdit,
     PythonSource,
     ReplaceDef,
+    TooLongError,
     parsed,
     words_of,
 )
@@ -165,7 +166,8 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
     try:
         source = PythonSource(plain, compiles=False)
     except SyntaxError as error:
-        raise EditFailedError(EditError("name cannot be used, because the file does not parse: omit it")) from error
+        words = f"name cannot be used, because the file {words_of(error)}: omit it"
+        raise EditFailedError(EditError(words)) from error
     found = source.find(edit.name, edit.line)
     before = "".join(source.lines[: found.first - 1])
     return len(before), len(before) + len("".join(source.lines[found.first - 1 : found.last]))
@@ -325,7 +327,7 @@ def _by_parts(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limi
 
 
 def check_whole(path: Path, text: str) -> None:
-    """Check the whole new text of a file.
+    """Check the whole new text of a file. Python that is too long to be parsed is not checked.
 
     Raises:
         EditFailedError: the text cannot be read as code.
@@ -336,6 +338,8 @@ def check_whole(path: Path, text: str) -> None:
         return
     try:
         parsed(text)
+    except TooLongError:
+        return
     except SyntaxError as error:
         raise EditFailedError(EditError(f"the content {words_of(error)}")) from error
 

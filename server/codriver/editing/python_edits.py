@@ -85,6 +85,9 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
     """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
     try:
         source = PythonSource(text, compiles=False)
+    except TooLongError as error:
+        length_error = EditError(f"the file {words_of(error)}; edit it by oldText")
+        return Refused(tuple((number, length_error) for number in edits))
     except SyntaxError as error:
         parse_error = EditError(f"the file {words_of(error)}; correct that first, as text")
         return Refused(tuple((number, parse_error) for number in edits))
@@ -375,6 +378,8 @@ class CodeFragment:
             raise EditFailedError(EditError(f"the new text {words_of(error)}")) from error
 
 
+MAX_PARSED: Final = 512 * 1024
+"""Maximum number of characters of a text that is parsed. Parsing so much takes about a quarter of a second."""
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _MARGIN: Final = re.compile(r"[ \t\f]*")
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -396,12 +401,22 @@ def lines_of(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
+class TooLongError(SyntaxError):
+    """Raised for a text that would take too long to parse, during which Python runs no other thread."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED:,} are parsed")
+
+
 def parsed(text: str, *, compiles: bool = True) -> ast.Module:
     """Return the syntax tree of a text. With `compiles`, it must also compile as a module.
 
     Raises:
+        TooLongError: the text is longer than `MAX_PARSED`.
         SyntaxError: the text does not compile. Other errors of the parser are converted to this one.
     """
+    if len(text) > MAX_PARSED:
+        raise TooLongError(text)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings are no reason to refuse code
@@ -416,6 +431,8 @@ def parsed(text: str, *, compiles: bool = True) -> ast.Module:
 
 def words_of(error: SyntaxError) -> str:
     """Describe why a text does not parse, with the line and the Python version, since a newer one may accept it."""
+    if isinstance(error, TooLongError):
+        return f"is too long: {error.msg}"
     at = "" if error.lineno is None else f" at line {error.lineno}"
     excerpt = f": {error.text.strip()[:200]}" if error.text and error.text.strip() else ""
     return f"does not parse{at} (Python {sys.version_info[0]}.{sys.version_info[1]}: {error.msg}){excerpt}"
@@ -592,7 +609,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
 
 def imported_names(text: str) -> Iterator[str]:
     """Yield the last parts of the modules that a text may import anywhere."""
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text, compiles=False)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
             if isinstance(node, ast.ImportFrom) and node.module:

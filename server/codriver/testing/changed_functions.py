@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 MAX_LINES: Final = 3000
 """Maximum number of lines between the first and the last change that are compared."""
+MAX_PARSED: Final = 512 * 1024
+"""Maximum number of characters of a text that is parsed, because Python runs no other thread meanwhile."""
 _DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
 """Matches the first line of a function or class: its indentation, `class` for a class, and its name."""
 
@@ -37,9 +39,11 @@ def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | N
     """Return the qualified names of the functions whose bodies contain all changed lines, or None.
 
     None means that other lines changed, such as a signature or a class attribute, which have an effect when the file is
-    imported, or that one of the texts does not parse with the server's Python.
+    imported, or that one of the texts is too long or does not parse with the server's Python.
     """
     found: set[str] = set()
+    if max(len(before), len(after)) > MAX_PARSED:
+        return None
     for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
         try:
             bodies = _bodies(ast.parse(text))

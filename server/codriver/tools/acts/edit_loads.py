@@ -19,7 +19,7 @@ from codriver.core.records import replace
 from codriver.core.values import MAIN_SESSION, Evaluation, Form, Request
 from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
-from codriver.editing.python_edits import changed_statements, imported_names
+from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.repls.dialects.server_dialect import removal
 from codriver.repls.kinds import dialects_by_suffix
@@ -247,7 +247,8 @@ def _changed_python_code(index: int, result: FileResult) -> ChangedCode:
     try:
         text, found = changed_statements(change.before.data or b"", change.after or b"")
     except (SyntaxError, ValueError) as error:
-        return ChangedCode(index, result.display_path, "", None, "", (), f"it does not parse: {error}")
+        words = f"it is too long: {error.msg}" if isinstance(error, TooLongError) else f"it does not parse: {error}"
+        return ChangedCode(index, result.display_path, "", None, "", (), words)
     reason = None if found is not None else "its code did not change"
     forms = tuple(Form(statement, line, 1) for line, statement in found or ())
     return ChangedCode(
