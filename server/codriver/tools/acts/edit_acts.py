@@ -70,9 +70,9 @@ MAX_NAMED: Final = 4
 PYTHON: Final = ".py"
 NO_TESTS: Final = ("no-tests", "unknown-namespace")
 """Reasons of answers about runs that found no tests."""
-FAILED_BEFORE: Final = "the tests that fail failed before the edit too"
+FAILED_BEFORE: Final = "the edit is kept: the tests that fail failed before the edit too"
 NOT_TESTED: Final = "the edit is kept, but not tested"
-NOT_KNOWN: Final = "no failed test is known to have passed before the edit"
+NOT_KNOWN: Final = "the edit is kept: no failed test is known to have passed before the edit"
 LOAD_FAILED: Final = "the edit is kept although its load failed; the REPL has the previous definitions"
 RESTORED_MESSAGE: Final = "{all} as before; what loading or tests did beyond them is not undone"
 NOT_RESTORED_MESSAGE: Final = "{all} as before; definitions were not put back: {why}"
