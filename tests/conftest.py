@@ -210,7 +210,7 @@ def anyio_backend():
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _left_open_here():
+def _fail_if_left_open():
     """Make a module fail that leaves something open, such as a socket, to the garbage collector, instead of a later
     one.
 

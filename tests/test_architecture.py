@@ -25,10 +25,10 @@ DATALOG = ROOT / "server" / "codriver_datalog"
 LISP = ROOT / "server" / "codriver_lisp"
 LIBRARIES = [*sorted(DATALOG.rglob("*.py")), *sorted(LISP.rglob("*.py"))]
 
-# The rooms behind the tools, of which each may import those before it.
-WINGS_OF_TOOLS = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
+# The subpackages of `tools`. Each may import those before it.
+TOOL_PACKAGES = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
 
-# Each room, and the rooms whose code it may import. What is not here may import nothing of ours.
+# Each package, and the packages that it may import.
 MAY_IMPORT = {
     "errors": set(),
     "systems": set(),
@@ -56,7 +56,7 @@ MAY_IMPORT = {
         "tools/answers", "tools/calls", "wire",
     },
     "tools": {
-        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", *WINGS_OF_TOOLS,
+        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "systems", *TOOL_PACKAGES,
     },
     "protocol": {
         "core", "errors", "log", "net", "server_hooks", "skills", "tools", "tools/answers", "tools/calls", "wire",
@@ -85,8 +85,8 @@ MAY_IMPORT |= {
     f"features/{name}": {*BASE, *(f"features/{other}" for other in one.requires)} for name, one in FEATURES.items()
 }
 
-# Libraries that only these rooms know.
-DOORS = {
+# Libraries, and the packages that may import them.
+IMPORTERS = {
     "codriver_datalog": {"features/applications", "features/traces", "log", "tools", "tools/calls"},
     "codriver_lisp": {
         "editing",
@@ -132,7 +132,7 @@ DOORS = {
     "yaml": {"skills"},
 }
 
-# Rooms without I/O: they get time, ids and limits as arguments.
+# Packages without I/O: they get time, ids and limits as arguments.
 SANS_IO = {"core", "wire"}
 SANS_IO_PARTS = SERVER / "features" / "export" / "documents"
 IO_MODULES = {
@@ -144,14 +144,14 @@ def modules():
     return [path for path in sorted(SERVER.rglob("*.py")) if path != SERVER / "__init__.py"]
 
 
-def room_of(parts):
+def package_of_parts(parts):
     """Return the package of a module by its path: the first part, unless a nested package is listed separately."""
     within = "/".join(parts[:2])
     return within if within in MAY_IMPORT else parts[0]
 
 
-def room(path):
-    return room_of(path.relative_to(SERVER).with_suffix("").parts)
+def package_of(path):
+    return package_of_parts(path.relative_to(SERVER).with_suffix("").parts)
 
 
 @cache
@@ -166,8 +166,8 @@ def _trees():
     gc.disable()
     yield
     gc.enable()
-    for kept in (tree, nodes, imports):
-        kept.cache_clear()
+    for cached in (tree, nodes, imports):
+        cached.cache_clear()
 
 
 @cache
@@ -187,17 +187,17 @@ def _imports(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            # Of the worker alone, whose package has another name where it runs.
+            # Only the worker has relative imports, because its package has another name in the project's Python.
             package = path.parents[node.level - 1].relative_to(SERVER.parent).parts if node.level else ()
-            home = ".".join([*package, *([node.module] if node.module else [])])
-            yield from (f"{home}.{alias.name}" for alias in node.names)
+            module = ".".join([*package, *([node.module] if node.module else [])])
+            yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def rooms_of(path):
+def imported_packages(path):
     for name in imports(path):
         parts = name.split(".")
         if parts[0] == "codriver" and len(parts) > 1 and not parts[1].startswith("__"):
-            yield room_of(parts[1:])
+            yield package_of_parts(parts[1:])
 
 
 def name_of(path):
@@ -217,22 +217,29 @@ def broken(rule, paths):
 
 
 def test_each_package_is_in_the_import_table():
-    assert {room(path) for path in modules()} <= MAY_IMPORT.keys()
+    assert {package_of(path) for path in modules()} <= MAY_IMPORT.keys()
 
 
 def test_a_package_imports_only_what_the_table_allows():
-    assert broken(lambda path: set(rooms_of(path)) - MAY_IMPORT[room(path)] - {room(path)}, modules()) == {}
+    assert (
+        broken(lambda path: set(imported_packages(path)) - MAY_IMPORT[package_of(path)] - {package_of(path)}, modules())
+        == {}
+    )
 
 
 def test_a_third_party_library_is_imported_only_by_its_listed_packages():
-    def known(path):
-        return [name for name, doors in DOORS.items() if name in packages(path) and room(path) not in doors]
+    def unlisted(path):
+        return [
+            name
+            for name, importers in IMPORTERS.items()
+            if name in packages(path) and package_of(path) not in importers
+        ]
 
-    assert broken(known, modules()) == {}
+    assert broken(unlisted, modules()) == {}
 
 
 def test_packages_without_io_import_no_io():
-    paths = [*(p for p in modules() if room(p) in SANS_IO), *SANS_IO_PARTS.rglob("*.py"), *LIBRARIES]
+    paths = [*(p for p in modules() if package_of(p) in SANS_IO), *SANS_IO_PARTS.rglob("*.py"), *LIBRARIES]
     assert broken(lambda path: packages(path) & IO_MODULES, paths) == {}
 
 
@@ -242,10 +249,10 @@ def test_the_datalog_and_lisp_packages_import_nothing_of_codriver():
 
 
 def test_the_base_imports_no_feature():
-    def imported(path):
-        return [one for one in rooms_of(path) if one.startswith("features")]
+    def imported_features(path):
+        return [package for package in imported_packages(path) if package.startswith("features")]
 
-    assert broken(imported, [path for path in modules() if not room(path).startswith("features")]) == {}
+    assert broken(imported_features, [path for path in modules() if not package_of(path).startswith("features")]) == {}
 
 
 def test_every_feature_is_listed():
@@ -256,22 +263,22 @@ def test_the_import_table_has_no_cycle():
     TopologicalSorter(MAY_IMPORT).prepare()
 
 
-def arrows(folder):
+def imported_parts(folder):
     """Return the pairs of parts of a directory, modules or packages, of which the first imports the second."""
     package = folder.relative_to(SERVER.parent).parts
     for path in sorted(folder.rglob("*.py")):
-        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        importer = path.relative_to(folder).parts[0].removesuffix(".py")
         for name in imports(path):
             parts = tuple(name.split("."))
-            part = parts[len(package)] if parts[: len(package)] == package and len(parts) > len(package) else own
-            if part != own and ((folder / part).is_dir() or (folder / f"{part}.py").is_file()):
-                yield own, part
+            part = parts[len(package)] if parts[: len(package)] == package and len(parts) > len(package) else importer
+            if part != importer and ((folder / part).is_dir() or (folder / f"{part}.py").is_file()):
+                yield importer, part
 
 
 @pytest.mark.parametrize("folder", [SERVER, DATALOG, LISP, SEAM, RELAY], ids=lambda folder: folder.name)
 def test_no_modules_import_each_other_in_a_cycle(folder):
-    ours = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
-    files = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in ours}
+    paths = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
+    files = {".".join(path.relative_to(folder.parent).with_suffix("").parts): path for path in paths}
     known = {name.removesuffix(".__init__"): path for name, path in files.items()}
 
     def module_of(name):
@@ -283,22 +290,22 @@ def test_no_modules_import_each_other_in_a_cycle(folder):
 
 
 def test_the_relay_uses_only_the_standard_library():
-    own = sys.stdlib_module_names | {"codriver_relay"}
-    assert broken(lambda path: packages(path) - own, RELAY.rglob("*.py")) == {}
+    allowed = sys.stdlib_module_names | {"codriver_relay"}
+    assert broken(lambda path: packages(path) - allowed, RELAY.rglob("*.py")) == {}
 
 
-# The relay's modules in one straight line: each may import those before it.
-LINE = (
+# The modules of the relay. Each may import those before it.
+RELAY_MODULES = (
     "durations", "windows", "messages", "streams", "own_files", "peer", "target", "connection",
     "starter", "kept_lists", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 
 
 def test_relay_modules_import_only_earlier_ones_in_the_list():
-    assert {path.stem for path in RELAY.glob("*.py")} == set(LINE)
-    for place, module in enumerate(LINE):
+    assert {path.stem for path in RELAY.glob("*.py")} == set(RELAY_MODULES)
+    for index, module in enumerate(RELAY_MODULES):
         names = {name.split(".")[1] for name in imports(RELAY / f"{module}.py") if name.startswith("codriver_relay.")}
-        assert names & set(LINE) <= set(LINE[:place]), module
+        assert names & set(RELAY_MODULES) <= set(RELAY_MODULES[:index]), module
 
 
 def test_the_embedded_worker_uses_only_the_standard_library_and_its_lisp():
@@ -308,12 +315,12 @@ def test_the_embedded_worker_uses_only_the_standard_library_and_its_lisp():
         assert "basilisp" not in path.read_text() or path.stem in {"lisp", "start"}
 
 
-# The wings of a large room, or its modules, and those that each may import. The modules at the door may import all of
-# them, and nothing here imports from the door.
-OF_ALL_ADAPTERS = {
+# The subpackages or modules of a large package, and those that each may import. Modules that are not listed may import
+# all of them, and are imported by none of them.
+ADAPTER_PARTS = {
     "stack_traces", "namespace_failures", "form_positions", "evaluation_tasks", "test_runs", "test_results",
 }  # fmt: skip
-WINGS = {
+SUBPACKAGES = {
     "repls": {
         "contract": set(),
         "kinds": set(),
@@ -326,7 +333,7 @@ WINGS = {
         "evaluation_tasks": {"contract"},
         "test_results": {"contract", "dialects", "stack_traces"},
         "test_runs": {"contract", "dialects", "evaluation_tasks"},
-        "nrepl": {"contract", "dialects", *OF_ALL_ADAPTERS},
+        "nrepl": {"contract", "dialects", *ADAPTER_PARTS},
         "launch": {"contract", "kinds"},
     },
     "repls/worker": {
@@ -418,13 +425,17 @@ WINGS = {
 }
 
 
-@pytest.mark.parametrize("large", WINGS)
+@pytest.mark.parametrize("large", SUBPACKAGES)
 def test_subpackages_of_a_large_package_follow_its_import_table(large):
-    wings, folder = WINGS[large], SERVER / large
-    TopologicalSorter(wings).prepare()
-    assert {path.parent.name for path in folder.glob("*/__init__.py")} <= wings.keys()
-    back = [(own, part) for own, part in arrows(folder) if own in wings and part not in wings[own]]
-    assert back == []
+    table, folder = SUBPACKAGES[large], SERVER / large
+    TopologicalSorter(table).prepare()
+    assert {path.parent.name for path in folder.glob("*/__init__.py")} <= table.keys()
+    violations = [
+        (importer, part)
+        for importer, part in imported_parts(folder)
+        if importer in table and part not in table[importer]
+    ]
+    assert violations == []
 
 
 def unknown_to_the_oldest(path):
@@ -465,53 +476,53 @@ def test_code_in_another_language_is_in_a_file_of_that_language():
     assert long == []
 
 
-# Who opens files without `codriver.files`, and why; what is not here may not.
+# Modules that open files without `codriver.files`, and what they open. No other module may.
 OPENERS = {
     "repls/worker/loading.py": "runs in the program, before anything of Codriver is loaded",
     "systems/file_system.py": "the one that all others use, through `codriver.files`",
-    "repls/worker/serving/start.py": "runs in the project's own Python, without ours: /dev/null, what is installed",
-    "repls/worker/basics/dialect.py": "runs in the project's own Python, without ours: source files, for look-ups",
+    "repls/worker/serving/start.py": "runs in the project's Python, without Codriver: /dev/null, what is installed",
+    "repls/worker/basics/dialect.py": "runs in the project's Python, without Codriver: source files, for look-ups",
     "repls/worker/fresh/shield.py": "runs in the project's Python, without Codriver: /proc",
-    "repls/worker/fresh/import_program.py": "runs in the project's own Python, without ours: the modules to import",
-    "repls/worker/basics/systems.py": "runs in an application, without ours: the kernel's word in /proc",
-    "repls/worker/serving/embedded.py": "runs in an application, without ours: the kernel's table, its port file",
-    "repls/worker/serving/standard_streams.py": "runs in the project's own Python, without ours: /dev/null",
+    "repls/worker/fresh/import_program.py": "runs in the project's Python, without Codriver: the modules to import",
+    "repls/worker/basics/systems.py": "runs in an application, without Codriver: the kernel's word in /proc",
+    "repls/worker/serving/embedded.py": "runs in an application, without Codriver: the kernel's table, its port file",
+    "repls/worker/serving/standard_streams.py": "runs in the project's Python, without Codriver: /dev/null",
     "net/kernel_sockets.py": "the kernel's tables in /proc",
     "features/jupyter/kernels/kernel_processes.py": "the kernel's tables in /proc",
     "repls/launch/discovery.py": "the kernel's tables in /proc",
-    "setup/clients.py": "the templates that come with us",
-    "setup/agent_files.py": "the skills that come with us",
-    "repls/dialects/re_frame.py": "the forms that come with us",
+    "setup/clients.py": "the templates that come with Codriver",
+    "setup/agent_files.py": "the skills that come with Codriver",
+    "repls/dialects/re_frame.py": "the forms that come with Codriver",
     "features/run/processes.py": "/proc",
     "features/run/run_directory.py": "the private directory of all runs, to lock it",
     "features/run/requests.py": "its own sockets and requests in a private directory, which it checks",
     "features/run/program_copy.py": "a draft of the copy next to its place, in the private cache",
     "features/run/program/answer.py": "runs in the program, without Codriver: the request, and the REPL next to it",
     "features/run/program/sitecustomize.py": "runs in the program, without Codriver: the file next to it",
-    "features/page/page_files.py": "the files of the page, which come with us",
-    "repls/programs/__init__.py": "the programs that come with us",
-    "repls/programs/python/runs_anew.py": "runs in the project's own Python, without ours: a test run's own folder",
-    "repls/programs/python/new_process.py": "runs in the project's own Python, without ours: a test run's own folder",
+    "features/page/page_files.py": "the files of the page, which come with Codriver",
+    "repls/programs/__init__.py": "the programs that come with Codriver",
+    "repls/programs/python/runs_anew.py": "runs in the project's Python, without Codriver: a test run's directory",
+    "repls/programs/python/new_process.py": "runs in the project's Python, without Codriver: a test run's directory",
     "features/warm_tests/child/__main__.py": "runs in the project's Python, without Codriver: what the server wrote",
     "features/warm_tests/child/preload.py": "runs in the project's Python, without Codriver: the sources of packages",
     "features/warm_tests/child/process_state.py": "runs in the project's Python, without Codriver: /proc",
     "features/warm_tests/child/scripts.py": "runs in the project's Python, without Codriver: imports",
     "features/warm_tests/stamps.py": "what is installed in the project's environment, and the project's own name",
-    "features/warm_tests/starter.py": "a folder of its own, for what runs write for it",
+    "features/warm_tests/starter.py": "its own directory, for what runs write for it",
     "systems/watchdog.py": "/dev/null",
     "systems/other_processes.py": "/dev/null",
-    "commands/demo.py": "a folder of its own, made for the demonstration",
-    "editing/diagnostics.py": "a folder of its own, made for a linter",
-    "features/export/fresh_repl.py": "a folder of its own, made for a REPL that writes its port there",
-    "testing/plain_process.py": "a folder of its own, made for a test run",
-    "testing/program_bundle.py": "the programs that come with us",
+    "commands/demo.py": "its own directory, made for the demonstration",
+    "editing/diagnostics.py": "its own directory, made for a linter",
+    "features/export/fresh_repl.py": "its own directory, made for a REPL that writes its port there",
+    "testing/plain_process.py": "its own directory, made for a test run",
+    "testing/program_bundle.py": "the programs that come with Codriver",
     "testing/programs/boot.py": "runs in the project's Python, without Codriver: what the server wrote",
     "testing/programs/start.py": "runs in the project's Python, without Codriver: what the server wrote",
-    "testing/programs/replaced_files.py": "runs in the project's own Python, without ours: what the server wrote",
-    "testing/programs/lines_recorder.py": "runs in the project's own Python, without ours: the project's source files",
+    "testing/programs/replaced_files.py": "runs in the project's Python, without Codriver: what the server wrote",
+    "testing/programs/lines_recorder.py": "runs in the project's Python, without Codriver: the project's source files",
     "testing/programs/retained_process.py": "runs in the project's Python, without Codriver: /proc",
     "testing/programs/secret_values.py": "runs in the project's Python, without Codriver: the project's .env",
-    "testing/programs/process.py": "runs in the project's own Python, without ours: the project's manage.py",
+    "testing/programs/process.py": "runs in the project's Python, without Codriver: the project's manage.py",
 }
 OPENING_METHODS = {"read_text", "read_bytes", "write_text", "write_bytes", "touch"}
 OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytree", "shutil.move", "io.FileIO"}
@@ -519,7 +530,7 @@ OPENING_MODULES = {"tempfile", "shutil.copy", "shutil.copyfile", "shutil.copytre
 
 def openings(path):
     """Return the lines on which a module opens a file itself."""
-    ours = {"files", "toml_file"}
+    allowed_owners = {"files", "toml_file"}
     for node in nodes(path):
         if isinstance(node, ast.Import) and any(alias.name == "tempfile" for alias in node.names):
             yield node.lineno
@@ -528,7 +539,7 @@ def openings(path):
         called = ast.unparse(node.func)
         owner, _, name = called.rpartition(".")
         is_path_open = name == "open" and (owner == "os" or "path" in owner.lower() or "file" in owner.lower())
-        if owner.split(".")[0] not in ours and (
+        if owner.split(".")[0] not in allowed_owners and (
             called == "open" or called in OPENING_MODULES or name in OPENING_METHODS or is_path_open
         ):
             yield node.lineno
@@ -568,81 +579,81 @@ def calls_with_their_function(path):
         stack += [(child, function) for child in ast.iter_child_nodes(node)]
 
 
-# By these an append to an output log is told from one to a list of ours.
-WAYS_TO_THE_LOG = {"log", "may_wait"}
+# Receivers and keywords that distinguish an append to an output log from one to a list.
+LOG_MARKS = {"log", "may_wait"}
 
 
-def words_of(call):
-    """Return what a call is made on, and the names of its arguments."""
-    on = ast.unparse(call.func).split(".")[-2:-1]
-    return {*on, *(keyword.arg for keyword in call.keywords)}
+def receiver_and_keywords(call):
+    """Return the object on which a method is called, and the names of the keyword arguments."""
+    receiver = ast.unparse(call.func).split(".")[-2:-1]
+    return {*receiver, *(keyword.arg for keyword in call.keywords)}
 
 
-def entrances(path):
+def log_writers(path):
     """Return the functions of a module that create an output log, or append to one."""
     for call, function in calls_with_their_function(path):
         if getattr(call.func, "attr", getattr(call.func, "id", None)) not in ("OutputLog", "append"):
             continue
         called = ast.unparse(call.func)
-        is_made = called.rpartition(".")[2] == "OutputLog"
-        is_appended = called.endswith(".append") and bool(WAYS_TO_THE_LOG.intersection(words_of(call)))
-        if is_made or is_appended:
+        creates = called.rpartition(".")[2] == "OutputLog"
+        appends = called.endswith(".append") and bool(LOG_MARKS.intersection(receiver_and_keywords(call)))
+        if creates or appends:
             yield path.relative_to(SERVER).as_posix(), function
 
 
 def test_only_one_function_writes_to_the_output_log():
-    found = [place for path in modules() for place in entrances(path)]
-    assert sorted(found) == [("log/logbook.py", "__init__"), ("log/logbook.py", "record")]
+    functions = [function for path in modules() for function in log_writers(path)]
+    assert sorted(functions) == [("log/logbook.py", "__init__"), ("log/logbook.py", "record")]
 
 
-# A refusal has a class of its own where somebody tells it from others by its type; else it is raised by its reason.
+# A refusal has its own class only if that class is caught somewhere. All others are raised by their reason.
 def refusals():
     """Return each subclass of `RefusedError`, with its module."""
-    below = {"RefusedError": "codriver.errors"}
+    found = {"RefusedError": "codriver.errors"}
     classes = [(path, node) for path in modules() for node in nodes(path) if isinstance(node, ast.ClassDef)]
-    while more := {
+    while subclasses := {
         node.name: ".".join(path.relative_to(SERVER.parent).with_suffix("").parts)
         for path, node in classes
-        if node.name not in below and below.keys() & {ast.unparse(base).split(".")[-1] for base in node.bases}
+        if node.name not in found and found.keys() & {ast.unparse(base).split(".")[-1] for base in node.bases}
     }:
-        below |= more
-    del below["RefusedError"]
-    return below
+        found |= subclasses
+    del found["RefusedError"]
+    return found
 
 
-def told_apart(path):
+def checked_classes(path):
     """Return the full name of each class that a module catches or tests for, as imported there or defined there."""
-    places = []
+    expressions = []
     for node in nodes(path):
         if isinstance(node, ast.ExceptHandler) and node.type is not None:
-            places.append(node.type)
+            expressions.append(node.type)
         elif isinstance(node, ast.MatchClass):
-            places.append(node.cls)
+            expressions.append(node.cls)
         elif isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in {"isinstance", "suppress"}:
-            places += node.args
-    asked = {name.id for place in places for name in ast.walk(place) if isinstance(name, ast.Name)}
-    own = ".".join(path.relative_to(SERVER.parent).with_suffix("").parts)
-    return {f"{own}.{name}" for name in asked} | {name for name in imports(path) if name.rpartition(".")[2] in asked}
+            expressions += node.args
+    names = {name.id for expression in expressions for name in ast.walk(expression) if isinstance(name, ast.Name)}
+    module = ".".join(path.relative_to(SERVER.parent).with_suffix("").parts)
+    return {f"{module}.{name}" for name in names} | {name for name in imports(path) if name.rpartition(".")[2] in names}
 
 
 def test_every_refusal_class_is_caught_somewhere():
-    known = {name for path in modules() for name in told_apart(path)}
+    checked = {name for path in modules() for name in checked_classes(path)}
 
     def is_caught(name, module):
-        # A package hands on what its modules have.
+        # A package may re-export a class of its modules.
         packages = accumulate(module.split("."), lambda package, part: f"{package}.{part}")
-        return any(f"{package}.{name}" in known for package in packages)
+        return any(f"{package}.{name}" in checked for package in packages)
 
     assert {name for name, module in refusals().items() if not is_caught(name, module)} == set()
 
 
-# Where secrets are taken out: as text enters the log or a transcript, and as a message leaves for a client.
-SECRETS_DOORS = {"log", "protocol", "protocol/sdk", "features/applications", "features/traces"}
-# Who makes the object that takes them out, and hands it on.
-REDACTOR_IS_MADE_BY = {
-    "app/wiring.py": "the server's, for those two doors",
-    "app/first_session.py": "that of `init`, for what the second door says first",
-    "features/export/fresh_runs.py": "that of a REPL without a server, whose texts enter no log",
+# Packages that redact secrets, before text is added to the log or a transcript, or a message is sent to a client.
+REDACTING_PACKAGES = {"log", "protocol", "protocol/sdk", "features/applications", "features/traces"}
+# Modules that create a redactor and pass it on.
+REDACTOR_CREATORS = {
+    "app/wiring.py": "for a server",
+    "app/first_session.py": "for the first answers that `init` stores",
+    "features/export/fresh_runs.py": "for a REPL without a server, whose output is not logged",
 }
 
 
@@ -656,24 +667,24 @@ def named(path):
 
 
 def test_only_the_listed_modules_redact_secrets():
-    makers = {SERVER / name for name in REDACTOR_IS_MADE_BY}
-    others = [path for path in modules() if room(path) not in SECRETS_DOORS and path not in makers]
+    makers = {SERVER / name for name in REDACTOR_CREATORS}
+    others = [path for path in modules() if package_of(path) not in REDACTING_PACKAGES and path not in makers]
     assert broken(lambda path: {name for name in named(path) if "redact" in name.lower()}, others) == {}
 
 
-@pytest.mark.parametrize("maker", REDACTOR_IS_MADE_BY)
+@pytest.mark.parametrize("maker", REDACTOR_CREATORS)
 def test_a_module_that_makes_the_redactor_never_uses_it(maker):
     needs.every_feature()
     called = [ast.unparse(call.func) for call, _ in calls_with_their_function(SERVER / maker)]
     assert [name for name in called if "redact" in name.lower()] == ["Redactor.from_environment"]
 
 
-# Whoever shows something to a person does it by `codriver.commands.terminal`, where control characters become visible.
-SHOWN_BY = SERVER / "commands" / "terminal.py"
+# Commands only print through this module, which makes control characters visible.
+TERMINAL = SERVER / "commands" / "terminal.py"
 WRITERS = {"print", "input", "click.echo", "click.secho", "click.echo_via_pager", "click.prompt", "click.confirm",
            "click.style", "click.progressbar", "click.get_text_stream", "click.get_binary_stream"}  # fmt: skip
 STREAM_USE = re.compile(r"sys\.(__)?std(out|err)(__)?\.(?!isatty$|fileno$)\w+")
-# What else writes to a descriptor, in these functions alone: a pipe.
+# Functions that write to a pipe.
 DESCRIPTORS = {("daemon", "daemonize"), ("daemon", "reached")}
 
 
@@ -692,7 +703,7 @@ def writes(path):
 
 
 def test_commands_write_only_through_the_escaping_function():
-    commands = [path for path in modules() if room(path).startswith("commands") and path != SHOWN_BY]
+    commands = [path for path in modules() if package_of(path).startswith("commands") and path != TERMINAL]
     assert broken(lambda path: list(writes(path)), commands) == {}
 
 
@@ -700,32 +711,34 @@ def test_mypy_is_told_about_every_test_package():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
     named = {name.removesuffix(".*") for override in settings for name in override["module"]}
     tests = ROOT / "tests"
-    rooms = {path.name for path in tests.iterdir() if path.is_dir() and list(path.glob("*.py"))}
+    packages = {path.name for path in tests.iterdir() if path.is_dir() and list(path.glob("*.py"))}
     modules = {path.stem for folder in (tests, tests / "support") for path in folder.glob("*.py")}
-    missing = (rooms | modules) - {"bench", "support"} - named
+    missing = (packages | modules) - {"bench", "support"} - named
     assert not missing, f"name {missing} in the first of pyproject's overrides for mypy: its modules are taken for code"
 
 
-NAMED = re.compile(r"`codriver\.([a-z_]+(?:\.[A-Za-z_]+)*)`")
-NO_MODULES = frozenset({"toml", "forms"})
-"""A file of settings, and a namespace of Clojure."""
+MODULE_NAME = re.compile(r"`codriver\.([a-z_]+(?:\.[A-Za-z_]+)*)`")
+OTHER_NAMES = frozenset({"toml", "forms"})
+"""Names that look like modules: `codriver.toml` and the Clojure namespace `codriver.forms`."""
 
 
-def is_there(name):
+def exists_in_source(name):
     """Return whether a dotted name below the package refers to a directory, a module, or something in its source."""
-    place = SERVER
+    path = SERVER
     for part in name.split("."):
-        if place.is_dir():
-            file = place / f"{part}.py"
-            place = place / part if (place / part).is_dir() else file if file.exists() else place / "__init__.py"
-            if place == file or place.is_dir():
+        if path.is_dir():
+            file = path / f"{part}.py"
+            path = path / part if (path / part).is_dir() else file if file.exists() else path / "__init__.py"
+            if path == file or path.is_dir():
                 continue
-        if not re.search(rf"\b{part}\b", place.read_text("utf-8")):
+        if not re.search(rf"\b{part}\b", path.read_text("utf-8")):
             return False
     return True
 
 
 def test_a_module_named_in_prose_exists():
     paths = {*modules(), *LIBRARIES, *RELAY.rglob("*.py"), *SEAM.rglob("*.py")}
-    named = {(str(path.relative_to(ROOT)), name) for path in paths for name in NAMED.findall(path.read_text("utf-8"))}
-    assert {(path, name) for path, name in named if name not in NO_MODULES and not is_there(name)} == set()
+    named = {
+        (str(path.relative_to(ROOT)), name) for path in paths for name in MODULE_NAME.findall(path.read_text("utf-8"))
+    }
+    assert {(path, name) for path, name in named if name not in OTHER_NAMES and not exists_in_source(name)} == set()

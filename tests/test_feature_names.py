@@ -112,7 +112,7 @@ def commands_named(tree: ast.AST) -> Iterator[str]:
                 yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
 
 
-def found_in_base(names: frozenset[str], found_in: Callable[[ast.AST], Iterator[str]], under: str = "") -> Names:
+def names_in_base(names: frozenset[str], found_in: Callable[[ast.AST], Iterator[str]], under: str = "") -> Names:
     """Return which of the names a function finds in which modules of the base."""
     found = {path: names & {*found_in(tree)} for path, tree in trees().items() if path.startswith(under)}
     return {path: present for path, present in found.items() if present}
@@ -139,18 +139,18 @@ def trees() -> dict[str, ast.AST]:
 def test_no_module_of_the_base_names_what_a_feature_declares(feature):
     names = names_of(feature)
     assert names
-    assert found_in_base(names, literals_in) == {}
+    assert names_in_base(names, literals_in) == {}
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
 def test_no_module_of_the_base_reads_an_argument_of_a_feature(feature):
-    assert found_in_base(arguments_in(feature), names_read) == {}
+    assert names_in_base(arguments_in(feature), names_read) == {}
 
 
 @pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
 def test_no_command_of_the_base_has_the_name_of_a_features_command(feature):
     names = frozenset(one.name for one in feature.commands)
-    assert found_in_base(names, commands_named, under="commands/") == {}
+    assert names_in_base(names, commands_named, under="commands/") == {}
 
 
 def test_arguments_and_commands_are_found_where_a_module_uses_them():

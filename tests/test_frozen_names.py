@@ -140,7 +140,7 @@ def values_of(schema: Any) -> frozenset[str]:
     return frozenset(map(str, words)).union(*map(values_of, inner))
 
 
-def given_models() -> Iterator[type[Given]]:
+def argument_models() -> Iterator[type[Given]]:
     """Yield every model of arguments."""
     found: list[type[Given]] = [Given]
     for kind in found:
@@ -150,7 +150,7 @@ def given_models() -> Iterator[type[Given]]:
 
 def edit_types() -> frozenset[str]:
     """Return the types of edits."""
-    fields = [kind.model_fields["type"] for kind in given_models() if "type" in kind.model_fields]
+    fields = [kind.model_fields["type"] for kind in argument_models() if "type" in kind.model_fields]
     return frozenset(one for field in fields for one in get_args(field.annotation) if isinstance(one, str))
 
 
@@ -276,7 +276,7 @@ def derived() -> Names:
         "exit.statuses": exit_statuses(),
         "values.edit types": edit_types(),
         "tools.arguments_by_other_names": {
-            *argument_reading.OTHER_NAMES, *(name for kind in given_models() for name in kind.OTHER_NAMES)
+            *argument_reading.OTHER_NAMES, *(name for kind in argument_models() for name in kind.OTHER_NAMES)
         },
         "tools.capabilities": {
             *adapter_values.CAPABILITIES, *(one.name for one in features.adapter_hooks().capabilities),

@@ -10,7 +10,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 sys.path.insert(0, str(Path(__file__).parents[2] / "server"))
 
-from bugs_in_python import DRAWS, Found, difference, looked
+from bugs_in_python import DRAWS, Result, difference, read_trace
 from live_server import serving, until
 from real_repls import fresh
 
@@ -54,7 +54,7 @@ def put(client, file, text):
     client.call("load_file", filePath=str(file), timeoutMs=TESTS_MS)
 
 
-def told(name, text):
+def contains_call(name, text):
     """Return whether a text contains a call of a function."""
     return f"/{name} " in text or f"/{name})" in text
 
@@ -67,9 +67,9 @@ class Hunt:
         for file in [*sources(workspace / "src"), *sources(workspace / "test")]:
             put(client, file, file.read_text())
         self.before = set()
-        self.before = {(row["ns"], row["test"]) for row in self.red("test")}
+        self.before = {(row["ns"], row["test"]) for row in self.failed_tests("test")}
 
-    def red(self, namespace, **given):
+    def failed_tests(self, namespace, **given):
         """Return the failed tests that do not fail without a bug, or none if the run was interrupted."""
         answer = self.client.call("run_tests", namespace=namespace, timeoutMs=TESTS_MS, onTimeout="interrupt", **given)
         failed = answer.get("results", ()) if answer.get("reason") == "tests-failed" else ()
@@ -84,28 +84,28 @@ class Hunt:
         text = file.read_text()
         name, wrong = self.chance.choice(list(mutants(text)))
         put(self.client, file, wrong)
-        if red := self.red("test"):
-            return file, text, wrong, name, red[0]
+        if failed_tests := self.failed_tests("test"):
+            return file, text, wrong, name, failed_tests[0]
         put(self.client, file, text)
         return None
 
-    def look(self, bug):
+    def find(self, bug):
         """Look for a bug that is loaded, and revert it."""
         file, text, wrong, name, row = bug
         where = {"namespace": row["ns"], "test": row["test"], "timeoutMs": TESTS_MS}
-        red = self.client.call("run_tests", **where, trace=True)
-        shown, calls = looked(self.client, red, partial(told, name))
+        failed_answer = self.client.call("run_tests", **where, trace=True)
+        shown, calls = read_trace(self.client, failed_answer, partial(contains_call, name))
         put(self.client, file, text)
         green = self.client.call("run_tests", **where, trace=True, detail=True)
-        first = difference(self.client, red, green)
+        first = difference(self.client, failed_answer, green)
         put(self.client, file, wrong)
-        is_kept = self.kept(file, text, wrong, name, row["ns"])
+        is_kept = self.keeps_original(file, text, wrong, name, row["ns"])
         put(self.client, file, text)
-        named = told(name, shown), told(name, first)
+        named = contains_call(name, shown), contains_call(name, first)
         size = len(shown.encode())
-        return Found(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
+        return Result(self.name, name, row["test"], size, calls, *named, first, "", is_said=False, is_kept=is_kept)
 
-    def kept(self, file, text, wrong, name, tests):
+    def keeps_original(self, file, text, wrong, name, tests):
         """Return whether the original text is kept out of three candidates, two of which make a test fail."""
         own = [code for of, code in mutants(text) if of == name]
         beside = [code for of, code in mutants(wrong) if of != name]
@@ -113,7 +113,7 @@ class Hunt:
         others = []
         for code in [code for code in dict.fromkeys(drawn) if code not in (text, wrong)]:
             put(self.client, file, code)
-            others += [code] if self.red(tests) else []
+            others += [code] if self.failed_tests(tests) else []
             if len(others) > 1:
                 break
         put(self.client, file, wrong)
@@ -135,5 +135,5 @@ def hunted_in_clojure(library, wanted, chance, _python):
             hunt = Hunt(library.name, workspace, client, chance)
             for _ in range(DRAWS * wanted):
                 if wanted and (bug := hunt.draw()) is not None:
-                    yield hunt.look(bug)
+                    yield hunt.find(bug)
                     wanted -= 1

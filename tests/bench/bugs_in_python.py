@@ -211,7 +211,7 @@ def test_what_is_sold_out(client):
 
 
 @dataclass
-class Found:
+class Result:
     """How a bug was found: by how much text, what named the call of its function, whether the right fix was kept."""
 
     library: str
@@ -356,24 +356,24 @@ class Hunt:
         file.write_text(text)
         return None
 
-    def look(self, bug):
+    def find(self, bug):
         """Look for a bug that is in its file, and revert it."""
         file, text, name, test, red_test = bug
         wrong = file.read_text()
         red = self.run(test, test=red_test, trace=True)
-        shown, calls = looked(self.client, red, partial(is_named, name))
+        shown, calls = read_trace(self.client, red, partial(is_named, name))
         file.write_text(text)
         green = self.run(test, test=red_test, trace=True, detail=True)
         first = difference(self.client, red, green)
-        unasked = self.said_unasked(file, wrong, test, red_test)
-        is_kept = self.kept(file, text, wrong, name, f"{test.relative_to(self.workspace)}::{red_test}")
+        unasked = self.difference_note(file, wrong, test, red_test)
+        is_kept = self.keeps_original(file, text, wrong, name, f"{test.relative_to(self.workspace)}::{red_test}")
         file.write_text(text)
         self.run(test, test=red_test)
         named = is_named(name, shown), is_named(name, first)
         said = first, unasked, is_named(name, unasked)
-        return Found(self.name, name, red_test, len(shown.encode()), calls, *named, *said, is_kept)
+        return Result(self.name, name, red_test, len(shown.encode()), calls, *named, *said, is_kept)
 
-    def said_unasked(self, file, wrong, test, red_test):
+    def difference_note(self, file, wrong, test, red_test):
         """Return the note about the difference that follows a failed test after `edit_files` changed the code."""
         name = str(file.relative_to(self.workspace))
         edit = {"type": "create", "filePath": name, "code": wrong, "overwrite": True}
@@ -389,7 +389,7 @@ class Hunt:
             time.sleep(1)
         return ""
 
-    def kept(self, file, text, wrong, name, red_test):
+    def keeps_original(self, file, text, wrong, name, red_test):
         """Return whether the original text is kept out of three candidates, two of which make the test fail."""
         asked = {"test": [red_test], "limitMs": TRY_MS}
         right = file, text
@@ -435,11 +435,11 @@ def hunted(library, wanted, chance, python):
         hunt = Hunt("shop" if library is None else library.name, workspace, client, chance)
         for _ in range(DRAWS * wanted):
             if wanted and (bug := hunt.draw()) is not None:
-                yield hunt.look(bug)
+                yield hunt.find(bug)
                 wanted -= 1
 
 
-def looked(client, red, names_it):
+def read_trace(client, red, names_it):
     """Return the trace of a failed run, and the number of answers read.
 
     If the trace does not contain the call, the newest call of the test itself is added.

@@ -25,7 +25,7 @@ OF_SUPPORT = ("live", "client", "other")
 
 
 @dataclass
-class Told:
+class ListedTest:
     """One test, as the list tells it."""
 
     files: set[str] = field(default_factory=set)
@@ -48,14 +48,14 @@ class Listing:
     """A plugin of pytest that notes each test as it is collected."""
 
     def __init__(self):
-        self.tests = defaultdict(Told)
+        self.tests = defaultdict(ListedTest)
 
     def pytest_collection_finish(self, session):
         for item in session.items:
-            told = self.tests[getattr(item, "originalname", None) or item.name]
-            told.files.add(item.path.relative_to(ROOT).as_posix())
-            told.cases += 1
-            told.kinds.update(kinds_of(item))
+            record = self.tests[getattr(item, "originalname", None) or item.name]
+            record.files.add(item.path.relative_to(ROOT).as_posix())
+            record.cases += 1
+            record.kinds.update(kinds_of(item))
 
 
 def listed():
@@ -74,7 +74,7 @@ def read(path):
         if not line.startswith("#"):
             name, cases, kinds, files = line.split("\t")
             numbers = {kind: int(number) for kind, _, number in (word.partition(":") for word in kinds.split())}
-            tests[name] = Told(set(files.split()), int(cases), Counter(numbers))
+            tests[name] = ListedTest(set(files.split()), int(cases), Counter(numbers))
     return tests
 
 

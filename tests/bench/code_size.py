@@ -47,20 +47,20 @@ class Walk:
     def _note(self, frame, event, _argument):
         if event != "call":
             return
-        file, caller = own(frame), frame.f_back
-        while caller is not None and own(caller) is None:
+        file, caller = product_path(frame), frame.f_back
+        while caller is not None and product_path(caller) is None:
             caller = caller.f_back
         if file is None or file.endswith(ASIDE):
             return
         root = caller
         while root is not None:
-            if (own(root) or "").endswith(ASIDE):
+            if (product_path(root) or "").endswith(ASIDE):
                 return
             root = root.f_back
-        self._calls.append((file, frame.f_code.co_qualname, own(caller) if caller else None))
+        self._calls.append((file, frame.f_code.co_qualname, product_path(caller) if caller else None))
 
 
-def own(frame):
+def product_path(frame):
     """Return the path of a frame's file below the product, or None for any other file."""
     file = frame.f_code.co_filename
     return next((file[len(str(root)) + 1 :] for root in PRODUCT if file.startswith(f"{root}{os.sep}")), None)
@@ -176,7 +176,7 @@ def count():
         print(f"arrows in {folder.relative_to(server.parent)}: {arrows(folder)}")
 
 
-def tell(calls):
+def report(calls):
     files, functions = {file for file, _, _ in calls}, {(file, name) for file, name, _ in calls}
     hops = {(caller, file) for file, _, caller in calls if caller and caller != file}
     print(f"an evaluation in Python: {len(calls)} calls of {len(functions)} functions in {len(files)} files; "
@@ -196,6 +196,6 @@ if __name__ == "__main__":
         chosen = options.parse_args()
         count()
         shortest = min(walks(), key=len)
-        tell(shortest)
+        report(shortest)
         if chosen.files:
             print(*sorted({file for file, _, _ in shortest}), sep="\n")

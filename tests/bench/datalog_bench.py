@@ -91,7 +91,7 @@ class DataScript:
             ["node", str(SCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
 
-    def ask(self, work: dict[str, object]) -> dict[str, dict]:
+    def request(self, work: dict[str, object]) -> dict[str, dict]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(work) + "\n")
@@ -105,7 +105,7 @@ class DataScript:
         self._process.communicate()
 
 
-def ours(log: OutputLog, queries: dict[str, tuple[str, list[object]]]) -> dict[str, dict]:
+def run_codriver(log: OutputLog, queries: dict[str, tuple[str, list[object]]]) -> dict[str, dict]:
     answers = {}
     for name, (text, inputs) in queries.items():
         times = []
@@ -132,7 +132,7 @@ def same(left: object, right: object) -> bool:
     return left == right
 
 
-def show(report: Report, name: str, size: int, our_times: list[float], their_times: list[float]) -> None:
+def report_times(report: Report, name: str, size: int, our_times: list[float], their_times: list[float]) -> None:
     samples = {"datascript": their_times, "codriver": our_times}
     limit = 0.5 if name == INSERT else 1
     title = f"log: {name}, {size:,} entities"
@@ -155,8 +155,8 @@ def measure_at(report: Report, size: int, datascript: DataScript) -> None:
     their_times: dict[str, list[float]] = {name: [] for name in queries}
     their_inserts: list[float] = []
     for _ in range(TURNS):
-        our_answers = ours(log, queries)
-        told = datascript.ask(work)
+        our_answers = run_codriver(log, queries)
+        told = datascript.request(work)
         their_inserts += told["inserts"]["times"]
         for name in queries:
             if not same(our_answers[name]["result"], told["answers"][name]["result"]):
@@ -164,9 +164,9 @@ def measure_at(report: Report, size: int, datascript: DataScript) -> None:
             our_times[name] += our_answers[name]["times"]
             their_times[name] += told["answers"][name]["times"]
     for name in queries:
-        show(report, name, size, our_times[name], their_times[name])
+        report_times(report, name, size, our_times[name], their_times[name])
     our_inserts = [t for turn in range(TURNS) for t in insert(log, entries(size + 1 + turn * INSERTS, INSERTS))]
-    show(report, INSERT, size, our_inserts, their_inserts)
+    report_times(report, INSERT, size, our_inserts, their_inserts)
 
 
 def measure(report: Report) -> None:

@@ -133,7 +133,7 @@ def main():
             load(drift, texts, root, random.Random(asked.seed), asked.loads)
 
 
-def say(words):
+def print_line(words):
     sys.stdout.write(words + "\n")
 
 
@@ -147,13 +147,13 @@ def lay(name, root):
         shutil.copy(spec.origin, root)
 
 
-def own(texts, root):
+def loads_below(texts, root):
     return {name: load for name, load in texts.loads.items() if load.file.startswith(str(root))}
 
 
 def report(drift, texts, root):
     rows = drift.rows(str(root))
-    loads = own(texts, root)
+    loads = loads_below(texts, root)
     began = time.perf_counter()
     drift.rows(str(root))
     took = (time.perf_counter() - began) * 1000
@@ -162,17 +162,17 @@ def report(drift, texts, root):
     took_text = (time.perf_counter() - began) * 1000
     size = sum(len(load.data or b"") for load in loads.values())
     kept = sum(load.stored_bytes for load in loads.values())
-    say(f"untouched: {len(rows)} rows of {len(loads)} files ({size >> 10} KiB, kept as {kept >> 10});"
+    print_line(f"untouched: {len(rows)} rows of {len(loads)} files ({size >> 10} KiB, kept as {kept >> 10});"
           f" asked again: {took:.1f} ms, the texts alone {took_text:.1f} ms")  # fmt: skip
     for row in rows[:20]:
-        say(f"    {row}")
+        print_line(f"    {row}")
     for load in loads.values():
         if load.data is None and load.file.endswith(".py"):
-            say(f"    no text: {load.file}")
+            print_line(f"    no text: {load.file}")
 
 
 def edit(drift, texts, root, chance, edits):
-    files = sorted({load.file for load in own(texts, root).values() if load.data and len(load.data) < 2**18})
+    files = sorted({load.file for load in loads_below(texts, root).values() if load.data and len(load.data) < 2**18})
     found, kinds, one_row = 0, {}, 0
     slow = []
     for _ in range(edits):
@@ -192,15 +192,15 @@ def edit(drift, texts, root, chance, edits):
         found += bool(rows)
         one_row += len(rows) == 1
         if not rows:
-            say(f"missed: {kind} {file}")
+            print_line(f"missed: {kind} {file}")
     drift.rows(str(root), "edited")
     total = sum(made for made, _ in kinds.values())
-    say(
+    print_line(
         f"found {found} of {total} edits, {len(kinds)} kinds, {one_row} by one row;"
         f" {1000 * sum(slow) / len(slow):.1f} ms each"
     )
     for kind, (made, told) in sorted(kinds.items()):
-        say(f"    {kind}: {told} of {made}")
+        print_line(f"    {kind}: {told} of {made}")
 
 
 def load(drift, texts, root, chance, loads):
@@ -208,7 +208,7 @@ def load(drift, texts, root, chance, loads):
 
     Return how many loads left a function with code of an earlier text.
     """
-    names = sorted({name for name, one in own(texts, root).items() if one.data and len(one.data) < 2**18})
+    names = sorted({name for name, one in loads_below(texts, root).items() if one.data and len(one.data) < 2**18})
     done, left, ran, slow = 0, 0, 0, []
     while done < loads:
         name = chance.choice(names)
@@ -228,7 +228,7 @@ def load(drift, texts, root, chance, loads):
             slow.append(time.perf_counter() - began)
         done += 1
         left += stale(str(file), now)
-    say(f"{2 * done} loads of another body: {left} left a former code, {ran} statements ran;"
+    print_line(f"{2 * done} loads of another body: {left} left a former code, {ran} statements ran;"
         f" {1000 * sorted(slow)[len(slow) // 2]:.1f} ms at the median;"
         f" {len(drift.rows(str(root)))} rows afterwards")  # fmt: skip
 

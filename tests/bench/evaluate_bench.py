@@ -38,9 +38,9 @@ class Raw:
         self.quick = quick
         self.decoder = Decoder()
         self.number = 0
-        self.session = self.ask({"op": "clone"})["new-session"]
+        self.session = self.request({"op": "clone"})["new-session"]
 
-    def ask(self, message):
+    def request(self, message):
         self.number += 1
         answer = {}
         self._rearm()
@@ -56,10 +56,10 @@ class Raw:
             self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 1)
 
     def evaluate(self):
-        assert self.ask({"op": "eval", "code": "(+ 1 2)", "session": self.session})["value"] == "3"
+        assert self.request({"op": "eval", "code": "(+ 1 2)", "session": self.session})["value"] == "3"
 
     def evaluate_long(self):
-        assert len(self.ask({"op": "eval", "code": LONG, "session": self.session})["value"]) == 3_000_002
+        assert len(self.request({"op": "eval", "code": LONG, "session": self.session})["value"]) == 3_000_002
 
 
 def warm_up(port):
@@ -71,7 +71,7 @@ def warm_up(port):
         raw = Raw(port, quick=True)
         for _ in range(300):
             raw.evaluate()
-        raw.ask({"op": "close", "session": raw.session})
+        raw.request({"op": "close", "session": raw.session})
         raw.socket.close()
 
 

@@ -119,7 +119,7 @@ def judged(place: ClientHome, told: str) -> str:
     return "one sentence" if SENTENCE in told else told[:160]
 
 
-def say(*words: str) -> None:
+def print_line(*words: str) -> None:
     sys.stdout.write(" ".join(words) + "\n")
     sys.stdout.flush()
 
@@ -134,11 +134,11 @@ def main() -> None:
     cells = [(kind, client) for kind in options.kinds for client in clients]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         found = {cell: pool.submit(first_answer, *cell) for cell in cells}
-        say("| project |", " | ".join(clients), "|\n|", " | ".join(["---"] * (len(clients) + 1)), "|")
+        print_line("| project |", " | ".join(clients), "|\n|", " | ".join(["---"] * (len(clients) + 1)), "|")
         for kind in options.kinds:
-            say("|", kind, "|", " | ".join(found[kind, client].result() for client in clients), "|")
+            print_line("|", kind, "|", " | ".join(found[kind, client].result() for client in clients), "|")
     good = sum(cell.result().startswith(("3", "one sentence")) for cell in found.values())
-    say(f"{good} of {len(cells)}")
+    print_line(f"{good} of {len(cells)}")
 
 
 if __name__ == "__main__":

@@ -87,7 +87,7 @@ def measured(name, asked, known):
             for statement in ast.parse(USES.get(name, f"import {name}")).body:
                 failure = text(repl.evaluate(ast.unparse(statement)), "err")
                 if failure:
-                    say(f"{name}: {failure.splitlines()[-1]}")
+                    print_line(f"{name}: {failure.splitlines()[-1]}")
             of_library = f"str(getattr(m, '__file__', '')).startswith({place!r})"
             code = f"{{n: m.__file__ for n, m in sys.modules.items() if {of_library}}}"
             files = ast.literal_eval(text(repl.evaluate(code, **{"nrepl.middleware.print/options": {}}), "value"))
@@ -163,7 +163,7 @@ def row_of(name, repl, python, modules, edit):
         held_after, idle_after, used_after = state(repl)
         rows = finding.get("rows", [])
         paths = [row["name"] for row in rows if row["kind"] == "leaf"]
-        oracle, import_ms = asked_oracle(python, repl.folder, [module, *modules], paths, module)
+        oracle, import_ms = oracle_values(python, repl.folder, [module, *modules], paths, module)
         false = [row["name"] for row in rows if row["kind"] == "leaf" and oracle[row["name"]] == row.get("live")]
     finally:
         path.write_text(before)
@@ -174,7 +174,7 @@ def row_of(name, repl, python, modules, edit):
         "more": finding.get("more", 0), "false": false, "restored": restored.get("rows", []),
         "held_ms": held_after - held, "idle_ms": idle_after - idle, "cpu_ms": used_after - used, "import_ms": import_ms,
     }  # fmt: skip
-    say(f"{name} {module} {label}: {paths[:3]} false {false} held {row['held_ms']:.1f} cpu {row['cpu_ms']:.0f}")
+    print_line(f"{name} {module} {label}: {paths[:3]} false {false} held {row['held_ms']:.1f} cpu {row['cpu_ms']:.0f}")
     return row
 
 
@@ -189,7 +189,7 @@ def state(repl):
     return json.loads(ast.literal_eval(text(repl.evaluate("state()"), "value")))
 
 
-def asked_oracle(python, folder, modules, paths, edited):
+def oracle_values(python, folder, modules, paths, edited):
     """Return the values at these paths in a new process, and the processor time of its imports."""
     given = [json.dumps(one) for one in ([str(folder)], modules, paths)]
     arguments = [python, "-B", "-c", ORACLE, *given, str(ROOT / "server/codriver/repls"), json.dumps([edited])]
@@ -201,7 +201,7 @@ def report(rows):
     held = sorted(one["held_ms"] for one in rows)
     beyond = sorted(one["cpu_ms"] - 2 * one["import_ms"] for one in rows)
     told = [one for one in rows if one["rows"]]
-    say(f"{len(rows)} edits of {len({one['library'] for one in rows})} libraries; {len(told)} reported, "
+    print_line(f"{len(rows)} edits of {len({one['library'] for one in rows})} libraries; {len(told)} reported, "
         f"{sum(len(one['false']) for one in rows)} false rows of {sum(len(one['rows']) for one in rows)}; "
         f"after putting back: {sum(len(one['restored']) for one in rows)} rows")  # fmt: skip
     costs = {
@@ -211,10 +211,12 @@ def report(rows):
     }
     for label, values in costs.items():
         tenth = values[int(len(values) * 0.9)] if values else 0
-        say(f"{label}: median {statistics.median(values):.1f} ms, nine of ten {tenth:.1f}, most {values[-1]:.1f}")
+        print_line(
+            f"{label}: median {statistics.median(values):.1f} ms, nine of ten {tenth:.1f}, most {values[-1]:.1f}"
+        )
 
 
-def say(words):
+def print_line(words):
     sys.stdout.write(words + "\n")
     sys.stdout.flush()
 

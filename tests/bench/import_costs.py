@@ -64,7 +64,7 @@ def main():
                     measured[is_on] += [found] if number else []  # the first compiles what it imports
                 if not number:
                     settle(Path(folder))
-        sys.stdout.write(f"{told(name, measured)}\n")
+        sys.stdout.write(f"{summary(name, measured)}\n")
         sys.stdout.flush()
 
 
@@ -81,7 +81,7 @@ def settle(folder):
         os.utime(file, (later, later))
 
 
-def told(name, measured):
+def summary(name, measured):
     without = statistics.median(one["import"] for one in measured[False])
     remembered = measured[True]
     taken = {what: statistics.median(one[what] for one in remembered) for what in ("import", "copy", "texts")}

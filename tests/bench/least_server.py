@@ -38,9 +38,9 @@ class Repl(asyncio.Protocol):
                 del self.asked[message["id"]]
                 request["tell"](request["value"])
 
-    def ask(self, message, tell):
+    def request(self, message, callback):
         identity = str(len(self.asked) + 1)
-        self.asked[identity] = {"tell": tell, "value": None}
+        self.asked[identity] = {"tell": callback, "value": None}
         self.rearm()
         self.transport.write(encode({**message, "id": identity}))
 
@@ -60,9 +60,9 @@ class Client(asyncio.Protocol):
 
     def data_received(self, data):
         for line in data.splitlines():
-            self.take(json.loads(line))
+            self.handle(json.loads(line))
 
-    def take(self, request):
+    def handle(self, request):
         if "id" not in request:
             return
         if request["method"] != "tools/call":
@@ -70,7 +70,7 @@ class Client(asyncio.Protocol):
             return
         code = request["params"]["arguments"]["code"]
         message = {"op": "eval", "code": code, "session": self.repl.session}
-        self.repl.ask(message, lambda value: self.answer(request, {"structuredContent": {"result": value}}))
+        self.repl.request(message, lambda value: self.answer(request, {"structuredContent": {"result": value}}))
 
     def answer(self, request, result):
         line = json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result})
@@ -81,7 +81,7 @@ async def main(port):
     loop = asyncio.get_running_loop()
     _, repl = await loop.create_connection(Repl, "127.0.0.1", port)
     ready = asyncio.Event()
-    repl.ask({"op": "clone"}, lambda _: ready.set())
+    repl.request({"op": "clone"}, lambda _: ready.set())
     await ready.wait()
     server = await loop.create_server(lambda: Client(repl), "127.0.0.1", 0)
     sys.stdout.write(f"{server.sockets[0].getsockname()[1]}\n")
@@ -89,7 +89,7 @@ async def main(port):
     await server.serve_forever()
 
 
-def tell_of_processor(file):
+def write_processor_time(file):
     """Write one line for each signal."""
     with file.open("a") as lines:
         lines.write(f"{time.process_time()}\n")
@@ -97,5 +97,5 @@ def tell_of_processor(file):
 
 if __name__ == "__main__":
     if any(sys.argv[2:]):
-        signal.signal(signal.SIGUSR2, lambda *_: tell_of_processor(Path(sys.argv[2])))
+        signal.signal(signal.SIGUSR2, lambda *_: write_processor_time(Path(sys.argv[2])))
     asyncio.run(main(int(sys.argv[1])))

@@ -41,15 +41,17 @@ def load(client, files):
 def times(client, files, rounds):
     """Return the milliseconds of each way, by name."""
 
-    def ask():
+    def what_changed():
         return client.call("what_changed")
 
-    samples = {"the first time": [timed_ms(ask)]}
-    assert ask()["differences"] == []
-    samples |= in_turns({UNCHANGED: ask, "an evaluation": lambda: client.call("evaluate_code", code="1")}, rounds)
+    samples = {"the first time": [timed_ms(what_changed)]}
+    assert what_changed()["differences"] == []
+    samples |= in_turns(
+        {UNCHANGED: what_changed, "an evaluation": lambda: client.call("evaluate_code", code="1")}, rounds
+    )
     files[7].write_text(files[7].read_text().replace("(* x 3", "(* x 33"))
-    assert ask()["count"] == 1
-    return samples | in_turns({"one file edited": ask}, rounds)
+    assert what_changed()["count"] == 1
+    return samples | in_turns({"one file edited": what_changed}, rounds)
 
 
 def measure(report, namespaces=200, definitions=2000):

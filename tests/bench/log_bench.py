@@ -105,7 +105,7 @@ def decode_alone(parts):
     return time.perf_counter() - began
 
 
-def show_pings(report, title, delays):
+def report_pings(report, title, delays):
     delays = sorted(delays)
     report.fact(title, "median ping", statistics.median(delays), "ms")
     report.fact(title, "99 of 100 pings", delays[len(delays) * 99 // 100], "ms")
@@ -119,7 +119,7 @@ def measure_embedded(report):
         delays = []
         for _ in range(report.rounds(5)):
             delays += measure_pings(client, pinger, {"code": PRINTING, "timeoutMs": 120_000})
-        show_pings(report, f"log: the embedded REPL prints {LINES:,} lines, another client pings", delays)
+        report_pings(report, f"log: the embedded REPL prints {LINES:,} lines, another client pings", delays)
 
 
 def measure_jvm(report):
@@ -135,7 +135,7 @@ def measure_jvm(report):
         delays = []
         for _ in range(report.rounds(5)):
             delays += measure_pings(client, pinger, {"code": code, "timeoutMs": 120_000})
-        show_pings(report, title, delays)
+        report_pings(report, title, delays)
 
 
 def measure_flood(report):
@@ -153,7 +153,7 @@ def measure_flood(report):
         title = f"log: an nREPL sends {LINES:,} lines, a message each"
         base = "decoding the same bytes"
         report.table(title, "ms", samples, base=base, at_most={"into the log and answered": 3})
-        show_pings(report, f"{title}, another client pings", delays)
+        report_pings(report, f"{title}, another client pings", delays)
 
 
 def measure(report):

@@ -47,7 +47,7 @@ def settled_kib(live):
     return seen[-1]
 
 
-def held_kib(client):
+def stored_kib(client):
     """Return the size of the text in the log, and of what is kept in memory to access any part of it."""
     health = client.call("server_health")
     return health["log"]["textBytes"] / 1024, health["evaluations"]["keptBytes"] / 1024
@@ -103,13 +103,13 @@ def measure(report):
             client = live.client()
             # What the first long output brings with it for good, such as the thread that writes files, is no growth.
             client.call("evaluate_code", code=f"print('v' * {20 * TEXT_BYTES})")
-            before, held_before = settled_kib(live), sum(held_kib(client))
+            before, held_before = settled_kib(live), sum(stored_kib(client))
             # Each piece of output is an entity of its own, and different from all others.
             code = f"import time, sys\nfor n in range(1100): print(str(n).zfill({TEXT_BYTES})); time.sleep(0.02)"
             answer = client.call("evaluate_code", code=code, timeoutMs=120_000)
             assert answer["ok"]
             after = settled_kib(live)
-            logged, kept = held_kib(client)
+            logged, kept = stored_kib(client)
             report.fact(TITLE, "text in the log", logged, "KiB")
             report.fact(TITLE, "text kept with evaluations", kept, "KiB")
             grown = (after - before) / (logged + kept - held_before)

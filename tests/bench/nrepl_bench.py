@@ -33,10 +33,10 @@ class RawClient:
         self.socket = socket.create_connection((endpoint.host, endpoint.port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.decoder = Decoder()
-        answer = self.ask({"op": "clone", "id": "clone"})
+        answer = self.request({"op": "clone", "id": "clone"})
         self.session = next((message["new-session"] for message in answer if "new-session" in message), None)
 
-    def ask(self, message):
+    def request(self, message):
         self.rearm()
         self.socket.sendall(encode(message))
         answer = []
@@ -47,7 +47,7 @@ class RawClient:
 
     def evaluate(self, code, identity):
         message = {"op": "eval", "id": identity, "code": code}
-        self.ask({**message, "session": self.session} if self.session else message)
+        self.request({**message, "session": self.session} if self.session else message)
 
     def rearm(self):
         if sys.platform == "linux":

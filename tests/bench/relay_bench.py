@@ -114,7 +114,7 @@ class Way:
             self.process = process
             self.out, self.write = io.BufferedReader(process.stdout), process.stdin.write
 
-    def ask(self, line: bytes) -> bytes:
+    def request(self, line: bytes) -> bytes:
         self.write(line)
         return self.out.readline()
 
@@ -132,7 +132,7 @@ def time_start_ms(command: list[str], port: int) -> float:
     """Return the time from the start of the process until its client has the answer to `initialize`."""
     start = time.perf_counter()
     way = Way(command, port)
-    way.ask(INITIALIZE)
+    way.request(INITIALIZE)
     passed = (time.perf_counter() - start) * 1000
     way.close()
     return passed
@@ -180,15 +180,15 @@ def starting(report, commands: dict[str, list[str]], port: int) -> None:
 def passing(report, commands: dict[str, list[str]], port: int) -> None:
     ways = {"direct socket": Way(None, port), **{name: Way(command, port) for name, command in commands.items()}}
     for way in ways.values():
-        way.ask(INITIALIZE)
+        way.request(INITIALIZE)
     calls: dict[str, list[float]] = {name: [] for name in ways}
     big: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(report.rounds(21)):
         for name, way in ways.items():
-            calls[name] += [1000 * timed_ms(lambda way=way: way.ask(CALL)) for _ in range(100)]
+            calls[name] += [1000 * timed_ms(lambda way=way: way.request(CALL)) for _ in range(100)]
     for _ in range(report.rounds(21)):
         for name, way in ways.items():
-            big[name].append(timed_ms(lambda way=way: way.ask(BIG)))
+            big[name].append(timed_ms(lambda way=way: way.request(BIG)))
     report.table("relay: one message and its answer", "us", calls, base="direct socket")
     added = statistics.median(calls[OURS]) - statistics.median(calls["direct socket"])
     report.fact("relay: one message and its answer", "the relay adds", added, "us", at_most=60)

@@ -146,12 +146,12 @@ def test_the_fast_path_prints_exactly_what_the_full_command_prints(live):
         done.stdout, done.stderr = done.stdout.encode(), done.stderr.encode()
         return done
 
-    def said(done):
+    def outcome(done):
         return done.returncode, done.stdout, re.sub(rb"\b[0-9a-f]{4}-\d+\b|<eval \d+>|#[12]", b"ID", done.stderr)
 
     for words in LINES:  # as other code: a second result of the same code has a note
         one, two = ([word.replace("@", number) for word in words] for number in "12")
-        assert said(ran("-m", "codriver", *one)) == said(whole(*two)), words
+        assert outcome(ran("-m", "codriver", *one)) == outcome(whole(*two)), words
 
 
 OF_THE_SHORT_WAY = [

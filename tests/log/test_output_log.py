@@ -271,13 +271,13 @@ def test_large_or_many_entries_are_not_deferred(texts):
 
 
 def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
-    told, go = [], threading.Barrier(4)
+    added, go = [], threading.Barrier(4)
 
-    def hear(report):
+    def listen(report):
         time.sleep(0)  # let another thread run here
-        told.extend(report.added)
+        added.extend(report.added)
 
-    log = OutputLog(max_entities=10_000, listener=hear)
+    log = OutputLog(max_entities=10_000, listener=listen)
 
     def fill():
         go.wait()
@@ -292,7 +292,7 @@ def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
     for thread in threads:
         thread.join(60)
     assert lines(log.entries()) == list(range(1, 2001))
-    assert lines(told) == list(range(1, 2001))
+    assert lines(added) == list(range(1, 2001))
 
 
 def test_fewer_lines_are_deferred_than_the_history_reserves():

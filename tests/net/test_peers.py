@@ -420,11 +420,11 @@ def as_user(user, code, live, data):
 def test_two_hundred_simultaneous_connections_are_accepted(live):
     answers = []
 
-    def ask():
+    def ping():
         with live.client(handshake=False) as client:
             answers.append(client.request("ping")["result"])
 
-    threads = [threading.Thread(target=ask) for _ in range(200)]
+    threads = [threading.Thread(target=ping) for _ in range(200)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -100,15 +100,15 @@ async def test_unread_data_waits_with_the_client(pair):
 async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
     stream, client = pair
     session = ClientSession("c1", Outbox(max_notifications=1, max_notification_bytes=1, congested_bytes=1))
-    taken, is_taken = [], anyio.Event()
+    accepted, is_accepted = [], anyio.Event()
 
-    def take(data):
+    def accept(data):
         if data.startswith(b"take"):
-            taken.append(data)
-            is_taken.set()
+            accepted.append(data)
+            is_accepted.set()
         return data.startswith(b"take")
 
-    session.read_immediately = take
+    session.read_immediately = accept
     receive, given = receiving(stream, b"", session), []
 
     async def read():
@@ -118,7 +118,7 @@ async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
         tasks.start_soon(read)
         await anyio.wait_all_tasks_blocked()
         client.sendall(b"take this")
-        await is_taken.wait()
+        await is_accepted.wait()
         assert given == []
         client.sendall(b"give this")
     client.sendall(b"take nothing while nobody waits")
@@ -128,7 +128,7 @@ async def test_directly_handled_bytes_are_not_queued_and_order_is_kept(pair):
         await anyio.lowlevel.checkpoint()
     assert given == [b"give this"]
     assert await receive() == b"take nothing while nobody waits"
-    assert taken == [b"take this"]
+    assert accepted == [b"take this"]
 
 
 async def _send_until_full(client):

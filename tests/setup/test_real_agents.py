@@ -38,7 +38,7 @@ def test_a_real_agent_evaluates(tmp_path, name):
             shown = home.run(agent, *words, **variables)
         finally:
             stopped = home.codriver("stop")
-            home.end_left()
+            home.stop_leftovers()
     assert SAID in shown, shown
     assert model.results, f"the tool was not called: {shown}"
     (result,) = model.results

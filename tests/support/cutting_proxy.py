@@ -12,7 +12,7 @@ class CuttingProxy:
         self._listener = listener
         self._target = target
         self._pairs = []
-        self._held = []
+        self._stopped = []
         """The connections whose far half stays open for the time being."""
         self._flows = threading.Event()
         self._flows.set()
@@ -25,14 +25,14 @@ class CuttingProxy:
 
     def cut(self):
         """Close all connections on both sides."""
-        for pair in self._take_pairs():
+        for pair in self._pop_pairs():
             for side in pair:
                 with suppress(OSError):
                     side.shutdown(socket.SHUT_RDWR)
 
     def cut_near_side(self):
         """Close the client's half of all connections; the server's half stays open."""
-        for near, _far in self._take_pairs():
+        for near, _far in self._pop_pairs():
             with suppress(OSError):
                 near.shutdown(socket.SHUT_RDWR)
 
@@ -48,9 +48,9 @@ class CuttingProxy:
         """Close new connections at once, until told otherwise."""
         self._is_refusing = is_refusing
 
-    def _take_pairs(self):
+    def _pop_pairs(self):
         pairs, self._pairs = self._pairs, []
-        self._held += pairs
+        self._stopped += pairs
         return pairs
 
     def serve(self):
@@ -72,7 +72,7 @@ class CuttingProxy:
             while data := source.recv(65536):
                 self._flows.wait()
                 sink.sendall(data)
-        if not any(source is near for near, _ in self._held):
+        if not any(source is near for near, _ in self._stopped):
             with suppress(OSError):
                 sink.shutdown(socket.SHUT_WR)
 
@@ -80,7 +80,7 @@ class CuttingProxy:
         """Close everything."""
         self.flow()
         self.cut()
-        for near, far in self._held:
+        for near, far in self._stopped:
             near.close()
             far.close()
 

@@ -68,7 +68,7 @@ class ClientHome:
         )  # fmt: skip
         return plain_output(done)
 
-    def end_left(self):
+    def stop_leftovers(self):
         """End what a client left running, as Cline does: all processes with this home directory, if the system
         reports them.
         """

@@ -97,12 +97,17 @@ def test_named_callers_on_one_connection_have_separate_positions(client, steps):
 def test_conversations_named_by_a_client_have_separate_positions(client, steps):
     evaluation, _ = steps
 
-    def ask(conversation):
+    def stdout_of(conversation):
         params = {"name": "get_evaluation", "arguments": {"evaluationId": evaluation}}
         answer = client.request("tools/call", params | {"_meta": {"sessionId": conversation}})
         return json.loads(answer["result"]["content"][0]["text"]).get("stdout")
 
-    assert [ask("one"), ask("two"), ask("one"), ask("two")] == ["step 0\n", "step 0\n", None, None]
+    assert [stdout_of("one"), stdout_of("two"), stdout_of("one"), stdout_of("two")] == [
+        "step 0\n",
+        "step 0\n",
+        None,
+        None,
+    ]
 
 
 def test_requested_parts_and_resources_do_not_move_the_position(client, steps):
@@ -159,12 +164,12 @@ def test_head_and_tail_are_of_new_output_and_the_gap_counts_as_reported(client):
 
 
 def test_a_flood_is_cut_to_a_short_head_and_tail_and_a_long_text_to_the_budget(client):
-    def shown(count):
-        told = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
-        return [len(part) for part in told["stdout"].split("\n") if set(part) == {"x"}]
+    def part_lengths(count):
+        answer = client.call("evaluate_code", code=f'(println (repeat "x" {count}))', detail=False)
+        return [len(part) for part in answer["stdout"].split("\n") if set(part) == {"x"}]
 
-    assert shown(1_000_000) == [1000, 2000 - len("\\n")]
-    head, tail = shown(50_000)
+    assert part_lengths(1_000_000) == [1000, 2000 - len("\\n")]
+    head, tail = part_lengths(50_000)
     assert 5000 < head + tail <= 6000
 
 

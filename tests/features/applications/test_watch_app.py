@@ -171,14 +171,14 @@ def test_a_flood_of_events_evicts_no_evaluation_and_is_counted(watching):
     flood = "for n in range(100_000): seam.emit('fx', 'busy', n=n)"
     watching.call("evaluate_code", code=flood, who="second")
 
-    kept = '[:find (count ?e) . :in $ $app :where [$app ?e :output/name "busy"]]'
+    count_query = '[:find (count ?e) . :in $ $app :where [$app ?e :output/name "busy"]]'
 
-    def told():
-        left_out = sum(int(row.split()[0]) for row in lines(watching, "stream"))
-        return left_out + (watching.call("repl_output_log", query=kept)["result"] or 0)
+    def counted_events():
+        dropped = sum(int(row.split()[0]) for row in lines(watching, "stream"))
+        return dropped + (watching.call("repl_output_log", query=count_query)["result"] or 0)
 
-    until(lambda: told() >= 100_000, "all to be counted")
-    assert told() == 100_000
+    until(lambda: counted_events() >= 100_000, "all to be counted")
+    assert counted_events() == 100_000
     assert "inspect_app trace, filter since " in lines(watching, "stream")[-1]
     assert watching.call("repl_output_log", by="first")["result"] == before
 

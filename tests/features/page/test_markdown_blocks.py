@@ -34,13 +34,13 @@ def test_emphasis_and_code_are_spans_and_a_link_is_text():
 
 @given(st.lists(ALPHABET, max_size=60).map("".join))
 def test_any_text_becomes_blocks_that_contain_all_of_it(text):
-    def words(value):
+    def text_in(value):
         if isinstance(value, str):
             return value
         parts = value.values() if isinstance(value, dict) else value
-        return "".join(map(words, parts))
+        return "".join(map(text_in, parts))
 
-    said = words([{key: part for key, part in block.items() if key != "tag"} for block in blocks(text)])
+    said = text_in([{key: part for key, part in block.items() if key != "tag"} for block in blocks(text)])
     for sign in "ab":
         fenced = [line for line in text.splitlines() if line.startswith("```")]
         assert said.count(sign) >= text.count(sign) - sum(line.count(sign) for line in fenced)

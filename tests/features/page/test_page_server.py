@@ -432,17 +432,17 @@ def test_kernel_output_keeps_its_media_type(tmp_path):
     with serving(tmp_path, "--kernel", f"jup={kernel.file}", "--repl", "none") as live, live.client() as client:
         page = opened(live)
 
-        def shown(bundle):
+        def display(bundle):
             code = f"display({bundle!r}, raw=True)"
             asked = client.call("evaluate_code", code=code, timeoutMs=60_000)
             return page.call("shown", evaluation=asked["evaluationId"])
 
-        assert shown({"text/plain": "x", "text/markdown": "**b**"}) == {
+        assert display({"text/plain": "x", "text/markdown": "**b**"}) == {
             "markdown": [{"tag": "p", "spans": [["strong", "b"]]}]
         }
-        assert shown({"text/plain": "x", "text/latex": "$x^2$"}) == {"latex": "$x^2$"}
-        assert "<b>hi</b>" in page.frame(shown({"text/plain": "x", "text/html": "<b>hi</b>"})["address"])[2]
-        assert shown({"text/plain": "x"}) == {}
+        assert display({"text/plain": "x", "text/latex": "$x^2$"}) == {"latex": "$x^2$"}
+        assert "<b>hi</b>" in page.frame(display({"text/plain": "x", "text/html": "<b>hi</b>"})["address"])[2]
+        assert display({"text/plain": "x"}) == {}
 
 
 UNDER_WAY = {
@@ -602,9 +602,9 @@ def test_an_edit_includes_its_diff(live, page, client):
     assert client.call("edit_files", edits=[edit])["ok"]
     with Events(page) as events:
         row = events.row(kind="edit", files=1)
-    (shown,) = page.call("diffs", line=row["line"])["files"]
-    assert shown["file"] == "prices.py"
-    assert "-    return 1\n+    return 2" in shown["diff"]
+    (display,) = page.call("diffs", line=row["line"])["files"]
+    assert display["file"] == "prices.py"
+    assert "-    return 1\n+    return 2" in display["diff"]
 
 
 def open_events(live):
