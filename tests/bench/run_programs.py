@@ -203,6 +203,7 @@ class Trial:
         elif kind.end == "release":
             (self.folder / "release").write_text("")
         elif kind.end not in ("eof", ""):
+            time.sleep(0.5)  # a signal that comes before the program waits for it is lost, also without Codriver
             os.kill(process.pid, getattr(signal, f"SIG{kind.end}"))
         try:
             if kind.end == "eof" and process.stdin:
@@ -241,7 +242,7 @@ def _lines(data, has_order, folder):
     """
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     text = text.replace(str(folder), "FOLDER")
-    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\bgw\d\b", "ID", text)
+    text = re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|0x[0-9a-f]+|\bgw\d\b|/mp-\w+", "ID", text)
     lines = re.sub(r"\d[\d.,:-]*\d(?:e[+-]\d+)?(?=[sm]?\b)", "#", text).splitlines()
     return lines if has_order else sorted(set(lines))
 

@@ -107,6 +107,8 @@ class ServeOptions:
     is_on_demand: bool = False
     prints_arrivals: bool = False
     """Whether to print a line for each REPL or client that connects or disconnects."""
+    requested_ms: int = 0
+    """When the start was requested, in milliseconds since the epoch; a later `codriver stop` prevents it."""
     verbosity: Verbosity = "usual"
     """What to print: only errors, also the address, or also everything that the server does."""
 
@@ -164,6 +166,8 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
             registration.allow_start(workspace)
         elif registration.is_stopped_for_good(workspace):
             raise registration.StoppedForGoodError(workspace)
+        if options.requested_ms and registration.was_stopped_since(workspace, options.requested_ms):
+            raise registration.StoppedWhileStartingError(workspace)
         if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not KNOWS_USERS:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:

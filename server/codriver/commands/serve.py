@@ -60,6 +60,7 @@ class _ReplOption(click.Option):
 @click.option(
     "--on-demand", is_flag=True, help="Stop after idleExitSeconds without clients, as when a relay starts it."
 )
+@click.option("--requested-ms", type=Whole(0, 2**53), default=0, hidden=True)
 @quiet_option("Print only errors, and not the address.")
 @click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log to standard error what the server does.")
 @click.option("--detach", is_flag=True, help="Continue in the background once the server accepts connections.")
@@ -73,6 +74,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     python: str | None,
     idle_exit: int | None,
     on_demand: bool,
+    requested_ms: int,
     detach: bool,
     is_quiet: bool,
     is_verbose: bool,
@@ -117,7 +119,8 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         verbosity: Verbosity = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
         is_passing = on_demand or idle_exit is not None
         options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, verbosity=verbosity)
-        options = replace(options, prints_arrivals=not (detach or on_demand) and _is_watched(verbosity))
+        is_watched = not (detach or on_demand) and _is_watched(verbosity)
+        options = replace(options, requested_ms=requested_ms, prints_arrivals=is_watched)
         sys.exit(watch.status_of(lambda: run(options)))
 
 

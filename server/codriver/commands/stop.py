@@ -42,7 +42,7 @@ POLL_S = 0.02
 )
 @workspace_option
 def stop_command(*, workspace: Path, for_good: bool) -> None:
-    """Stop the server of the workspace, if one is running.
+    """Stop the server of the workspace, if one is running, or being started by `codriver run`.
 
     If an MCP client keeps a relay with --start open, the relay starts another server immediately. With --for-good it
     does not.
@@ -50,6 +50,7 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     workspace = workspace.resolve()
     if for_good:
         registration.stop_for_good(workspace)
+    registration.note_stop(workspace)
     keepers, unkept = _last_words(workspace)
     _stop(workspace)
     if unkept:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links
+from codriver.files import Links, Rules
 from codriver.files.own_folders import state_directory, try_lock, workspace_state_directory
 from codriver.net.server_record import (
     SECRET,
     STOPPED_FOR_GOOD,
+    STOPPED_WHILE_STARTING,
     ServerRecord,
     locate_in,
     read_port,
@@ -39,6 +40,7 @@ LOCK_S = 3.0
 """Maximum wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
 LOCK_POLL_S = 0.02
 """Pause between two attempts to acquire the lock."""
+LAST_STOP = Rules(Links.ANY, 64)
 NAMES = ("port", "server.json", "token")
 """The names of the files that a server publishes."""
 
@@ -76,6 +78,18 @@ class StoppedForGoodError(StartError):
             f"the server of {workspace} was stopped for good with `codriver stop --for-good`, so clients do not start "
             f"it. To start it and allow that again, run `codriver serve --workspace {workspace}` or `codriver eval "
             "--start` in the folder"
+        )
+
+
+class StoppedWhileStartingError(StartError):
+    """Raised when the user has stopped the server after its start was requested."""
+
+    exit_status = STOPPED_WHILE_STARTING
+
+    def __init__(self, workspace: Path) -> None:
+        super().__init__(
+            f"the server of {workspace} was stopped with `codriver stop` while it was starting; to start it again, run "
+            f"`codriver serve --workspace {workspace}`"
         )
 
 
@@ -235,6 +249,29 @@ def allow_start(workspace: Path) -> None:
     """Remove the mark of `stop_for_good`, if there is one and it can be removed."""
     with suppress(OSError), files.locate(_stop_mark(workspace), Links.ANY, is_last_followed=False) as mark:
         mark.remove()
+
+
+def note_stop(workspace: Path) -> None:
+    """Store the time, so that servers whose start was already requested do not start after this stop.
+
+    Nothing is stored for a workspace in which nothing has been started yet.
+    """
+    file = _last_stop_file(workspace)
+    if file.parent.is_dir():
+        with suppress(OSError):
+            files.replace(file, str(time.time_ns() // 1_000_000).encode(), links=Links.ANY, is_durable=False)
+
+
+def was_stopped_since(workspace: Path, requested_ms: int) -> bool:
+    """Return whether the user has stopped the server of this workspace since a time in milliseconds."""
+    try:
+        return int(files.read(_last_stop_file(workspace), LAST_STOP)) >= requested_ms
+    except (OSError, ValueError):
+        return False
+
+
+def _last_stop_file(workspace: Path) -> Path:
+    return workspace_state_directory(workspace) / "last-stop"
 
 
 def _stop_mark(workspace: Path) -> Path:

@@ -44,6 +44,8 @@ LOG_BYTES: Final = 4096
 """Maximum number of bytes read from the end of the log."""
 STOPPED_FOR_GOOD: Final = 5
 """Exit status of a server that was started on demand although the user has stopped it permanently."""
+STOPPED_WHILE_STARTING: Final = 8
+"""Exit status of a server that the user stopped after its start was requested, but before it claimed the workspace."""
 
 LOOPBACK: Final = "127.0.0.1"
 WILDCARDS: Final = {"0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104  # compared, not bound

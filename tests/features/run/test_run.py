@@ -4,19 +4,23 @@
 # It is skipped on systems that lack some of these functions.
 
 import contextlib
+import json
 import multiprocessing
 import os
+import shlex
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from live_server import CODRIVER, serving, until
+from live_server import CODRIVER, environ, serving, until
 
 import codriver_seam
 from codriver.features.run.doctor_checks import check_programs
 from codriver.features.run.run_directory import make_run
+from codriver.files.own_folders import server_directory
+from codriver.net import server_record
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="`codriver run` refuses other systems")
 
@@ -226,6 +230,25 @@ def test_a_worker_that_replaces_a_killed_one_gets_its_name(live, client, server)
             assert {**before, key: workers()[key]} == workers(), "the other worker keeps its name"
 
 
+def test_a_program_is_left_alone_while_it_imports_a_module_of_the_standard_library(live, client):
+    text = SHOP.replace(", threading", "").replace(
+        "ORDERS = []",
+        "from importlib.machinery import ModuleSpec\nimport types\n"
+        "late = sys.modules['late'] = types.ModuleType('late')\n"
+        "late.__spec__ = ModuleSpec('late', None, origin=os.path.join(os.path.dirname(os.__file__), 'late.py'))\n"
+        "late.__spec__._initializing = True",
+    )
+    with program(live, text, "starting.py") as starting:
+        call = client.begin_call("evaluate_code", code="6 * 7", replSessionKey="starting")
+        (runs,) = Path(live.environ["XDG_STATE_HOME"]).glob("codriver/workspaces/*/programs")
+        until(lambda: [*runs.glob(f"{starting.process.pid}-*/*.request")], "the request")
+        os.kill(starting.process.pid, signal.SIGURG)
+        assert starting.do("print('threading' in sys.modules)") == ["False"]
+        assert starting.threads == 1
+        starting.do("late.__spec__._initializing = False")
+        assert json.loads(client.answer(call)["result"]["content"][0]["text"])["result"] == "42"
+
+
 def test_the_program_keeps_its_own_signal_handlers(live, client):
     own = SHOP.replace(
         "ORDERS = []", "import signal\nSEEN = []\nsignal.signal(signal.SIGURG, lambda *_: SEEN.append(1))"
@@ -277,7 +300,8 @@ def test_an_edit_is_loaded_into_a_program_that_is_not_connected_yet(live, replSe
         edit = {**NEW_FILE, "content": "import __main__\n__main__.ORDERS.append(5)\n"}
         answer = caller.call("edit_files", edits=[edit], load=True, **named)
         assert answer["ok"], answer
-        assert caller.call("evaluate_code", code="ORDERS", replSessionKey="shop")["result"] == "[5]"
+        loaded = caller.call("evaluate_code", code="ORDERS", replSessionKey="shop")
+        assert loaded.get("result") == "[5]", (loaded, answer)
 
 
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
@@ -320,10 +344,34 @@ def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypa
 
 def test_a_run_reports_no_failure_if_somebody_else_has_just_started_the_server(live):
     code = "import sys; from pathlib import Path; from codriver.features.run import command; "
-    code += "command._await_server(Path(sys.argv[1]))"
+    code += "command._await_server(Path(sys.argv[1]), 1, 1)"
     words = [sys.executable, "-c", code, str(live.workspace)]
     done = subprocess.run(words, capture_output=True, text=True, env=live.environ, check=True)
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def test_no_server_that_a_run_is_starting_appears_after_a_stop(tmp_path):
+    workspace, fifo = tmp_path / "workspace", tmp_path / "fifo"
+    workspace.mkdir()
+    os.mkfifo(fifo)
+    slow = f"import os, codriver.__main__ as program; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); "
+    slow += f"open({str(fifo)!r}).read(); program.main()"
+    settings = {
+        "CODRIVER_MCP_SOCKET_SERVER_PORT": "0",
+        "CODRIVER_SERVER_COMMAND": shlex.join([sys.executable, "-c", slow]),
+    }
+    env = environ(tmp_path) | settings
+    words = [*CODRIVER, "run", "-w", str(workspace), "--", sys.executable, "-c", "print('runs')"]
+    done = subprocess.run(words, capture_output=True, text=True, env=env, check=True)
+    assert (done.stdout, done.stderr) == ("runs\n", ""), "its output ends with it, although the server still starts"
+    stopped = subprocess.run(
+        [*CODRIVER, "stop", "-w", str(workspace)], capture_output=True, text=True, env=env, check=True
+    )
+    assert stopped.stdout.startswith("no server is running")
+    starting = Path("/proc", until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text(), "its pid"))
+    fifo.write_text("")
+    until(lambda: not starting.exists(), "the start to end")
+    assert server_record.is_claimed(server_directory(workspace)) is False
 
 
 def test_a_program_of_a_run_is_not_said_to_have_no_repl(live, client):

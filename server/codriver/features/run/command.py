@@ -9,6 +9,7 @@ import os
 import platform
 import signal
 import sys
+import time
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -17,6 +18,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.terminal import echo
 from codriver.errors import StartError
 from codriver.features.run.naming import name_of
+from codriver.features.run.processes import process_at
 from codriver.features.run.program_copy import program_path
 from codriver.features.run.run_directory import VARIABLE, make_run
 from codriver.files.own_folders import server_directory
@@ -26,9 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+STDIN, STDOUT, STDERR = range(3)
 NOT_FOUND: Final = 127
 NOT_EXECUTABLE: Final = 126
 """The exit statuses that shells use for a command that cannot be executed."""
+POLL_S: Final = 0.02
+"""Interval at which a starting server and the program are checked."""
 UNSUPPORTED: Final = (
     "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
 )
@@ -55,7 +60,7 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() != "Linux":
         raise StartError(UNSUPPORTED)
-    workspace = workspace.resolve()
+    workspace, requested_ms = workspace.resolve(), _start_ms()
     environ = dict(os.environ)
     try:
         run = make_run(workspace, command, name or name_of(command))
@@ -67,12 +72,26 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
         echo(f"codriver run: the program runs without a REPL: {error.filename}: {error.strerror}", err=True)
     else:
         if not server_record.is_claimed(server_directory(workspace)):
-            _start_server(workspace)
+            _start_server(workspace, requested_ms)
     _become(command, environ)
 
 
-def _start_server(workspace: Path) -> None:
+def _start_ms() -> int:
+    """Return when this process was started, in milliseconds since the epoch.
+
+    If the user stops the server after typing this command, no server may start later because of it.
+    """
+    process = process_at(os.getpid())
+    now = time.time()
+    if process is None:
+        return int(now * 1000)
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - process.started / os.sysconf("SC_CLK_TCK")
+    return int((now - age) * 1000)
+
+
+def _start_server(workspace: Path, requested_ms: int) -> None:
     """Start a server as the relay does, from a process that is not a child of the program. Failures are printed."""
+    program = os.getpid()
     child = os.fork()
     if child:
         os.waitpid(child, 0)
@@ -80,21 +99,34 @@ def _start_server(workspace: Path) -> None:
     status = 0
     try:
         if os.fork() == 0:
-            _await_server(workspace)
+            _await_server(workspace, requested_ms, program)
     except OSError as error:
         echo(f"codriver run: no server could be started: {error.strerror}", err=True)
     finally:
         os._exit(status)
 
 
-def _await_server(workspace: Path) -> None:
+def _await_server(workspace: Path, requested_ms: int, program: int) -> None:
+    """Start the server, and print why there is none unless the program has ended by then.
+
+    Who reads the program's output must not wait for the server.
+    """
     from codriver_relay.starter import Starter  # noqa: PLC0415  # only needed if no server is running
 
     os.setsid()
     starter = Starter(str(workspace), None, 0.0)
+    starter.arguments += ["--requested-ms", str(requested_ms)]
     starter.start()
     if starter.process is not None:
-        starter.process.wait()
+        nothing = os.open(os.devnull, os.O_RDWR)
+        for stream in (STDIN, STDOUT):
+            os.dup2(nothing, stream)
+        while starter.process.poll() is None:
+            if process_at(program) is None:
+                os.dup2(nothing, STDERR)
+            time.sleep(POLL_S)
+        if starter.process.returncode == server_record.STOPPED_WHILE_STARTING:
+            return
         starter.check_process()
     # It also fails if another run or client has just started a server.
     if starter.failure is not None and not server_record.is_claimed(server_directory(workspace)):

@@ -84,10 +84,9 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     check_private(parent)
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
-    prune(workspace)
     process = process_at(os.getpid())
     with _name_lock(parent):
-        used = {run.name for run in read_runs(workspace)}
+        used = {run.name for run in prune(workspace)}
         numbered = next(
             candidate for number in range(1, len(used) + 2) if (candidate := _numbered(name, number)) not in used
         )
@@ -149,9 +148,16 @@ def _read(directory: Path) -> Run | None:
         return None
 
 
-def prune(workspace: Path) -> None:
-    """Remove the directories of runs whose processes have all ended. Blocks."""
+def prune(workspace: Path) -> list[Run]:
+    """Remove the directories of runs whose processes have all ended, and return the other runs. Blocks.
+
+    A directory may remain for a moment if a server or another run removes it at the same time.
+    """
+    running = []
     for run in read_runs(workspace):
-        if not processes_of(str(run.directory), (run.pid, run.ticks)):
+        if processes_of(str(run.directory), (run.pid, run.ticks)):
+            running.append(run)
+        else:
             with suppress(OSError):
                 files.remove_tree(run.directory)
+    return running

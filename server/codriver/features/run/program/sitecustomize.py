@@ -25,6 +25,7 @@ def _arm(home):
     start = _thread.start_new_thread  # before gevent replaces it
     pause_for_signal = _signal.pause
     passed = []  # one entry for each signal that the program would have ignored without this handler
+    library = os.path.dirname(getattr(os, "__file__", ""))
     shared = {"loop": None, "repl": None, "pid": 0}
 
     def pause():
@@ -40,7 +41,8 @@ def _arm(home):
         # Runs on the new thread. The source is executed directly, so that no module of the program can replace it.
         space = {"__name__": "_codriver_program", "directory": os.path.join(home, "codriver_program")}
         try:
-            sys.settrace(None)
+            if sys.gettrace() is not None:  # where it is, debugpy prints a warning for each call of `settrace`
+                sys.settrace(None)
             with open(os.path.join(home, "codriver_program", "answer.py"), "rb") as file:
                 exec(compile(file.read(), "<codriver answer>", "exec", dont_inherit=True), space)
             space["answer"](request, directory, shared)
@@ -58,12 +60,25 @@ def _arm(home):
             if type(threads.get(_thread.get_ident())).__name__ == "_DummyThread":
                 threads.pop(_thread.get_ident(), None)
 
+    def is_importing_library():
+        """Return whether a module of the standard library is only partly imported, so that others may not import it."""
+        for module in list(sys.modules.values()):
+            spec = getattr(module, "__spec__", None)
+            origin = str(getattr(spec, "origin", ""))
+            if getattr(spec, "_initializing", False) and origin.startswith(library) and "-packages" not in origin:
+                return True
+        return False
+
     def on_signal(number, frame):
         name = os.path.join(directory, str(os.getpid()))
         try:
             status = os.lstat(directory)
             if status.st_uid != os.geteuid() or status.st_mode & 0o77 or status.st_mode >> 12 != 4:
                 raise OSError("others could have written a request there")  # noqa: TRY301  # it is not for this process either
+            os.stat(name + ".request")
+            if is_importing_library():  # the program is just starting, and the server sends the signal again
+                passed.append(1)
+                return
             os.rename(name + ".request", name + ".taken")
         except OSError:  # urgent data on a socket, or a signal that a library uses
             if callable(before):
@@ -75,7 +90,10 @@ def _arm(home):
         # `threading` assumes that the thread that imports it is the main thread, and this is the main thread.
         import threading  # noqa: F401
 
-        start(answer, (name + ".taken",))
+        try:
+            start(answer, (name + ".taken",))
+        except RuntimeError:
+            pass  # the program is ending, or has as many threads as it may have
 
     on_signal.codriver_run = shared
     try:

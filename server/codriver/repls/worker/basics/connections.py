@@ -44,7 +44,11 @@ def start_thread(target: Callable[[], object], name: str = THREAD_NAME) -> None:
 
 def _run_untraced(target: Callable[[], object]) -> None:
     """Run `target` without the trace function that debuggers and coverage tools set for new threads."""
-    sys.settrace(None)
+    if sys.gettrace() is not None:
+        # Before Python 3.12, debugpy replaces `sys.settrace` with a function that prints a warning.
+        debugger = getattr(sys.modules.get("pydevd_tracing"), "TracingFunctionHolder", None)
+        set_trace = getattr(debugger, "_original_tracing", None) or sys.settrace
+        set_trace(None)
     target()
 
 
