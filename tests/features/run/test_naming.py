@@ -122,6 +122,34 @@ def test_the_name_selects_the_process_that_runs_the_programs_code(members, keys)
     assert {one.process.pid: one.key for one in named("shop", members, {})} == keys
 
 
+@pytest.mark.parametrize(
+    ("command", "is_named"),
+    [
+        ("uvicorn --port 1 shop:app", True),
+        ("uvicorn --workers 1 shop:app", True),
+        ("uvicorn --workers 2 shop:app", False),
+        ("uvicorn --workers=2 shop:app", False),
+        ("uvicorn --reload shop:app", False),
+        ("hypercorn -w 0 shop:app", True),
+        ("hypercorn shop:app", False),
+        ("gunicorn shop:app", False),
+        ("granian shop:app", False),
+        ("celery -A shop worker", True),
+    ],
+)
+def test_a_process_that_only_supervises_does_not_get_the_name_before_its_children_start(command, is_named):
+    (found,) = named("shop", [process(1, 0, f"python /bin/{command}")], {})
+    assert (found.key == "shop") is is_named
+
+
+@pytest.mark.parametrize("command", [FLASK, CELERY, "python manage.py runserver"])
+def test_a_supervisor_does_not_get_the_name_while_its_child_is_replaced(command):
+    (alone,) = named("shop", [process(1, 0, command)], {"1": 2}, {1})
+    assert (alone.key, alone.role) == ("shop:1", "helps")
+    (alone,) = named("shop", [process(1, 0, command)], {}, {1})
+    assert alone.key == "shop:1"
+
+
 def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
     master = process(1, 0, "python /bin/gunicorn shop:app")
     workers = [process(number, 1, "python /bin/gunicorn shop:app") for number in (3, 4)]

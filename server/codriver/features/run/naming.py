@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.repls.kinds import MAX_KEY_CHARS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from codriver.features.run.processes import RunProcess
 
@@ -27,6 +27,10 @@ CELERY_TITLE: Final = "[celeryd: "
 """How Celery starts the titles of its processes if setproctitle is installed."""
 THREAD_POOL: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
 """Matches options of Celery with which tasks run in its main process."""
+UVICORN_CHILDREN: Final = re.compile(r"--reload(?!-)|--workers[ =](?!1\b)")
+"""Matches options with which uvicorn handles requests in child processes."""
+HYPERCORN_ALONE: Final = re.compile(r"(?:-w|--workers)[ =]?0\b")
+"""Matches the option with which hypercorn handles requests in its main process."""
 SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "gunicorn", "hypercorn", "uvicorn",
                             "waitress-serve"})  # fmt: skip
 """Programs that serve an application given as an argument."""
@@ -120,13 +124,16 @@ class Named:
     """`serves` if it runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
 
 
-def named(name: str, members: Sequence[RunProcess], slots: Mapping[str, int]) -> list[Named]:
+def named(
+    name: str, members: Sequence[RunProcess], slots: Mapping[str, int], supervisors: Collection[int] = ()
+) -> list[Named]:
     """Return the processes of a run with their names.
 
     `members` are ordered by their start. `slots` has the pids of the slots assigned earlier. A process keeps its slot,
-    and a new process gets the first free one.
+    and a new process gets the first free one. `supervisors` are the pids of processes that had children that handled
+    requests. They get no slot, even if there is no such child for the moment.
     """
-    serving = _serving(members)
+    serving = _serving(members, supervisors)
     pids = [process.pid for process in serving]
     assigned = {slot: pid for slot, pid in slots.items() if pid in pids}
     free = [pid for pid in pids if pid not in assigned.values()]
@@ -154,7 +161,7 @@ def _role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
     return "supervises" if any(other.parent == process.pid for other in serving) else "helps"
 
 
-def _serving(members: Sequence[RunProcess]) -> list[RunProcess]:
+def _serving(members: Sequence[RunProcess], supervisors: Collection[int]) -> list[RunProcess]:
     """Return the ready processes that run the program's code."""
     ready = {member.pid: member for member in members if member.is_ready and not _is_helper(member)}
     reloaded = [
@@ -162,11 +169,26 @@ def _serving(members: Sequence[RunProcess]) -> list[RunProcess]:
     ]
     if reloaded:
         return reloaded
-    mains = [process for process in ready.values() if process.parent not in ready]
+    mains = [
+        process
+        for process in ready.values()
+        if process.parent not in ready and process.pid not in supervisors and not _only_supervises(process)
+    ]
     workers = [
         process for process in ready.values() if process.parent in ready and _is_worker(process, ready[process.parent])
     ]
     return workers or mains
+
+
+def _only_supervises(process: RunProcess) -> bool:
+    """Return whether the command line shows that children handle the requests, which may not have been started yet."""
+    program, arguments = program_of(process.words)
+    program = re.split(r"[:.]", program)[0]
+    if program == "uvicorn":
+        return UVICORN_CHILDREN.search(" ".join(arguments)) is not None
+    if program == "hypercorn":
+        return HYPERCORN_ALONE.search(" ".join(arguments)) is None
+    return program in SUPERVISORS
 
 
 def _is_worker(process: RunProcess, parent: RunProcess) -> bool:

@@ -69,6 +69,8 @@ class Programs:
     """The applications found in a process, by the address of its REPL."""
     _slots: dict[str, dict[str, int]] = field(default_factory=dict)
     """The pid in each slot, by run."""
+    _supervisors: dict[str, set[int]] = field(default_factory=dict)
+    """The pids of processes that had children that handled requests, by run."""
     _lost: dict[str, float] = field(default_factory=dict)
     """When the connection was noticed to be lost, by REPL."""
     _in_use: anyio.Event = field(default_factory=anyio.Event)
@@ -91,7 +93,9 @@ class Programs:
         runs = read_runs(self.services.workspace)
         for run in runs:
             members = processes_of(str(run.directory), (run.pid, run.ticks))
-            rows = named(run.name, members, self._slots.get(run.directory.name, {}))
+            supervisors = self._supervisors.setdefault(run.directory.name, set())
+            rows = named(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
+            supervisors.update(row.process.pid for row in rows if row.role == "supervises")
             self._slots[run.directory.name] = {row.slot: row.process.pid for row in rows if row.role == "serves"}
             found += [Member(run, row) for row in rows]
         if len({member.run.directory for member in found}) < len(runs):
