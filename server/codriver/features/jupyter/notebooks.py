@@ -16,20 +16,24 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import refused
-from codriver.wire.untrusted import end_of_text, excess
+from codriver.features.jupyter.json_spans import (
+    JsonError,
+    Member,
+    check_value,
+    parse_array,
+    parse_members,
+    parse_value,
+    skip_space,
+    skip_value,
+)
+from codriver.wire.untrusted import excess
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from codriver.errors import RefusedError
+    from codriver.features.jupyter.json_spans import Reader
 
-    Reader = Callable[[bytes, int], tuple[Any, int]]
-    """Parses the value at an offset, and returns the value and the offset of its end."""
-
-_SPACE = re.compile(rb"[ \t\r\n]*")
-_BRACKET = re.compile(rb'["\[\]{}]')
-_LITERAL = re.compile(rb'[^\s,\]}\[{":]*')
-"""A JSON number or literal."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CELL_INDEX = re.compile(r"(?:cell-)?(\d{1,9})")
 _LINE_LISTS = frozenset({"application/javascript", "image/svg+xml"})
@@ -48,27 +52,15 @@ _KEY_ORDER: Final = (
 """Order in which nbformat writes the keys of an output."""
 CHECKED_BYTES: Final = 64 * 1024
 """Number of bytes that are checked for valid UTF-8 at a time."""
-MAX_VALUE_BYTES: Final = 20 * 2**20
-"""Maximum size of a value that is parsed, such as a cell's source."""
 MAX_ELEMENTS: Final = 300_000
 """Maximum number of values and containers in a notebook, because each takes at least a hundred bytes of memory."""
 MAX_DEPTH: Final = 100
-NO_READERS: Final[Mapping[str, Reader]] = MappingProxyType({})
 
 
 def not_a_notebook(name: str, reason: str) -> RefusedError:
     """Return the refusal of a file that is not a notebook of nbformat 4."""
     hint = "Pass a Jupyter notebook. Convert nbformat 3 with jupyter nbconvert --to notebook --inplace."
     return refused("file-unreadable", f"{name} is not a notebook of nbformat 4: {reason}", hint=hint)
-
-
-class _BrokenError(ValueError):
-    """The bytes at a position are not the expected JSON, or the value is too large."""
-
-    def __init__(self, error_text: str, position: int) -> None:
-        super().__init__(error_text)
-        self.error_text = error_text
-        self.position = position
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,24 +130,6 @@ class Notebook:
             f"{reason} in {self.name}, which has {available}",
             hint="Pass a cell's id, or its index from 0. list_cells has both.",
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """A member of a JSON object. Positions are offsets in the file."""
-
-    lead: str
-    """White space before the key."""
-    key: int
-    """Position of the key."""
-    colon: str
-    """Text from the end of the key to the value."""
-    start: int
-    """Start of the value."""
-    end: int
-    """End of the value."""
-    value: Any
-    """The value, or None if it was skipped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,23 +245,23 @@ def omission_output(characters: int) -> dict[str, Any]:
     return {"output_type": "stream", "name": "stderr", "text": text}
 
 
-def _top(data: bytes, name: str) -> dict[str, _Member]:
+def _top(data: bytes, name: str) -> dict[str, Member]:
     """Return the members of the notebook. The value of `cells` is a list with the members of each cell.
 
     Raises:
         RefusedError: the file is not a notebook.
     """
-    start = _skip_space(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+    start = skip_space(data, len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
     error_text, position = "", 0
     try:
-        top, end = _members(data, start, {"cells": _elements, "metadata": _value, "nbformat": _value})
-    except _BrokenError as error:
+        top, end = parse_members(data, start, {"cells": _elements, "metadata": parse_value, "nbformat": parse_value})
+    except JsonError as error:
         error_text, position = error.error_text, error.position
     if error_text:  # not raised in the handler, because the traceback of the error references the whole file
         line = data.rfind(b"\n", 0, position) + 1
         column = len(data[line:position].decode(errors="replace")) + 1
         raise not_a_notebook(name, f"line {data.count(10, 0, position) + 1}, column {column}: {error_text}")
-    is_at_end = _skip_space(data, end) == len(data)
+    is_at_end = skip_space(data, end) == len(data)
     version = top["nbformat"].value if "nbformat" in top else None
     if not is_at_end or version != 4:
         reason = f"its nbformat is {json.dumps(version)}" if is_at_end else "there is text after its last brace"
@@ -297,164 +271,35 @@ def _top(data: bytes, name: str) -> dict[str, _Member]:
     return top
 
 
-def _skip_space(data: bytes, position: int) -> int:
-    match = _SPACE.match(data, position)
-    return match.end() if match else position
-
-
-def _expect(data: bytes, position: int, characters: bytes) -> bytes:
-    """Return the character at a position, which must be one of `characters`.
-
-    Raises:
-        _BrokenError: it is another character, or the end of the file.
-    """
-    character = data[position : position + 1]
-    if not character or character not in characters:
-        raise _BrokenError(f"expected {' or '.join(characters.decode())}", position)
-    return character
-
-
-def _value(data: bytes, position: int) -> tuple[Any, int]:
-    """Parse the value at a position, and return it with its end.
-
-    Raises:
-        _BrokenError: the value is invalid or too large.
-    """
-    _, end = _skip_value(data, position)
-    if end - position > MAX_VALUE_BYTES:
-        raise _BrokenError(f"a value of {end - position:,} bytes exceeds the limit", position)
-    text = data[position:end].decode("utf-8", "surrogatepass")
-    try:
-        return json.loads(text), end
-    except json.JSONDecodeError as error:
-        error_position = position + len(text[: error.pos].encode("utf-8", "surrogatepass"))
-        raise _BrokenError(error.msg, error_position) from None
-    except RecursionError:
-        raise _BrokenError("it is nested too deeply", position) from None
-    except ValueError:  # Python limits the number of digits
-        raise _BrokenError("a number has too many digits", position) from None
-
-
-def _check_value(data: bytes, position: int) -> tuple[None, int]:
-    """Check that the value at a position is valid, and return its end without the value.
-
-    Raises:
-        _BrokenError: the value is invalid or too large.
-    """
-    return None, _value(data, position)[1]
-
-
-def _skip_value(data: bytes, position: int) -> tuple[None, int]:
-    """Return the end of the value at a position. Only its brackets are checked, not its strings and numbers.
-
-    Raises:
-        _BrokenError: the value has no end.
-    """
-    first = data[position : position + 1]
-    if first == b'"':
-        end = end_of_text(data, position + 1)
-        if data[end - 1 : end] != b'"' or end == position + 1:
-            raise _BrokenError("a string without an end", position)
-        return None, end
-    if first not in (b"[", b"{"):
-        literal = _LITERAL.match(data, position)
-        if literal is None or not literal[0]:
-            raise _BrokenError("expected a value", position)
-        return None, literal.end()
-    open_brackets = bytearray()
-    current = position
-    while bracket := _BRACKET.search(data, current):
-        current, kind = bracket.end(), bracket[0]
-        if kind == b'"':
-            _, current = _skip_value(data, bracket.start())
-        elif kind in b"[{":
-            open_brackets += kind
-        elif open_brackets.pop() + 2 != kind[0]:
-            raise _BrokenError("a bracket that closes another", bracket.start())
-        if not open_brackets:
-            return None, current
-    raise _BrokenError("a bracket without an end", position)
-
-
-def _members(data: bytes, position: int, readers: Mapping[str, Reader] = NO_READERS) -> tuple[dict[str, _Member], int]:
-    """Return the members of the object at a position, and its end. If a key occurs twice, the last one counts.
-
-    `readers` has the functions that parse the values of some keys. All other values are skipped.
-
-    Raises:
-        _BrokenError: the value is not an object, or a reader cannot parse its value.
-    """
-    _expect(data, position, b"{")
-    members: dict[str, _Member] = {}
-    lead_start = position + 1
-    key_at = _skip_space(data, lead_start)
-    if data[key_at : key_at + 1] == b"}":
-        return members, key_at + 1
-    while True:
-        _expect(data, key_at, b'"')
-        key, key_end = _value(data, key_at)
-        colon_at = _skip_space(data, key_end)
-        _expect(data, colon_at, b":")
-        start = _skip_space(data, colon_at + 1)
-        value, end = readers.get(key, _skip_value)(data, start)
-        lead, colon = data[lead_start:key_at].decode(), data[key_end:start].decode()
-        members[key] = _Member(lead, key_at, colon, start, end, value)
-        comma_at = _skip_space(data, end)
-        if _expect(data, comma_at, b",}") == b"}":
-            return members, comma_at + 1
-        lead_start = comma_at + 1
-        key_at = _skip_space(data, lead_start)
-
-
-def _each(data: bytes, position: int, reader: Reader) -> tuple[list[Any], int]:
-    """Return the values of the array at a position, and its end. `reader` parses each value.
-
-    Values are parsed one by one, because parsing a large text at once would block all other threads.
-
-    Raises:
-        _BrokenError: the value is not an array, or the reader cannot parse one of its values.
-    """
-    _expect(data, position, b"[")
-    values: list[Any] = []
-    position = _skip_space(data, position + 1)
-    if data[position : position + 1] == b"]":
-        return values, position + 1
-    while True:
-        value, end = reader(data, position)
-        values.append(value)
-        comma_at = _skip_space(data, end)
-        if _expect(data, comma_at, b",]") == b"]":
-            return values, comma_at + 1
-        position = _skip_space(data, comma_at + 1)
-
-
-def _elements(data: bytes, position: int) -> tuple[list[dict[str, _Member]], int]:
+def _elements(data: bytes, position: int) -> tuple[list[dict[str, Member]], int]:
     """Return the members of each cell of the array at a position, and its end."""
-    return _each(data, position, lambda data, position: _members(data, position, _CELL_READERS))
+    return parse_array(data, position, lambda data, position: parse_members(data, position, _CELL_READERS))
 
 
 def _outputs(data: bytes, position: int) -> tuple[list[str], int]:
     """Return the types of a cell's outputs, and the end of the outputs."""
     if data[position : position + 1] != b"[":
-        return [], _skip_value(data, position)[1]
-    types, end = _each(data, position, _output_type)
+        return [], skip_value(data, position)[1]
+    types, end = parse_array(data, position, _output_type)
     return [kind for kind in types if kind is not None], end
 
 
 def _output_type(data: bytes, position: int) -> tuple[str | None, int]:
     if data[position : position + 1] != b"{":
-        return _skip_value(data, position)
-    members, end = _members(data, position, {"output_type": _value})
+        return skip_value(data, position)
+    members, end = parse_members(data, position, {"output_type": parse_value})
     kind = members["output_type"].value if "output_type" in members else ""
     return kind if isinstance(kind, str) else "", end
 
 
 _CELL_READERS: Final[Mapping[str, Reader]] = MappingProxyType({
-    "id": _value, "cell_type": _value, "execution_count": _value, "source": _check_value, "outputs": _outputs,
+    "id": parse_value, "cell_type": parse_value, "execution_count": parse_value, "source": check_value,
+    "outputs": _outputs,
 })  # fmt: skip
+"""Functions that parse the values of a cell. Its source is parsed when it is used."""
 
 
-def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
+def _style(top: Mapping[str, Member], cell: Mapping[str, Member]) -> _Style:
     """Return the formatting of a cell, derived from its first keys and the first key of the file."""
     first, outer = next(iter(cell.values())), next(iter(top.values()))
     further_leads = [member.lead for member in cell.values()][1:]
@@ -467,7 +312,7 @@ def _style(top: Mapping[str, _Member], cell: Mapping[str, _Member]) -> _Style:
     return _Style(outer.lead.rpartition("\n")[2], base, newline, ",", colon, is_sorted)
 
 
-def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
+def _edit(members: Mapping[str, Member], key: str, value: str, style: _Style) -> tuple[int, int, str]:
     """Return the start and end of the text to replace, and the new text, so that a member gets this value."""
     if member := members.get(key):
         return member.start, member.end, value
@@ -479,7 +324,7 @@ def _edit(members: Mapping[str, _Member], key: str, value: str, style: _Style) -
     return last.end, last.end, f",{last.lead}{inserted}"
 
 
-def _cell(data: bytes, index: int, members: Mapping[str, _Member]) -> Cell:
+def _cell(data: bytes, index: int, members: Mapping[str, Member]) -> Cell:
     cell = {key: member.value for key, member in members.items()}
     identity, count, source = cell.get("id"), cell.get("execution_count"), members.get("source")
     return Cell(
