@@ -63,7 +63,12 @@ SEAM_OP: Final = "codriver/seam"
 SENSITIVE_OP: Final = "codriver/sensitive"
 """The op that makes the worker send the values at sensitive paths, and the field of those messages."""
 
-_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*"', re.DOTALL)
+_STRING: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
+"""Matches a string, which may be cut off at the end of the text."""
+MAX_SEARCHED: Final = 256 * 1024
+"""Maximum number of characters at the beginning of a value that are searched for marks. Other work waits meanwhile."""
+MARK_CHARACTERS: Final = 16
+"""Number of characters at the end of a longer value that are searched too. The outermost collection ends there."""
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")
 _CUT_LEVEL: Final = re.compile(r"(?<=[\s(\[{])#(?=[\s)\]},])")
 
@@ -193,11 +198,17 @@ def read_sensitive(message: Message) -> SensitiveSeen:
 
 def cut_in(text: str, limits: PrintLimits) -> str:
     """Describe what print limits cut from a Lisp value, judging by the marks outside its strings."""
-    if limits.max_length is not None and " ..." in text and _CUT_LENGTH.search(_STRING.sub('""', text)):
+    searched = text if len(text) <= MAX_SEARCHED else _beginning_and_end(text)
+    if limits.max_length is not None and " ..." in searched and _CUT_LENGTH.search(_STRING.sub('""', searched)):
         return f"more than {limits.max_length}"
-    if limits.max_depth is not None and "#" in text and _CUT_LEVEL.search(_STRING.sub('""', text)):
+    if limits.max_depth is not None and "#" in searched and _CUT_LEVEL.search(_STRING.sub('""', searched)):
         return f"levels below {limits.max_depth}"
     return ""
+
+
+def _beginning_and_end(text: str) -> str:
+    """Return the beginning of a long value, without its strings, and the last characters after any string."""
+    return _STRING.sub('""', text[:MAX_SEARCHED]) + text[-MARK_CHARACTERS:].rpartition('"')[2]
 
 
 def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
