@@ -75,10 +75,10 @@ SLOW = {
     "settings": "reload_live",
     "setup": "doctor real_agents real_clients real_hooks real_packages real_restarts shared_entries",
     "skills": "skills_live",
-    "tools": "affected_tests background byte_budgets client_traits edit_acts edit_files edit_loads "
+    "tools": "affected_tests background byte_budgets client_traits edit_acts edit_failures edit_files edit_loads "
     "edit_python error_chains failure_positions found_tests frames images interrupt_evaluation "
-    "isolation lanes listed_tools note_edit python_tests restart_repl run_tests served_tools stacktrace "
-    "symbol_answers symbol_info tests_of_other_repls wait_for what_changed "
+    "isolation lanes lisp_failure_sources listed_tools note_edit python_tests restart_repl run_tests served_tools "
+    "stacktrace symbol_answers symbol_info tests_of_other_repls wait_for what_changed "
     "what_changed_in_lisp",
     "trust": "arguments browser cancellation edits_stay_inside faults files gone_clients hostile_checkout invariants "
     "kernel_floods limits load nrepl_floods planted_modules presence_files python_path random_kills starving "

@@ -23,6 +23,7 @@ from codriver.log.transcripts import read
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.reports import report_text
+from codriver.tools.acts.lisp_failure_sources import failure_source
 from codriver.tools.acts.python_tests import describe_job, failed_last, run_python_tests
 from codriver.tools.acts.submission import begin
 from codriver.tools.acts.test_environments import TestEnvironment, project_environment, session_environment
@@ -279,6 +280,8 @@ async def _describe_repl_run(
     delivery.reach("stdout", transcript.out.total)
     fields = run_json(report, output, call.services.workspace, passed=passed, whole=whole, max_bytes=budget(call))
     fields.update(delivery.begins())
+    if not whole and repl is not None and repl.dialect != PYTHON:
+        await _add_source(call, repl, evaluation, report, fields)
     notes = await notes_of_tests(call, repl) if repl is not None and repl.dialect != PYTHON else ()
     fields = with_notes(with_outside_packages_note(fields, repl), notes)
     elapsed = max(0, (evaluation.finished_at or 0) - (evaluation.started_at or 0))
@@ -298,6 +301,19 @@ async def _describe_repl_run(
     fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
     answer = Answer(fields, ok=False, handed_out=delivery.handed_out)
     return await completed(call, answer, evaluation.id)
+
+
+async def _add_source(
+    call: Call, repl: Repl, evaluation: Evaluation, report: Json, fields: Mapping[str, object]
+) -> None:
+    """Add the code that probably has the fault to the first failed test of an answer."""
+    rows = fields.get("results")
+    failed = next((row for row in report["results"] if row["outcome"] != "pass"), None)
+    if failed is None or not isinstance(rows, list):
+        return
+    row = next((one for one in rows if one.get("test") == failed.get("test") and one["outcome"] != "pass"), None)
+    if row is not None and (source := await failure_source(call, repl, evaluation.session, failed)):
+        row["source"] = source
 
 
 async def _failure_fields(call: Call, evaluation: Evaluation, report: Json, *, is_lean: bool) -> dict[str, object]:

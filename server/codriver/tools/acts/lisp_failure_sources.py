@@ -1,0 +1,71 @@
+"""Find the function to display for a failed test in a Lisp: the one that raised, or one that the check called."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.errors import CodriverError
+from codriver.repls.contract.questions import FindSource, Lookup
+from codriver.tools.answers.source_lines import numbered_definition
+from codriver.wire.untrusted import as_list, as_map, as_text
+from codriver_lisp.reader import top_level_forms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from codriver.core.state import Repl
+    from codriver.tools.calls.call import Call
+
+SEARCH_S: Final = 2.0
+"""Time limit for finding a function, in seconds."""
+MAX_SYMBOLS: Final = 5
+"""Maximum number of functions that are looked up."""
+MAX_CHARACTERS: Final = 2400
+"""Maximum size of a function that is displayed."""
+CALLED: Final = re.compile(r"\((?P<symbol>[^\s()\[\]{}\"';`~@^]+)")
+"""Matches the function of a call."""
+
+
+async def failure_source(call: Call, repl: Repl, session: str, row: Mapping[str, object]) -> str:
+    """Return the location and numbered source of a function of the project, or an empty string.
+
+    `row` is a failed test in a report. Of an error, that is the innermost function outside of the test's namespace. Of
+    a wrong value, it is the first function that the check called.
+    """
+    namespace = as_text(row.get("ns")) or ""
+    symbols = list(dict.fromkeys(_symbols(row, namespace)))[:MAX_SYMBOLS]
+    with anyio.move_on_after(SEARCH_S), suppress(CodriverError):
+        adapter = call.services.repls.adapter(repl.id)
+        for symbol in symbols:
+            query = FindSource(symbol, namespace=namespace, session=session)
+            found = await adapter.query(query)
+            if found is None or not found.file or not found.line:
+                continue
+            file = Path(found.file)
+            if not file.is_absolute():  # it is relative to the class path
+                about = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
+                file = Path(about.file if about is not None and about.file else file)
+            if not file.is_relative_to(call.services.workspace):
+                continue
+            form = next((found.text[one.start : one.end] for one in top_level_forms(found.text) if one.line == 1), "")
+            text = numbered_definition(form, found.line, lambda _: True, is_python=False) if form else ""
+            if text and len(text) <= MAX_CHARACTERS:
+                where = f"{file.relative_to(call.services.workspace).as_posix()}:{found.line}"
+                return call.services.log.without_secrets(f"{where} in {symbol}\n{text}")
+    return ""
+
+
+def _symbols(row: Mapping[str, object], namespace: str) -> Iterator[str]:
+    """Yield the symbols of functions that may have the fault."""
+    for frame in map(as_map, as_list(row.get("frames"))):
+        owner, slash, name = (as_text(frame.get("function")) or "").partition("/")
+        if slash and owner != namespace and not frame.get("tooling"):
+            yield f"{owner}/{name.partition('/')[0]}"
+    if not row.get("frames"):
+        # The outermost call of a check compares values.
+        yield from (found["symbol"] for found in list(CALLED.finditer(as_text(row.get("expected")) or ""))[1:])
