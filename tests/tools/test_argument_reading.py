@@ -158,6 +158,22 @@ def test_a_misspelt_argument_comes_before_a_missing_one_and_that_before_a_simila
     assert f"{written}: there is no such argument; did you mean {suggested}?" in refused.value.message
 
 
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("run_tests", {"args": '["-k", "\\ud800"]'}),
+        ("run_tests", {"paths": '["a\\udfff.py"]'}),
+        ("edit_files", {"edits": '[{"filePath": "a.py", "oldText": "x", "newText": "\\ud83d"}]'}),
+        ("edit_files", {"edits": '{"\\ud800": 1}'}),
+    ],
+)
+def test_half_a_surrogate_pair_in_json_text_is_refused(tool, given):
+    with pytest.raises(RefusedError) as refused:
+        parse(TOOLS[tool], given)
+    assert "half of a surrogate pair" in refused.value.message
+    assert "whole character" in refused.value.message
+
+
 def test_null_means_nothing_for_any_name():
     assert vars(parse(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
 

@@ -61,6 +61,12 @@ OTHER_NAMES: Final[Mapping[str, tuple[str, ...]]] = types.MappingProxyType(
 COMMON_ARGUMENTS: Final = frozenset({"detail", "who"})
 """Arguments that many tools have. They are listed last."""
 
+HALF_CHARACTER: Final = (
+    "it has half of a surrogate pair, which is not valid in UTF-8; send the whole character, or in code its escape "
+    "sequence"
+)
+"""The text of the error about such text."""
+
 NEAREST: Final = 0.6
 """Minimum similarity of a suggested name, from 0 to 1."""
 
@@ -227,6 +233,9 @@ class Reader:
             return value
         if isinstance(value, str) and not expected.accepts_text:
             value = _from_json(expected, value)
+            if _has_half_character(value):
+                self.errors.append(ArgumentError(position, HALF_CHARACTER))
+                return None
         if expected.item is None and isinstance(value, list) and len(value) == 1:
             value = value[0] if _is_scalar_of(expected, value[0]) else value
         if expected.model is not None and isinstance(value, dict):
@@ -278,6 +287,15 @@ def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
         if field.is_required and field.expected.item is not None and field.expected.item.model is not None
     ]
     return found[0] if len(found) == 1 else None
+
+
+def _has_half_character(value: object) -> bool:
+    """Return whether text within a value has half of a surrogate pair, which no file or program can receive."""
+    if isinstance(value, str):
+        return any("\ud800" <= character <= "\udfff" for character in value) if not value.isascii() else False
+    if isinstance(value, dict):
+        return any(map(_has_half_character, value)) or any(map(_has_half_character, value.values()))
+    return isinstance(value, list) and any(map(_has_half_character, value))
 
 
 def _is_null_text(field: Field, value: object) -> bool:
