@@ -123,7 +123,7 @@ def unit_of(nodeid):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
-    """Return the scheduler of `--dist loadfile` with our units."""
+    """Return the scheduler of `--dist loadfile` that uses the units of `unit_scheduler`."""
     if config.getvalue("dist") != "loadfile":
         return None
     from unit_scheduler import UnitScheduling  # noqa: PLC0415  # xdist is there where it asks
@@ -211,15 +211,11 @@ def anyio_backend():
 
 @pytest.fixture(scope="module", autouse=True)
 def _fail_if_left_open():
-    """Make a module fail that leaves something open, such as a socket, to the garbage collector, instead of a later
-    one.
-
-    What it has borrowed is returned.
-    """
+    """Fail in the module that left something open, such as a socket, not in a later one. Return borrowed servers."""
     yield
     lent_servers.give_back()
     gc.collect()
-    gc.freeze()  # what came by imports meanwhile is not looked through again
+    gc.freeze()  # so that imported objects are not collected again
 
 
 def served(request):

@@ -30,7 +30,7 @@ PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800
 
 
 def zmtp(data):
-    """Bytes give the same messages of a kernel or the same fault in every cut, and hold no more than was sent."""
+    """Check that bytes of a kernel give the same messages or error however they are split, and store no more bytes."""
     whole, cut = splits(data)
     greeted = GREETING + ready("ROUTER")
 

@@ -49,14 +49,14 @@ def readable(folder):
 
 
 def read_all(peer):
-    """Keep what somebody says who took this for another."""
+    """Record everything that a peer sends until it disconnects."""
     with contextlib.suppress(OSError):
         while data := peer.recv(1 << 16):
             received.append(data.hex())
 
 
 def accept(listener):
-    """Hear everybody, until the listener is closed."""
+    """Accept connections and record what they send, until the listener is closed."""
     with contextlib.suppress(OSError):
         while True:
             threading.Thread(target=read_all, args=(listener.accept()[0],), daemon=True).start()

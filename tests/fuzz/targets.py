@@ -269,7 +269,7 @@ def redacted(data):
 
 
 class _Nothing:
-    """A client session whose outbox keeps what it is given, and what takes its calls."""
+    """A client session that records the lines in its outbox, and does nothing with calls."""
 
     max_open_requests = 10
     handshake_version = "2025-11-25"

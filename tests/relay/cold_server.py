@@ -1,4 +1,4 @@
-"""A workspace whose server is being started, for as long as a test wants; what the last one kept there."""
+"""A workspace whose server is still starting, and the lists that its last server stored."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-list", "method": "tools/list
 
 
 class Cold:
-    """A workspace whose server is being started, for as long as the test wants, and then played by it."""
+    """A workspace whose server is still starting, until the test ends the start or acts as the server."""
 
     def __init__(self, folder, start_relay, start_host):
         self.folder, self.start_relay, self.start_host = folder, start_relay, start_host
@@ -33,7 +33,7 @@ class Cold:
         self.environment = {"XDG_STATE_HOME": str(folder / "state"), "CODRIVER_SERVER_COMMAND": waiting}
 
     def store(self, monkeypatch, **client):
-        """Write what a server keeps; the file."""
+        """Write the lists that a server stores for relays, and return their file."""
         for name in [name for name in os.environ if name.startswith("CODRIVER_")]:
             monkeypatch.delenv(name)
         for name, value in self.environment.items():
@@ -57,18 +57,18 @@ class Cold:
         return peer
 
     def end(self):
-        """Let the processes end that were started in the place of a server."""
+        """End the processes that were started instead of a server."""
         shut(self.gate)
 
 
 def shut(gate):
-    """Let each end that waits at the gate, and nobody wait there from now on."""
-    waiting = None
-    with contextlib.suppress(OSError):  # nobody does
-        waiting = os.open(gate, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
+    """Release all processes that wait for the pipe `gate`, and remove it."""
+    descriptor = None
+    with contextlib.suppress(OSError):  # no process waits
+        descriptor = os.open(gate, os.O_WRONLY | getattr(os, "O_NONBLOCK", 0))
     gate.unlink(missing_ok=True)
-    if waiting is not None:
-        os.close(waiting)
+    if descriptor is not None:
+        os.close(descriptor)
 
 
 def rewrite(file, **members):

@@ -33,7 +33,7 @@ polls_alone = pytest.mark.skipif(
     THREADS in os.environ, reason="without polling only a write tells that a reader is gone"
 )
 WAIT_S = 60.0
-"""No wait of a test ends later than this; none should come near it."""
+"""Maximum time of any wait in a test. Waits should be much shorter."""
 
 INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {"protocolVersion": "2025-11-25"}}
 INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
@@ -41,12 +41,12 @@ LIST_CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 TOKEN = "aB3_-" * 8 + "xyz"
-"""What looks like a token of a server's."""
+"""A string in the format of a server's token."""
 
 
 @contextlib.contextmanager
 def claimed(folder):
-    """Hold the lock in a folder that is this user's alone, as a server does, for as long as the context lasts."""
+    """Create a private directory and hold its lock while the context is active, as a server does."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o700)
     with (folder / "lock").open("w") as lock:
@@ -166,10 +166,10 @@ class Peer:
         self.connection.sendall(b"".join(map(encode, messages)))
 
     def answer_introduction(self, folder):
-        """Answer an introduction as the server of a workspace does; what the introduction said."""
+        """Answer an introduction as the server of a workspace does, and return its parameters."""
         introduction = self.read()["params"]
-        told = {"workspace": identity(folder)}
-        self.send({"jsonrpc": "2.0", "method": "codriver/workspace", "params": told})
+        params = {"workspace": identity(folder)}
+        self.send({"jsonrpc": "2.0", "method": "codriver/workspace", "params": params})
         return introduction
 
     def close(self):

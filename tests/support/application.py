@@ -39,7 +39,7 @@ class Application(Repl):
         super().__init__(folder, how=(str(self.file),), **kwargs)
 
     def do(self, line):
-        """Make the program run a command, and return the lines it printed meanwhile."""
+        """Make the program run a command, and return the lines that it prints."""
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
         return list(iter(lambda: self.process.stdout.readline().rstrip("\n"), ""))

@@ -102,10 +102,10 @@ class Browser:
 
     @contextlib.contextmanager
     def page(self, address, *, width=1280, height=800, **media):
-        """Open a page in a tab of its own. `media` sets CSS media features by name.
+        """Open a page in a new tab. `media` sets CSS media features by name.
 
-        Pages share the storage that a browser keeps for all tabs, which our page does not use: separate storage for
-        each page would take twice the processor time.
+        All tabs share the browser's storage, which the page does not use, because separate storage for each tab would
+        take twice the processor time.
         """
         target = self.request("Target.createTarget", url="about:blank")["targetId"]
         with self.attached(target) as page:
@@ -165,7 +165,7 @@ class Page:
         )
 
     def run(self, script):
-        """Return the value of an expression or of its promise; try again if the page is navigating meanwhile."""
+        """Return the value of an expression or of its promise. Try again if the page navigates in the meantime."""
         deadline = time.monotonic() + SEEN_S
         while True:
             try:

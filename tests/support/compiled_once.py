@@ -62,11 +62,10 @@ def basilisp():
 
 
 def cached_directory(name, of, make):
-    """Return a directory cached in the tests' environment for as long as `of` prints the same; None if nothing can be
-    cached.
+    """Return a directory that is cached in the tests' environment, or None if nothing can be cached.
 
-    One process creates it by calling `make` with its path; it appears when it is complete, and the others wait for
-    it.
+    It is valid as long as `repr(of)` stays the same. One process creates it by calling `make` with its path, and the
+    others wait until it is complete.
     """
     folder = Path(sys.prefix, "share", f"{name}-of-tests-{crc32(repr(of).encode()):08x}")
     if folder.exists():
@@ -85,7 +84,7 @@ def cached_directory(name, of, make):
 NREPL = '(binding [*compile-path* "classes"] (compile \'nrepl.cmdline))'
 LOADED = "(require 'nrepl.cmdline 'clojure.test 'clojure.repl 'clojure.pprint) (System/exit 0)"
 QUIET = ("-Xlog:cds=off", "-Xlog:cds+dynamic=off")
-"""A JVM with other classes in front of ours takes no archive, and need not say so."""
+"""Suppresses the warning of a JVM that cannot use the archive because of other classes on its path."""
 
 
 def nrepl(java, jars):

@@ -24,7 +24,7 @@ class Counted(Live):
         return [sys.executable, str(SERVER), name, "--workspace", str(self.workspace), *options]
 
     def query(self, number):
-        """Return what the server reports on a signal."""
+        """Send a signal to the server, and return the number that it reports."""
         return query(self.process, self.counts, number)
 
     def calls_of(self, work):

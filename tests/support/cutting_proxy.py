@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can cut or stall connections, or keep only one half of them open."""
+"""A TCP proxy on loopback that can cut, half-close or stall connections."""
 
 import socket
 import threading
@@ -45,7 +45,7 @@ class CuttingProxy:
         self._flows.set()
 
     def refuse(self, *, is_refusing=True):
-        """Close new connections at once, until told otherwise."""
+        """Close new connections at once, until called with `is_refusing=False`."""
         self._is_refusing = is_refusing
 
     def _pop_pairs(self):

@@ -161,7 +161,7 @@ class Reader:
         self.folder = Path(self.where.read_text().strip())
 
     def follow(self, page: str) -> None:
-        """Do everything that a page says, from top to bottom."""
+        """Follow all steps of a page, from top to bottom."""
         for block in blocks(page.replace(PORT, str(closed_port()))):
             if block.kind == "run":
                 self.run(block)

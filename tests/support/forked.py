@@ -155,7 +155,7 @@ class Forked:
 
 
 def pipe(theirs):
-    """Return a new pipe: our end as a text file, and the number of the other end, which is closed with `theirs`."""
+    """Return a new pipe: the reading end as a text file, and the number of the other end, which `theirs` closes."""
     ours, end = os.pipe()
     theirs.callback(os.close, end)
     return os.fdopen(ours, encoding="utf-8", errors="replace"), end

@@ -121,7 +121,7 @@ def _is_locked(path):
 
 
 def locked(descriptor):
-    """Try to lock a file, and return whether it worked; the lock is held until its descriptor is closed."""
+    """Try to lock a file until its descriptor is closed, and return whether it was free."""
     return try_lock(descriptor)
 
 

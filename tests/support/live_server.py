@@ -147,7 +147,7 @@ class Live:
         return int(self.port_file.read_text())
 
     def repl_address(self):
-        """Return the address of the only REPL, which only our own clients are told."""
+        """Return the address of the only REPL, which is only reported to Codriver's own clients."""
         with self.client(name="codriver-tests") as client:
             (session,) = client.call("list_sessions")["sessions"]
             return session["address"]

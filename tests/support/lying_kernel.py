@@ -1,7 +1,7 @@
 """A kernel on real ZeroMQ sockets whose messages a test makes up, for what no real kernel sends.
 
-It answers what it is. Code is the name of an entry in `LIES`: the messages of that entry come before a correct reply
-and idle status.
+It answers requests for its kernel info. Code is the name of an entry in `LIES`: the messages of that entry are sent
+before a correct reply and idle status.
 """
 
 import json

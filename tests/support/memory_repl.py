@@ -79,7 +79,7 @@ def read(text):
 
 
 def printed_value(value, limits=NO_LIMITS):
-    """Return a value as it is printed."""
+    """Return the printed form of a value."""
     if isinstance(value, list):
         items = [printed_value(item) for item in value[: limits.max_length]]
         return f"({' '.join([*items, *(['...'] if len(items) < len(value) else [])])})"

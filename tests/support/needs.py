@@ -96,7 +96,7 @@ def working(name):
 
 
 def interpreter(name):
-    """Return the path of an interpreter; nobody needs to have all of them."""
+    """Return the path of an interpreter. No machine is expected to have all of them."""
     return working(name) or do_without(f"{name} is not installed: pyenv install it", is_expected=False)
 
 
@@ -135,8 +135,6 @@ def may_lack_something(item):
 
 @cache
 def _mentions(function):
-    """Return whether the source of a function of the tests contains one of the words; functions of pytest are not
-    inspected.
-    """
+    """Return whether the source of a test's function contains one of the words. Functions of pytest are ignored."""
     code = inspect.unwrap(function).__code__
     return "site-packages" not in code.co_filename and WORDS.search(inspect.getsource(code)) is not None

@@ -87,7 +87,7 @@ def listening(*ports, says=b""):
 
 
 def run(code, *arguments):
-    """Run Python code as another user who can import our package, and return what it printed."""
+    """Run Python code as another user who can import Codriver, and return what it printed."""
     place = str(Path(codriver.__file__).parents[1])
     begin = f"import encodings.idna, os, socket, sys\nsys.path.insert(0, {place!r})\n"
     command = [sys.executable, "-I", "-c", begin + code.replace("BECOME", BECOME), *map(str, arguments)]

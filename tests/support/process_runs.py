@@ -90,7 +90,7 @@ async def is_empty(folder):
 
 
 def assert_ended(pid):
-    """Wait until a process is gone, or is a zombie that nobody waits for."""
+    """Wait until a process has exited, or is a zombie that no process waits for."""
     for _ in range(500):
         try:
             if state_of(pid) == "Z":

@@ -148,7 +148,7 @@ class Grid:
 
 
 class Terminal:
-    """A process on a pseudo-terminal of its own; a command of ours may be forked if no key is pressed."""
+    """A process on its own pseudo-terminal. A `codriver` command may be forked if no key is pressed."""
 
     def __init__(self, command, env, *, columns=120, lines=24, name="xterm-256color", is_forked=False):
         self.master, self.slave = posix_only.open_terminal()
