@@ -22,7 +22,7 @@ import weight
 from hypothesis import HealthCheck, settings
 
 os.environ["TESTS_OF_CODRIVER_FORK"] = "1"
-from live_server import FULL, own_settings, serving  # it starts servers in the way that the variable says
+from live_server import FULL, serving, user_settings_file  # it starts servers in the way that the variable says
 
 # A JVM of the tests is over before a second compiler pays, which takes two thirds of the processor of its start.
 os.environ.setdefault("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
@@ -238,7 +238,7 @@ def live(request, tmp_path_factory):
             yield running
         return
     if "settings" in more:
-        own_settings(folder).write_text(FULL + more["settings"])
+        user_settings_file(folder).write_text(FULL + more["settings"])
     with serving(folder, *options, durations=more.get("durations", "")) as running:
         yield running
 

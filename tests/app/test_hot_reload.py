@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 from codriver.app.hot_reload import stamps
 from codriver.core.state import Origin, Repl
@@ -96,7 +96,7 @@ def test_every_source_suffix_has_a_dialect():
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("watching")
     (folder / "workspace" / "src").mkdir(parents=True)
-    own_settings(folder).write_text("watch = true\n")
+    user_settings_file(folder).write_text("watch = true\n")
     (folder / "workspace" / "src" / "early.py").write_text("raise RuntimeError('early')\n")
     with serving(folder, "--repl", "python", "--repl", "lisp") as live:
         with live.client(name="codriver-tests") as bare:
@@ -202,7 +202,7 @@ def test_a_git_checkout_is_reported_and_not_loaded(live, client, tmp_path):
 
 def test_watching_can_be_switched_off_while_the_server_runs(live, client):
     def configure(text):
-        own_settings(live.folder).write_text(text)
+        user_settings_file(live.folder).write_text(text)
         until(lambda: any(text.split("\n")[-2] in entry["text"] for entry in log(client)), "the setting")
 
     configure("watch = false\n")

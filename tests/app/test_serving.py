@@ -14,7 +14,7 @@ from typing import get_args
 import posix_only
 import pytest
 from all_tools import MANIFEST
-from live_server import Live, own_settings, serving, until
+from live_server import Live, serving, until, user_settings_file
 from real_repls import repl
 
 from codriver import errors
@@ -492,7 +492,7 @@ def test_serve_prints_its_address_in_one_line(live):
 
 
 def test_a_repl_that_cannot_be_started_is_reported_in_terminal_and_to_clients(tmp_path):
-    own_settings(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
+    user_settings_file(tmp_path).write_text('repl = ["nosuchrepl-xyz"]\n')
     with serving(tmp_path) as live:
         said = live.process.stdout.readline()
         assert said.startswith("codriver: ")

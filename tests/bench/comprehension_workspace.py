@@ -19,7 +19,7 @@ import real_kernels  # noqa: E402  # of the folder just added
 import real_repls  # noqa: E402
 from accepted import accept  # noqa: E402
 from lent_servers import new_directory  # noqa: E402
-from live_server import Live, environ, own_settings, until  # noqa: E402
+from live_server import Live, environ, until, user_settings_file  # noqa: E402
 
 SEAM = TESTS.parent / "server"
 NOTEBOOK = "reports/sales.ipynb"
@@ -326,7 +326,7 @@ def prepared(folder):
     """Start the server with its four REPLs, load the code, and let two agents work before."""
     folder = Path(folder)
     workspace = folder / "workspace"
-    own_settings(folder).write_text("")
+    user_settings_file(folder).write_text("")
     for name, text in FILES.items():
         (workspace / name).parent.mkdir(parents=True, exist_ok=True)
         (workspace / name).write_text(text)

@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from live_server import EVALUATING, own_settings, serving
+from live_server import EVALUATING, serving, user_settings_file
 
 CLIENT = "claude-code"
 LIMIT_S = 300
@@ -680,7 +680,7 @@ def do_task(name, interpreter, megabytes, texts=None):
         workspace.mkdir()
         python = environment_of(workspace, interpreter)
         files(workspace, megabytes)
-        own_settings(folder).write_text('toolset = "default"\n')
+        user_settings_file(folder).write_text('toolset = "default"\n')
         live = stack.enter_context(serving(folder, "--repl", REPLS.get(name, "python")))
         codriver = Codriver(workspace)
         codriver.client = stack.enter_context(live.relay(name=CLIENT))

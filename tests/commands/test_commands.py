@@ -16,7 +16,7 @@ import forked
 import posix_only
 import pytest
 from click.testing import CliRunner
-from live_server import WAIT_S, environ, own_settings, serving, until
+from live_server import WAIT_S, environ, serving, until, user_settings_file
 from process_states import stopped
 from real_repls import repl
 
@@ -476,7 +476,7 @@ def test_the_history_prints_python_of_a_renamed_session_after_its_server_ended(t
 
 
 def test_the_reason_why_a_repl_failed_to_start_is_printed(tmp_path):
-    own_settings(tmp_path).write_text('repl = ["no-such-program"]\n')
+    user_settings_file(tmp_path).write_text('repl = ["no-such-program"]\n')
     with serving(tmp_path) as live:
         until(lambda: "stopped" in live.run("status").stdout, "its end")
         done = live.run("eval", "1")

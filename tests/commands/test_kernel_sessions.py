@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from live_server import own_settings, serving
+from live_server import serving, user_settings_file
 from needs import do_without
 from real_kernels import VENV, variables
 
@@ -38,7 +38,7 @@ def live(tmp_path_factory):
     if not python.exists() or subprocess.run(asked, capture_output=True, check=False).returncode:
         do_without("ipykernel and matplotlib are needed: pip install -r tests/jupyter/kernels.txt")
     folder = tmp_path_factory.mktemp("kernel-sessions")
-    own_settings(folder).write_text(f"python = {str(python)!r}\n")
+    user_settings_file(folder).write_text(f"python = {str(python)!r}\n")
     with variables(MPLCONFIGDIR=folder / "fonts"), serving(folder, "--repl", "jupyter") as served:
         with served.client() as client:
             served.ids = {}
@@ -123,7 +123,7 @@ def test_a_test_and_a_script_of_a_kernel_session_run_as_plain_python(live, tmp_p
 def test_a_session_in_another_language_is_replayed_but_not_exported_as_code(tmp_path):
     if not (VENV / "share" / "jupyter" / "kernels" / "bash").exists():
         do_without("bash_kernel is needed: pip install bash_kernel, python -m bash_kernel.install --sys-prefix")
-    own_settings(tmp_path).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")
+    user_settings_file(tmp_path).write_text(f"python = {str(VENV / 'bin' / 'python')!r}\n")
     with serving(tmp_path, "--repl", "jupyter:bash") as live:
         with live.client() as client:
             for code in ("ran=ran; touch $ran", "echo $(ls ran)"):

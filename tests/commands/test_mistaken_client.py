@@ -4,7 +4,7 @@ import json
 import subprocess
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 from codriver.commands.mistaken_client import is_json_rpc
 
@@ -33,7 +33,7 @@ def test_a_client_gets_one_line_and_exit_status_2(tmp_path, is_late):
     with serving(tmp_path, "--repl", "none") as live:
         command, env = live.command("serve", "--port", "0", "--repl", "none"), live.environ
         live.run("stop")
-    own_settings(tmp_path)
+    user_settings_file(tmp_path)
     with subprocess.Popen(
         command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -8,7 +8,7 @@ import sys
 from xml.etree import ElementTree as ET
 
 import pytest
-from live_server import own_settings, serving
+from live_server import serving, user_settings_file
 from needs import modules
 from real_kernels import variables
 from terminal import Terminal
@@ -22,7 +22,7 @@ SHOWING = "plt.plot([3, 1])\nplt.title('x')\nplt.show()\nlen('')"
 def live(tmp_path_factory):
     modules("matplotlib")
     folder = tmp_path_factory.mktemp("pictures")
-    own_settings(folder).write_text(f"python = {sys.executable!r}\n")
+    user_settings_file(folder).write_text(f"python = {sys.executable!r}\n")
     with variables(MPLCONFIGDIR=folder / "fonts"), serving(folder, "--repl", "python") as served:
         with served.client() as client:
             served.ids = []

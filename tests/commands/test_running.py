@@ -9,7 +9,7 @@ import sys
 import forked
 import pytest
 from forked import can_fork
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 from needs import modules
 from terminal import Terminal
 
@@ -33,7 +33,7 @@ def test_waits(): waiting.until_there(GATE)
 def live(tmp_path_factory):
     modules("matplotlib")
     folder = tmp_path_factory.mktemp("running")
-    own_settings(folder).write_text(f"python = {sys.executable!r}\n")
+    user_settings_file(folder).write_text(f"python = {sys.executable!r}\n")
     (folder / "workspace").mkdir()
     (folder / "workspace" / "waiting.py").write_text(WAITING)
     (folder / "workspace" / "test_gate.py").write_text(TESTS)

@@ -16,7 +16,7 @@ import posix_only
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from live_server import Live, environ, own_settings, serving, until
+from live_server import Live, environ, serving, until, user_settings_file
 from terminal import Terminal
 
 from codriver.commands.terminal import Styled, wrapped
@@ -157,7 +157,7 @@ def test_the_progress_line_is_replaced_by_other_output(stream):
 
 
 def test_waiting_for_a_starting_repl_is_displayed(tmp_path):
-    own_settings(tmp_path).write_text(f"repl = [\"sh -c 'read line < {tmp_path}/gate'\"]\n")
+    user_settings_file(tmp_path).write_text(f"repl = [\"sh -c 'read line < {tmp_path}/gate'\"]\n")
     posix_only.make_pipe(tmp_path / "gate")
     with serving(tmp_path) as live, Terminal(live.command("eval", "1"), live.environ, columns=200) as terminal:
         terminal.shows("codriver: waiting for the REPL repl: starting sh")

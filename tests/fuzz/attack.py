@@ -34,7 +34,7 @@ import other_user  # noqa: E402 - found by the lines above
 import posix_only  # noqa: E402
 import real_kernels  # noqa: E402
 import real_repls  # noqa: E402
-from live_server import Live, own_settings  # noqa: E402
+from live_server import Live, user_settings_file  # noqa: E402
 
 from codriver.log.history import History  # noqa: E402
 
@@ -312,7 +312,7 @@ class Attack:
         self.counted, self.is_over = folder / "counted", threading.Event()
         self.counted.touch()
         prepare(folder / "workspace")
-        own_settings(folder).write_text(SETTINGS)
+        user_settings_file(folder).write_text(SETTINGS)
         self.kills, self.stranger = Counter(), Stranger(self.counted)
         folder.chmod(0o755)  # nothing but their own modes keeps the other user from the files below
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import posix_only
 import pytest
-from live_server import own_settings, serving
+from live_server import serving, user_settings_file
 from process_states import stopped
 
 from codriver.net.relay_install import install_relay, shipped_relay
@@ -117,7 +117,7 @@ def run(program, folder, *words, given=b"{}", **variables):
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hook")
-    own_settings(folder).write_text("hookGate = true\n")
+    user_settings_file(folder).write_text("hookGate = true\n")
     with serving(folder, "--repl", "none") as running:
         yield running
 

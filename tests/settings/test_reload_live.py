@@ -1,7 +1,7 @@
 """Settings and skills that change under a running server, as its clients notice."""
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 pytestmark = pytest.mark.served(durations="skills_s=0.3")
 
@@ -110,7 +110,7 @@ def test_a_workspace_skill_appears_when_allowed_and_follows_its_file(live, clien
     file.write_text(GUIDE)
     assert "skill://ours/SKILL.md" not in addresses()
     assert read("skill://ours/SKILL.md") is None
-    own_settings(live.folder).write_text('skillSources = ["workspace"]\n')
+    user_settings_file(live.folder).write_text('skillSources = ["workspace"]\n')
     until(lambda: "skill://ours/SKILL.md" in addresses(), "the skill")
     client.await_notification("notifications/resources/list_changed")
     file.write_text(GUIDE + "And like that.\n")

@@ -33,7 +33,7 @@ EVALUATING = frozenset(tool.name for tool in MANIFEST if issubclass(tool.argumen
 
 
 @functools.cache
-def _own_python():
+def _python_for_projects():
     """Return a directory with a `python3` for projects, and the directory of PATH before which it belongs.
 
     The one on PATH may be a script, or lack pytest. A script, such as pyenv's, searches for the Python to run, and
@@ -59,8 +59,8 @@ def _own_python():
     return str(folder / "bin"), place
 
 
-def _path_with_own_python(path):
-    own, place = _own_python()
+def _path_with_python(path):
+    own, place = _python_for_projects()
     folders = path.split(os.pathsep)
     at = folders.index(place) if place in folders else 0
     return os.pathsep.join([*folders[:at], own, *folders[at:]])
@@ -70,7 +70,7 @@ def environ(folder):
     """Return the environment of a server that stores all its files in `folder`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CODRIVER_", "VIRTUAL_ENV"))}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
-    kept["PATH"] = _path_with_own_python(kept.get("PATH", ""))
+    kept["PATH"] = _path_with_python(kept.get("PATH", ""))
     folders = {f"XDG_{name}_HOME": str(folder / name.lower()) for name in ("CONFIG", "STATE", "CACHE")}
     return {
         "JUPYTER_RUNTIME_DIR": str(folder / "jupyter"),
@@ -85,8 +85,8 @@ def environ(folder):
     }
 
 
-def own_settings(folder):
-    """Return the user's own settings file of a server that stores all its files in `folder`."""
+def user_settings_file(folder):
+    """Return the path of the user's settings, for a server that stores all its files in `folder`."""
     file = Path(folder) / "config" / "codriver" / "codriver.toml"
     file.parent.mkdir(parents=True, exist_ok=True)
     return file
@@ -99,7 +99,7 @@ FULL = 'toolset = "full"\n'
 def list_all_tools(folder):
     """Make the servers in `folder` list every tool, unless the user's own settings exist already."""
     with contextlib.suppress(OSError):  # some tests leave a server no room for it
-        file = own_settings(folder)
+        file = user_settings_file(folder)
         if not file.exists():
             file.write_text(FULL)
 

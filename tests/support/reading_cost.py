@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 PROFILES = {
     "unknown": "some-client",
@@ -216,7 +216,7 @@ def workspace_of(language, folder):
         file = Path(folder) / "workspace" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    own_settings(folder).write_text("")
+    user_settings_file(folder).write_text("")
     with serving(folder, *language.options) as live:
         with live.client(name="set-up") as client:
             until(lambda: {"evaluate_code", "interrupt_evaluation"} <= set(client.tools()), "the REPL's tools")

@@ -3,7 +3,7 @@ own.
 """
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 from real_kernels import fresh
 from real_repls import repl
 
@@ -150,7 +150,7 @@ def test_a_client_can_run_at_most_eight_background_evaluations(client):
 
 
 def test_background_code_ends_after_the_grace_period_of_its_client(tmp_path):
-    own_settings(tmp_path).write_text("goneClientGraceMs = 100\n")
+    user_settings_file(tmp_path).write_text("goneClientGraceMs = 100\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as stays:
         with live.client(name="leaver") as leaver:
             leaver.call("evaluate_code", code="1", timeoutMs=60_000)

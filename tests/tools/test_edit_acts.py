@@ -1,7 +1,7 @@
 """Edits of Lisp as one transaction: a failing test restores files, vars and namespaces without rerunning code."""
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 from real_repls import repl
 
 SHOP = """\
@@ -119,7 +119,7 @@ def test_a_failed_load_restores_definitions_but_keeps_the_edited_file(live, clie
 
 
 def test_a_load_that_never_started_reports_what_blocked_it(tmp_path):
-    own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
+    user_settings_file(tmp_path).write_text("evaluateTimeoutMs = 1000\n")
     with serving(tmp_path, "--nrepl", f"x={repl('lisp').endpoint}", "--repl", "none") as running:
         running.ending = "lpy"
         file = write(running, "queued", "(ns shop.queued)\n\n(def price 2)\n")

@@ -4,7 +4,7 @@ import json
 import sys
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 from real_repls import repl
 
 from codriver.repls.launch import recipes
@@ -165,7 +165,7 @@ FORM = {"type": "create", "filePath": "a.clj", "content": "(ns a)\n(def x 1)\n"}
 
 class TestNotLoaded:
     def test_loading_with_evaluation_disabled_is_refused_before_writing(self, tmp_path):
-        own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
+        user_settings_file(tmp_path).write_text("enableMcpReplEvaluation = false\n")
         with serving(tmp_path, "--repl", "none") as live, live.client() as client:
             refused = client.call("edit_files", edits=[FORM], load=True)
             assert refused["reason"] == "switched-off"
@@ -206,7 +206,7 @@ class TestNotLoaded:
             assert evaluate(client, "import sys; sys.modules['here'].here()") == "1"
 
     def test_a_load_waits_its_turn_in_a_busy_session_and_runs_once(self, tmp_path):
-        own_settings(tmp_path).write_text("evaluateTimeoutMs = 1000\nlanes = false\n")
+        user_settings_file(tmp_path).write_text("evaluateTimeoutMs = 1000\nlanes = false\n")
         address = repl("jvm").endpoint
         with (
             serving(tmp_path, "--nrepl", f"x={address}", "--repl", "none") as live,
@@ -245,7 +245,7 @@ class TestNotLoaded:
 
 
 def test_a_watched_file_is_loaded_once(tmp_path):
-    own_settings(tmp_path).write_text("watch = true\n")
+    user_settings_file(tmp_path).write_text("watch = true\n")
     with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
         until(lambda: "load_file" in client.tools(), "the REPL's tools")
         client.call("evaluate_code", code="(ns seen) (def loads (atom 0)) (ns user)")

@@ -1,7 +1,7 @@
 """`edit_files` in a Python project: it changes definitions in the file and loads only those."""
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 SHOP = """\
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Order:
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("live")
-    own_settings(folder).write_text("evaluateTimeoutMs = 8000\n")
+    user_settings_file(folder).write_text("evaluateTimeoutMs = 8000\n")
     with serving(folder, "--repl", "python") as running:
         yield running
 

@@ -3,7 +3,7 @@
 from contextlib import nullcontext
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 from real_repls import fresh, repl
 
 LOOP = {"jvm": "(while true)", "hy": "(while True (setv z 1))"}
@@ -22,7 +22,7 @@ def kind(request):
 @pytest.fixture(scope="module")
 def live(kind, tmp_path_factory):
     folder = tmp_path_factory.mktemp("lanes")
-    own_settings(folder).write_text("goneClientGraceMs = 100\n")
+    user_settings_file(folder).write_text("goneClientGraceMs = 100\n")
     # hy-nrepl was seen to hang here, twice, after other tests had used the same one: it has one of its own.
     with (
         fresh("hy") if kind == "hy" else nullcontext(repl(kind)) as server,
@@ -110,7 +110,7 @@ def test_the_first_evaluation_of_a_lane_has_no_extra_notes(live):
 
 
 def test_each_client_has_its_own_namespace_and_a_key_selects_the_shared_session(tmp_path):
-    file, address = own_settings(tmp_path), str(repl("jvm").endpoint.port)
+    file, address = user_settings_file(tmp_path), str(repl("jvm").endpoint.port)
     with (
         serving(tmp_path, "--repl", "none", "--nrepl", address) as live,
         live.client(name="alpha") as alpha,

@@ -4,7 +4,7 @@ import contextlib
 import json
 
 import pytest
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 BROKEN = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs)\n\n(defn twice [x]\n  (* 2 x))\n"
 LISP_TEST = """\
@@ -20,7 +20,7 @@ SOUND = "(ns shop.core)\n\n(defn total [xs]\n  (reduce + xs))\n"
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     folder = tmp_path_factory.mktemp("hooks")
-    own_settings(folder).write_text("hookGate = true\n")
+    user_settings_file(folder).write_text("hookGate = true\n")
     (folder / "workspace" / "src").mkdir(parents=True)
     with serving(folder, "--repl", "python", "--repl", "lisp") as running:
         with running.client() as client:

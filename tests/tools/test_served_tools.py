@@ -11,7 +11,7 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from all_tools import BY_NAME
 from jsonschema import validate
-from live_server import own_settings, serving
+from live_server import serving, user_settings_file
 from real_kernels import kernel
 from real_repls import repl
 
@@ -188,7 +188,7 @@ def export(tmp_path_factory):
 @pytest.fixture(scope="module")
 def live(tmp_path_factory, export):
     folder = tmp_path_factory.mktemp("served")
-    own_settings(folder).write_text(f"clojuredocsUrl = {json.dumps(export)}\n")
+    user_settings_file(folder).write_text(f"clojuredocsUrl = {json.dumps(export)}\n")
     (folder / "workspace").mkdir()
     (folder / "workspace" / "core.clj").write_text("(ns core)\n")
     others = ("--nrepl", f"lpy={repl('basilisp').endpoint}", "--kernel", f"jup={kernel('ipykernel').file}")

@@ -1,7 +1,7 @@
 """`edit_files` by old and new text: small fixes in any text file, and files that no agent may change."""
 
 import pytest
-from live_server import own_settings, serving
+from live_server import serving, user_settings_file
 
 pytestmark = pytest.mark.served("python")
 LOW = "def price(x):\n    return x * 2\n\n\nclass Shop:\n    rate = 2\n"
@@ -72,14 +72,14 @@ def test_other_parts_of_pyproject_can_be_edited(client, live):
 
 
 def test_a_user_setting_allows_edits_of_client_files(tmp_path):
-    own_settings(tmp_path).write_text("allowEditsOfClientFiles = true\n")
+    user_settings_file(tmp_path).write_text("allowEditsOfClientFiles = true\n")
     with serving(tmp_path, "--repl", "python") as live, live.client() as client:
         (live.workspace / ".mcp.json").write_text('{"a": 1}')
         assert client.call("edit_files", edits=[{"filePath": ".mcp.json", "oldText": "1", "newText": "2"}])["ok"]
 
 
 def test_with_evaluation_disabled_only_code_can_be_edited(tmp_path):
-    own_settings(tmp_path).write_text("enableMcpReplEvaluation = false\n")
+    user_settings_file(tmp_path).write_text("enableMcpReplEvaluation = false\n")
     with serving(tmp_path) as live, live.client() as client:
         for name in ("notes.md", "low.py"):
             (live.workspace / name).write_text("one = 1\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketListener
-from live_server import RELAY, WAIT_S, Bare, Relayed, own_settings, serving, until
+from live_server import RELAY, WAIT_S, Bare, Relayed, serving, until, user_settings_file
 
 from codriver.net import admission
 from codriver.net.admission import Admission
@@ -221,7 +221,7 @@ def test_a_deeply_nested_query_is_refused(client):
 def guarded(tmp_path_factory):
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "workspace").mkdir()
-    own_settings(folder).write_text('requireToken = true\nhost = "::1"\n')
+    user_settings_file(folder).write_text('requireToken = true\nhost = "::1"\n')
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
     except OSError:

@@ -7,7 +7,7 @@ import uuid
 import other_user
 import pytest
 import real_repls
-from live_server import Live, own_settings, serving, until
+from live_server import Live, serving, until, user_settings_file
 from other_user import needs_root
 
 pytestmark = needs_root
@@ -84,7 +84,7 @@ def test_a_repl_named_on_the_command_line_is_used_whoever_runs_it(tmp_path):
 
 def test_a_repl_in_the_users_own_settings_is_used_whoever_runs_it(tmp_path):
     with other_user.repl() as port:
-        own_settings(tmp_path).write_text(f"nrepl = ['{port}']\n")
+        user_settings_file(tmp_path).write_text(f"nrepl = ['{port}']\n")
         write(tmp_path / "workspace", ".nrepl-port", port)
         with serving(tmp_path) as live, live.client() as client:
             assert client.call("evaluate_code", **WHOSE)["result"] == str(other_user.NOBODY)

@@ -6,7 +6,7 @@ import re
 import pytest
 from all_tools import BY_NAME, MANIFEST
 from jsonschema import validate
-from live_server import own_settings, serving, until
+from live_server import serving, until, user_settings_file
 
 import codriver_seam
 from codriver.core.state import State
@@ -233,7 +233,7 @@ def test_sensitive_state_needs_the_users_permission_and_an_explicit_request(tmp_
         refused = client.call("inspect_app", what="state", path="user.token", includeSensitive=True)
         assert refused["reason"] == "switched-off"
         assert "allowSensitiveReads = true" in refused["hint"]
-        own_settings(tmp_path).write_text("allowSensitiveReads = true\n")
+        user_settings_file(tmp_path).write_text("allowSensitiveReads = true\n")
 
         def allowed():
             answer = client.call("inspect_app", what="state", path="user.token", includeSensitive=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import anyio
 import pytest
 import real_kernels
-from live_server import Live, own_settings, until
+from live_server import Live, until, user_settings_file
 
 SECONDS = float(os.environ.get("CODRIVER_TESTS_SHARED_KERNEL_S", "6"))
 HUMAN = "jupyter"
@@ -165,7 +165,7 @@ class LiveWithNotebook(Live):
 
 
 def test_two_agents_and_a_person_lose_nothing_and_all_is_attributed(tmp_path):
-    own_settings(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
+    user_settings_file(tmp_path).write_text("logMaxEntities = 1000000\nlogMaxBytes = 268435456\n")
     with real_kernels.fresh("ipykernel") as kernel:
         live = LiveWithNotebook(tmp_path, kernel)
         try:

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 from browser import Browser
 from forwarded_port import Forwarding, Liar, Trap
-from live_server import own_settings, until
+from live_server import until, user_settings_file
 from page_client import Events, opened
 
 import codriver.features.page
@@ -272,7 +272,7 @@ def long_log(tmp_path_factory):
     from live_server import serving  # noqa: PLC0415  # the module has one of its own
 
     folder = tmp_path_factory.mktemp("long")
-    own_settings(folder).write_text("logMaxEntities = 10000\n")
+    user_settings_file(folder).write_text("logMaxEntities = 10000\n")
     with serving(folder) as live, live.client() as client:
         failed = evaluate(client, "1 / 0  # long ago")["evaluationId"]
         printed = evaluate(client, "import sys; print('an error, told', file=sys.stderr)", detail=True)["evaluationId"]
