@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 MAX_ROWS_IN_MEMORY = (
     600_000  # about 100 MB, and enough for a rule that relates each entity of a full log to all after it
 )
-MAX_MADE_BYTES = 256 * 2**20
-SMALL_VALUE = 256  # characters or items; values up to here weigh at most the row that holds them
+"""Maximum number of rows that a query may hold."""
+MAX_CREATED_BYTES = 256 * 2**20
+"""Maximum size of all values that functions create during a query."""
+MAX_UNCOUNTED_LENGTH = 256  # characters or items; values up to here weigh at most the row that holds them
+"""Maximum number of characters or items of a value whose size is not counted. It weighs at most as much as its row."""
 ITEM_BYTES = 40  # of a number in a tuple
+"""Approximate size of a number in a tuple."""
 
 
 class Budget:
@@ -26,13 +30,13 @@ class Budget:
         self._clock = clock
         self._deadline_s = clock() + time_limit_s
         self._rows_left = max_rows_in_memory
-        self._bytes_left = MAX_MADE_BYTES
+        self._bytes_left = MAX_CREATED_BYTES
 
     def check(self) -> None:
         """Check that there is time left.
 
         Raises:
-            OutOfTimeError: the time is over.
+            OutOfTimeError: the time limit has been reached.
         """
         if self._clock() >= self._deadline_s:
             raise OutOfTimeError
@@ -41,7 +45,7 @@ class Budget:
         """Return the remaining time in seconds, which is always positive.
 
         Raises:
-            OutOfTimeError: the time is over.
+            OutOfTimeError: the time limit has been reached.
         """
         remaining = self._deadline_s - self._clock()
         if remaining <= 0:
@@ -62,9 +66,9 @@ class Budget:
         """Count the memory of a value that a function has created.
 
         Raises:
-            OutOfRowsError: the created values are too large in total.
+            OutOfRowsError: the values created so far are too large in total.
         """
-        if isinstance(value, str | tuple | frozenset) and len(value) > SMALL_VALUE:
+        if isinstance(value, str | tuple | frozenset) and len(value) > MAX_UNCOUNTED_LENGTH:
             self._bytes_left -= len(value) * (1 if isinstance(value, str) else ITEM_BYTES)
             if self._bytes_left < 0:
                 raise OutOfRowsError

@@ -22,8 +22,11 @@ from codriver_datalog.errors import InvalidPatternError, QueryError
 from codriver_datalog.regexes import Pattern, compile_pattern
 
 MAX_CHARACTERS = 64 * 2**10  # a query is written by hand or by a model, and never this long
+"""Maximum length of a text."""
 MAX_DEPTH = 64
+"""Maximum nesting depth of forms in a text."""
 MAX_DIGITS = 400
+"""Maximum number of digits of a number."""
 
 Tag = Literal[
     "nil",
@@ -51,7 +54,7 @@ class Keyword(str):
 class Form:
     """A form and its position in the text, from offset `start` to `end`.
 
-    `value` is the value of an atom, the text of a symbol or regex, or the forms in a collection as a tuple. The forms
+    `value` is the value of an atom, the text of a symbol or regex, or a tuple of the forms in a collection. The forms
     of a map are alternately keys and values.
     """
 
@@ -72,7 +75,7 @@ class Form:
 
 
 class Text:
-    """A text with forms, which creates errors that refer to positions in it."""
+    """A text with EDN forms, which creates errors that refer to positions in it."""
 
     def __init__(self, text: str, part: str = "query") -> None:
         self.text = text
@@ -96,14 +99,14 @@ def read(text: Text) -> Form:
         QueryError: the text is not EDN, has no form or several, or is too long or nested too deeply.
     """
     if len(text.text) > MAX_CHARACTERS:
-        raise text.error_at(f"at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
+        raise text.error_at(f"a text of at most {MAX_CHARACTERS} characters", f"{len(text.text)}", 0)
     reader = _Reader(text)
     form = reader.next_form(0)
     if form is None:
         raise text.error_at("a form", "nothing", 0)
     more = reader.next_form(0)
     if more is not None:
-        raise text.error("the end after one form", more)
+        raise text.error("the end of the text after one form", more)
     return form
 
 
@@ -123,10 +126,14 @@ TOKEN = re.compile(
 )
 CLOSERS = {"(": ")", "[": "]", "{": "}", "#{": "}"}
 COLLECTIONS: dict[str, Tag] = {"(": "list", "[": "vector", "{": "map", "#{": "set"}
+"""The kind of collection for each opening bracket."""
 NAMES: dict[str, tuple[Tag, Any]] = {"nil": ("nil", None), "true": ("boolean", True), "false": ("boolean", False)}
-SPECIAL = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
+"""The tags and values of symbols that are constants."""
+SPECIAL_NUMBERS = {"##Inf": float("inf"), "##-Inf": float("-inf"), "##NaN": float("nan")}
 CHARACTERS = {"newline": "\n", "space": " ", "tab": "\t", "return": "\r", "formfeed": "\f", "backspace": "\b"}
+"""The characters that can be written by name."""
 ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f", "\\": "\\", '"': '"'}
+"""The characters for the letters after a backslash in a string."""
 INTEGER = re.compile(r"[+-]?[0-9]+N?")
 DECIMAL = re.compile(r"[+-]?[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?M?")
 CODE_POINT = re.compile(r"u[0-9a-fA-F]{4}")
@@ -134,6 +141,8 @@ ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|.)", re.DOTALL)
 
 
 class _Reader:
+    """Reads the forms of one text in order."""
+
     def __init__(self, text: Text) -> None:
         self._text = text
         self._offset = 0
@@ -145,17 +154,17 @@ class _Reader:
                 return None
             match = TOKEN.match(self._text.text, self._offset)
             if match is None:
-                raise self._unreadable(closer)
+                raise self._unreadable_error(closer)
             self._offset = match.end()
             token = match[0]
             match match.lastgroup:
                 case "blank":
                     continue
                 case "discard":
-                    if self.next_form(self._deeper(depth, match.start()), closer) is None:
-                        raise self._text.error_at("a form to leave out", token, match.start())
+                    if self.next_form(self._increase_depth(depth, match.start()), closer) is None:
+                        raise self._text.error_at("a form to discard", token, match.start())
                 case "open":
-                    return self._collection(token, match.start(), self._deeper(depth, match.start()))
+                    return self._collection(token, match.start(), self._increase_depth(depth, match.start()))
                 case "close":
                     if token == closer:
                         return None
@@ -164,12 +173,17 @@ class _Reader:
                 case kind:
                     return self._atom(str(kind), token, match.start())
 
-    def _deeper(self, depth: int, start: int) -> int:
+    def _increase_depth(self, depth: int, start: int) -> int:
+        """Return the depth of a nested form.
+
+        Raises:
+            QueryError: the form is nested too deeply.
+        """
         if depth >= MAX_DEPTH:
-            raise self._text.error_at(f"at most {MAX_DEPTH} levels", "one more", start)
+            raise self._text.error_at(f"at most {MAX_DEPTH} levels of nesting", "one more", start)
         return depth + 1
 
-    def _unreadable(self, closer: str) -> QueryError:
+    def _unreadable_error(self, closer: str) -> QueryError:
         rest = self._text.text[self._offset :]
         if not rest:
             return self._text.error_at(f"`{closer}`", "the end of the text", self._offset)
@@ -191,10 +205,12 @@ class _Reader:
         return collection
 
     def _atom(self, kind: str, token: str, start: int) -> Form:
+        """Return the form for an atom."""
         tag, value = self._value(kind, token, start)
         return Form(tag, value, start, self._offset)
 
     def _value(self, kind: str, token: str, start: int) -> tuple[Tag, Any]:
+        """Return the tag and the value of an atom."""
         match kind:
             case "string":
                 return "string", ESCAPE.sub(lambda escape: self._unescape(escape[1], start), token[1:-1])
@@ -205,7 +221,7 @@ class _Reader:
             case "number":
                 return "number", self._number(token, start)
             case "special":
-                return "number", SPECIAL[token]
+                return "number", SPECIAL_NUMBERS[token]
         if token.startswith(":"):
             if token.strip(":") == "" or token.startswith("::"):
                 raise self._text.error_at("a keyword such as `:output/line`", token, start)
@@ -240,15 +256,20 @@ class _Reader:
 
 
 MAX_ITEMS = 100_000  # of a collection made by a function
+"""Maximum number of items of a collection that a function or binding creates."""
 MAX_TEXT = 2**20  # of a string made by a function
-MAX_NESTING = 32
+"""Maximum number of characters of a string that a function creates."""
+MAX_NESTING_DEPTH = 32
+"""Maximum nesting depth of a collection that a function creates."""
 MAX_INTEGER = 2**1024  # about where floats end, too
+"""Upper limit, exclusive, for the absolute value of an integer that a function computes."""
 
 RANKS = {"nil": 0, "a boolean": 1, "a number": 2, "a string": 3, "a collection": 4, "a regex": 5}
+"""The order of values of different kinds."""
 
 
 class Boolean(Enum):
-    """A boolean value. Python's booleans are not used because they equal the numbers 0 and 1."""
+    """A boolean value. Unlike Python's booleans, it does not equal a number."""
 
     FALSE = "false"
     TRUE = "true"
@@ -270,7 +291,7 @@ def constant_value(text: Text, form: Form) -> object:
     """Return the value of a form that is a constant.
 
     Raises:
-        QueryError: a regex is invalid, or the form contains a variable.
+        QueryError: a regex in the form is invalid, or the form contains a variable.
     """
     match form.tag:
         case "vector" | "list":
@@ -286,7 +307,7 @@ def constant_value(text: Text, form: Form) -> object:
             try:
                 return compile_pattern(form.value)
             except InvalidPatternError as error:
-                raise text.error(f"a regex that is valid ({error})", form) from None
+                raise text.error(f"a valid regex ({error})", form) from None
     return from_python(form.value)
 
 
@@ -358,8 +379,8 @@ def sort_values(values: Iterable[object]) -> list[Any]:
 
 
 def nesting_depth(value: object, levels: int = 0) -> int:
-    """Return the nesting depth of a value. Counting stops above `MAX_NESTING`."""
-    if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING:
+    """Return the nesting depth of a value. Counting stops above `MAX_NESTING_DEPTH`."""
+    if isinstance(value, str) or not isinstance(value, Iterable) or levels > MAX_NESTING_DEPTH:
         return levels
     return max((nesting_depth(item, levels + 1) for item in _items(value)), default=levels + 1)
 
@@ -381,20 +402,21 @@ def quotient(dividend: float, divisor: float) -> float:
 
 
 def _items(value: Iterable[object]) -> Iterable[object]:
+    """Return the items of a collection in a fixed order, and of a map its pairs."""
     if isinstance(value, frozenset):
         return sort_values(value)
     return value.items() if isinstance(value, dict) else value
 
 
 def text_of(value: Any) -> str:
-    """Return the value as `str` prints it."""
+    """Return the value as the query function `str` prints it."""
     if value is None:
         return ""
     return str(value) if isinstance(value, str) else print_edn(value)
 
 
 def print_edn(value: Any) -> str:
-    """Return the value as `pr-str` prints it."""
+    """Return the value as the query function `pr-str` prints it."""
     match value:
         case None:
             return "nil"

@@ -23,9 +23,23 @@ Value = str | int | float
 Record = tuple[Value | None, ...]
 """An immutable entity: its values in the order of the schema's attributes, None for missing ones."""
 
-TRIM_AT = 64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
+MIN_TRIM_RECORDS = (
+    64  # a list drops its dead front once the front is as long as the rest, so an eviction costs O(1) on average
+)
+"""Minimum number of removed records before a list is trimmed.
+
+A list is trimmed when at least half of it is removed records, so an eviction takes constant time on average.
+"""
 MAX_UNINDEXED = 1024  # more unindexed entities are indexed at once, within 2 ms, so that no snapshot waits for longer
+"""Maximum number of entities that are not indexed yet.
+
+Indexing this many takes at most 2 ms, which a snapshot waits for.
+"""
 LONG_CHARACTERS = 64 * 2**10  # but at once for a string of this length: 64 of the longest are a GiB
+"""Length from which a string is long.
+
+Its record is removed from memory at once, because 64 such strings may take a GiB.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,7 @@ class Schema:
 
     @cached_property
     def known(self) -> frozenset[str]:
-        """Return all keywords that queries may use."""
+        """Return the keywords of all attributes that queries may use."""
         return frozenset(self.positions).union(*(schema.known for schema in self.alongside))
 
     def keywords_for(self, query: str) -> tuple[str, ...]:
@@ -94,19 +108,23 @@ class Schema:
         get = document.get
         record = tuple([get(name) for name in self.attributes])
         if len(document) != len(record) - record.count(None) or None in [record[p] for p in self.required_positions]:
-            raise KeyError(f"an entity has {self.attributes}, and always {sorted(self.required)}: {sorted(document)}")
+            raise KeyError(
+                f"an entity may have the attributes {self.attributes} and must have {sorted(self.required)}: "
+                f"{sorted(document)}"
+            )
         return record
 
     def document(self, record: Record) -> dict[str, Value]:
-        """Convert a record to a document, whose keys have no namespace. Missing values are left out."""
+        """Convert a record to a document, whose keys have no namespace. Missing values are omitted."""
         return {name: value for name, value in zip(self.attributes, record, strict=True) if value is not None}
 
 
 class Postings:
-    """The records with the same value, in line order. Those before index `start` are removed.
+    """The records with the same value of an attribute, in line order. Those before index `start` are removed.
 
-    A reader takes `records` and finds its range in it. `gone` is the highest line that may be missing from `records`.
-    It is updated before a record is dropped, so a reader that sees a lower `gone` afterwards has its complete range.
+    A reader first reads `records` and finds its range in the list. `gone` is the highest line that may be missing from
+    `records`. It is updated before a record is dropped, so if `gone` is still lower than the range, the range is
+    complete.
     """
 
     __slots__ = ("gone", "records", "start")
@@ -123,7 +141,7 @@ class Postings:
         """Remove a record. This takes constant time on average for the first one unless it has a long text."""
         if self.records[self.start] is record:
             self.start += 1
-            if is_long or (self.start >= TRIM_AT and self.start * 2 >= len(self.records)):
+            if is_long or (self.start >= MIN_TRIM_RECORDS and self.start * 2 >= len(self.records)):
                 self.gone = max(self.gone, _line(record))
                 self.records, self.start = self.records[self.start :], 0
         else:
@@ -175,11 +193,11 @@ class EntityStore:
         """Add an entity.
 
         Raises:
-            ValueError: its line is not above all lines in the store.
+            ValueError: the entity's line is not above all lines in the store.
         """
         line = _line(record)
         if self._by_line and line <= self._last_line:
-            raise ValueError(f"line {line} cannot come after line {self._last_line}: lines rise")
+            raise ValueError(f"line {line} cannot follow line {self._last_line}: lines must increase")
         self._last_line = line
         self._by_line[line] = record
         self._all.records.append(record)
@@ -350,7 +368,10 @@ class Snapshot:
         return self._index(position).get(value, ())  # type: ignore[call-overload, no-any-return]  # as above
 
     def count_with_value(self, position: int, value: object) -> int:
-        """Estimate the number of results of `with_value`. It is exact unless the store has changed since."""
+        """Estimate the number of results of `with_value`.
+
+        The number is exact unless the store has changed since the snapshot.
+        """
         if position in self._by_value:
             postings = self._by_value[position].get(value)  # type: ignore[call-overload]  # as above
             return 0 if postings is None else len(postings)
@@ -384,7 +405,12 @@ def utf8_bytes(text: str) -> int:
 
 
 def _line(record: Record) -> int:
+    """Return the line of an entity's record.
+
+    Raises:
+        TypeError: the line is not an int.
+    """
     line = record[0]
     if type(line) is not int:
-        raise TypeError(f"an entity's line is an int: {line!r}")
+        raise TypeError(f"an entity's line must be an int: {line!r}")
     return line

@@ -11,14 +11,14 @@ class DatalogError(Exception):
 
 
 class QueryError(DatalogError):
-    """Raised when a query, or a text given with it, cannot be read, understood or run.
+    """Raised when a query, or a text that belongs to it, cannot be read, understood or run.
 
     Attributes:
         expected: what would have been valid.
         found: the invalid text, cut to `MAX_FOUND_CHARACTERS`.
         line: the line in the text, starting at 1.
         column: the column in the line, starting at 1.
-        part: which text is invalid: "query", or another one such as "inputs".
+        part: the text that is invalid: "query", or another one such as "inputs".
     """
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
@@ -31,7 +31,7 @@ class QueryError(DatalogError):
 
 
 class InvalidPatternError(DatalogError, ValueError):
-    """Raised when a text is not a regular expression, or uses a construct that is not allowed."""
+    """Raised when a text is not a valid regular expression, or uses a construct that is not allowed."""
 
 
 class OutOfTimeError(DatalogError):

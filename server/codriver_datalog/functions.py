@@ -23,7 +23,7 @@ from codriver_datalog import regexes
 from codriver_datalog.edn import (
     MAX_INTEGER,
     MAX_ITEMS,
-    MAX_NESTING,
+    MAX_NESTING_DEPTH,
     MAX_TEXT,
     Boolean,
     Keyword,
@@ -69,20 +69,27 @@ def as_number(value: Any) -> Any:
     """Return the value if it is a number.
 
     Raises:
-        TypeError: it is not a number.
+        TypeError: the value is not a number.
     """
     if type(value) not in (int, float):
-        raise TypeError(f"a number is needed, not {kind_name(value)}")
+        raise TypeError(f"expected a number, not {kind_name(value)}")
     return value
 
 
 def _bounded(value: Any) -> Any:
+    """Return a number that was computed.
+
+    Raises:
+        ValueError: the number is an int that is too large.
+    """
     if type(value) is int and not -MAX_INTEGER < value < MAX_INTEGER:
-        raise ValueError("the number gets too large")
+        raise ValueError("the resulting number is too large")
     return value
 
 
-def _fold(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., Any]:
+def _fold_function(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., Any]:
+    """Return a function that combines any number of numbers, starting with `start`."""
+
     def fold(*numbers: Any) -> Any:
         result = start
         for number in numbers:
@@ -92,7 +99,7 @@ def _fold(combine: Callable[[Any, Any], Any], start: Any) -> Callable[..., Any]:
     return fold
 
 
-def _minus(first: Any, *rest: Any) -> Any:
+def _subtract(first: Any, *rest: Any) -> Any:
     if not rest:
         return -as_number(first)
     result = as_number(first)
@@ -110,15 +117,19 @@ def _divide(first: Any, *rest: Any) -> Any:
 
 
 def _quot(dividend: Any, divisor: Any) -> Any:
+    """Return the quotient, rounded towards zero."""
     whole = abs(as_number(dividend)) // abs(as_number(divisor))
     return whole if (dividend < 0) == (divisor < 0) else -whole
 
 
 def _rem(dividend: Any, divisor: Any) -> Any:
+    """Return the remainder, which has the sign of the dividend."""
     return dividend - _quot(dividend, divisor) * divisor
 
 
-def _extreme(sign: int) -> Callable[..., Any]:
+def _extreme_function(sign: int) -> Callable[..., Any]:
+    """Return a function that finds the largest value, or with the sign -1 the smallest."""
+
     def extreme(first: Any, *rest: Any) -> Any:
         result = first
         for value in rest:
@@ -130,12 +141,17 @@ def _extreme(sign: int) -> Callable[..., Any]:
 
 
 def _ordered(is_ordered: Callable[[Any, Any], bool]) -> Callable[..., bool]:
+    """Return a function that tests whether each value and the next are in order.
+
+    The function raises a TypeError if the values are not all numbers or all strings.
+    """
+
     def ordered(*values: Any) -> bool:
         for left, right in pairwise(values):
             if (type(left) is not type(right) and kind_name(left) != kind_name(right)) or isinstance(left, Boolean):
                 raise TypeError(
-                    f"numbers compare with numbers and strings with strings, "
-                    f"not {kind_name(left)} with {kind_name(right)}"
+                    f"only numbers or strings can be compared with each other, not {kind_name(left)} with "
+                    f"{kind_name(right)}"
                 )
             if not is_ordered(left, right):
                 return False
@@ -149,9 +165,9 @@ def _all_equal(*values: Any) -> bool:
 
 
 ARITHMETIC: Mapping[str, Function] = {
-    "+": Function(_fold(lambda a, b: a + b, 0), 0, None),
-    "-": Function(_minus, 1, None),
-    "*": Function(_fold(lambda a, b: a * b, 1), 0, None),
+    "+": Function(_fold_function(lambda a, b: a + b, 0), 0, None),
+    "-": Function(_subtract, 1, None),
+    "*": Function(_fold_function(lambda a, b: a * b, 1), 0, None),
     "/": Function(_divide, 1, None),
     "quot": Function(_quot, 2, 2),
     "rem": Function(_rem, 2, 2),
@@ -159,8 +175,8 @@ ARITHMETIC: Mapping[str, Function] = {
     "inc": Function(lambda a: _bounded(as_number(a) + 1), 1, 1),
     "dec": Function(lambda a: _bounded(as_number(a) - 1), 1, 1),
     "abs": Function(lambda a: abs(as_number(a)), 1, 1),
-    "max": Function(_extreme(1), 1, None),
-    "min": Function(_extreme(-1), 1, None),
+    "max": Function(_extreme_function(1), 1, None),
+    "min": Function(_extreme_function(-1), 1, None),
     "zero?": Function(lambda a: as_number(a) == 0, 1, 1),
     "pos?": Function(lambda a: as_number(a) > 0, 1, 1),
     "neg?": Function(lambda a: as_number(a) < 0, 1, 1),
@@ -190,24 +206,34 @@ def as_sequence(value: Any) -> tuple[Any, ...]:
     if isinstance(value, dict):
         return tuple(value.items())
     if not isinstance(value, Iterable):
-        raise TypeError(f"a collection is needed, not {kind_name(value)}")
+        raise TypeError(f"expected a collection, not {kind_name(value)}")
     return tuple(value)
 
 
 def _collection(make: Callable[[Iterator[Any]], Any]) -> Callable[..., Any]:
+    """Return a function that makes a collection of its arguments.
+
+    The function raises a ValueError if the collection is nested too deeply.
+    """
+
     def collect(*values: Any) -> Any:
         made = make(iter(values))
-        if nesting_depth(made) > MAX_NESTING:
-            raise ValueError(f"collections nest deeper than {MAX_NESTING}")
+        if nesting_depth(made) > MAX_NESTING_DEPTH:
+            raise ValueError(f"collections cannot be nested deeper than {MAX_NESTING_DEPTH} levels")
         return made
 
     return collect
 
 
 def _pairs(values: Iterator[Any]) -> ValueMap:
+    """Return a map of alternating keys and values.
+
+    Raises:
+        ValueError: the last key has no value.
+    """
     items = tuple(values)
     if len(items) % 2:
-        raise ValueError(f"a map is made of keys and values in turn, not of {len(items)} items")
+        raise ValueError(f"a map needs an even number of keys and values, not {len(items)} items")
     return ValueMap(zip(items[::2], items[1::2], strict=True))
 
 
@@ -216,6 +242,7 @@ def _count(value: Any) -> int:
 
 
 def _get(collection: Any, key: Any, default: Any = None) -> Any:
+    """Return the value for a key or position, or the default."""
     if isinstance(collection, dict):
         return collection.get(key, default)
     if isinstance(collection, tuple | str) and type(key) is int:
@@ -224,15 +251,21 @@ def _get(collection: Any, key: Any, default: Any = None) -> Any:
 
 
 def _nth(collection: Any, position: Any, *default: Any) -> Any:
+    """Return the item at a position, or the default if one is given.
+
+    Raises:
+        ValueError: the position does not exist.
+    """
     items = as_sequence(collection)
     if 0 <= as_number(position) < len(items):
         return items[int(position)]
     if default:
         return default[0]
-    raise ValueError(f"there is no item {position} among {len(items)}")
+    raise ValueError(f"there is no item at position {position}: the collection has {len(items)} items")
 
 
 def _contains(collection: Any, key: Any) -> bool:
+    """Return whether a collection has a key, position or item."""
     if isinstance(collection, tuple | str):
         return type(key) is int and 0 <= key < len(collection)
     return collection is not None and key in (
@@ -248,6 +281,8 @@ def _range(*bounds: Any) -> tuple[int, ...]:
 
 
 def _at(position: int) -> Callable[[Any], Any]:
+    """Return a function that returns the item at a position, or nil if there is none."""
+
     def at(value: Any) -> Any:
         items = as_sequence(value)
         return items[position] if -len(items) <= position < len(items) else None
@@ -280,8 +315,13 @@ SEQUENCES: Mapping[str, Function] = {
 
 
 def _string(value: Any) -> str:
+    """Return the value if it is a string.
+
+    Raises:
+        TypeError: the value is not a string.
+    """
     if not isinstance(value, str):
-        raise TypeError(f"a string is needed, not {kind_name(value)}")
+        raise TypeError(f"expected a string, not {kind_name(value)}")
     return value
 
 
@@ -295,8 +335,13 @@ def _on_string(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _bounded_text(text: str) -> str:
+    """Return a text that was created.
+
+    Raises:
+        ValueError: the text is too long.
+    """
     if len(text) > MAX_TEXT:
-        raise ValueError(f"the text gets longer than {MAX_TEXT} characters")
+        raise ValueError(f"the resulting text is longer than {MAX_TEXT} characters")
     return text
 
 
@@ -311,7 +356,7 @@ def _pr_str(*values: Any) -> str:
 def _subs(text: Any, start: Any, end: Any = None) -> str:
     end = len(_string(text)) if end is None else as_number(end)
     if not 0 <= as_number(start) <= end <= len(text):
-        raise ValueError(f"the range {start} to {end} is not inside a text of {len(text)} characters")
+        raise ValueError(f"the range {start} to {end} is not within a text of {len(text)} characters")
     return str(text)[int(start) : int(end)]
 
 
@@ -337,10 +382,13 @@ def _keyword(*parts: Any) -> Keyword:
 
 
 def _pattern(value: Any) -> Pattern:
+    """Return the pattern, compiling it if the value is a string."""
     return value if isinstance(value, Pattern) else compile_pattern(_string(value))
 
 
-def _searched(function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_pattern(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that converts its arguments to a pattern and a string before it calls `function`."""
+
     def search(clock: Clock, pattern: Any, text: Any) -> Any:
         return function(clock, _pattern(pattern), _string(text))
 
@@ -364,6 +412,7 @@ _CLOJURE_STRING: Mapping[str, Function] = {
     "split": Function(_split, 2, 3, is_timed=True),
     "split-lines": Function(lambda clock, text: _split(clock, text, r"\r?\n"), 1, 1, is_timed=True),
 }
+"""Functions of the namespace `clojure.string`, by their names in it."""
 STRINGS: Mapping[str, Function] = {
     "str": Function(_str, 0, None),
     "pr-str": Function(_pr_str, 0, None),
@@ -372,9 +421,9 @@ STRINGS: Mapping[str, Function] = {
     "namespace": Function(_namespace, 1, 1),
     "keyword": Function(_keyword, 1, 2),
     "re-pattern": Function(_pattern, 1, 1),
-    "re-find": Function(_searched(regexes.find), 2, 2, is_timed=True),
-    "re-matches": Function(_searched(regexes.matches), 2, 2, is_timed=True),
-    "re-seq": Function(_searched(regexes.find_all), 2, 2, is_timed=True),
+    "re-find": Function(_with_pattern(regexes.find), 2, 2, is_timed=True),
+    "re-matches": Function(_with_pattern(regexes.matches), 2, 2, is_timed=True),
+    "re-seq": Function(_with_pattern(regexes.find_all), 2, 2, is_timed=True),
     **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING.items()},
     **{f"str/{name}": function for name, function in _CLOJURE_STRING.items()},
 }
@@ -391,7 +440,7 @@ ENTITY_FUNCTIONS: Mapping[str, str] = {
 SHARING = frozenset(
     {"identity", "ground", "get", "nth", "first", "second", "last", "and", "or", "max", "min", "not-empty"}
 )
-"""Functions that return an argument or a part of one, and thus create no new value."""
+"""Functions that return an argument or a part of one, so that their result takes no additional memory."""
 
 BY_VALUE = cmp_to_key(compare)
 """Sort key for values of any kind."""
@@ -408,10 +457,12 @@ def is_true(value: object) -> bool:
 
 
 def _first_true(*values: Any) -> Any:
+    """Return the first true value, or else the last value."""
     return next((value for value in values if is_true(value)), values[-1] if values else None)
 
 
 def _first_false(*values: Any) -> Any:
+    """Return the first false value, or else the last value."""
     return next((value for value in values if not is_true(value)), values[-1] if values else True)
 
 
@@ -428,22 +479,31 @@ _LOGIC: Mapping[str, Function] = {
     "identity": Function(lambda a: a, 1, 1),
     "ground": Function(lambda a: a, 1, 1),
 }
+"""Logical functions, by the names used in queries."""
 FUNCTIONS: Mapping[str, Function] = {**ARITHMETIC, **_LOGIC, **STRINGS, **SEQUENCES}
 """All functions, by the names used in queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
-    """An aggregate function. If it accepts an amount, its second argument is the amount or None."""
+    """An aggregate function.
+
+    If the function accepts an amount, its second argument is the amount or None.
+    """
 
     call: Callable[..., Any]
     accepts_amount: bool = False
 
 
 def _numbers(values: Sequence[Any]) -> Sequence[Any]:
+    """Return the values if all of them are numbers.
+
+    Raises:
+        TypeError: a value is not a number.
+    """
     for value in values:
         if type(value) not in (int, float):
-            raise TypeError(f"numbers are needed, not {kind_name(value)}")
+            raise TypeError(f"expected numbers, not {kind_name(value)}")
     return values
 
 
@@ -466,22 +526,24 @@ def _variance(values: Sequence[Any]) -> float:
     return float(sum((value - mean) ** 2 for value in values) / len(values))
 
 
-def _one_kind(values: Sequence[Any]) -> bool:
+def _are_comparable(values: Sequence[Any]) -> bool:
     """Return whether Python can compare all values with each other, which is much faster than `compare`."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 
 
 def _lowest(values: Sequence[Any], amount: int | None) -> Any:
+    """Return the lowest value, or if `amount` is not None, that many of the lowest values."""
     if amount is not None:
         return tuple(sort_values(values)[:amount])
-    return min(values) if _one_kind(values) else min(values, key=BY_VALUE)
+    return min(values) if _are_comparable(values) else min(values, key=BY_VALUE)
 
 
 def _highest(values: Sequence[Any], amount: int | None) -> Any:
+    """Return the highest value, or if `amount` is not None, that many of the highest values."""
     if amount is not None:
         return tuple(sort_values(values)[max(0, len(values) - amount) :])
-    return max(values) if _one_kind(values) else max(values, key=BY_VALUE)
+    return max(values) if _are_comparable(values) else max(values, key=BY_VALUE)
 
 
 AGGREGATES: Mapping[str, AggregateFunction] = {

@@ -71,7 +71,7 @@ def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
             yield from run(rest, batch, budget)
 
 
-def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
+def make_projection(columns: Sequence[int]) -> Callable[[Row], Row]:
     """Return a function that selects columns of a row."""
     if not columns:
         return lambda _: ()
@@ -82,14 +82,14 @@ def projection(columns: Sequence[int]) -> Callable[[Row], Row]:
     return getter
 
 
-def projected(rows: Collection[Row], columns: Sequence[int]) -> Rows:
-    """Select columns of all rows, one column at a time because that is faster."""
+def project_rows(rows: Collection[Row], columns: Sequence[int]) -> Rows:
+    """Select columns of all rows. Working one column at a time is faster."""
     if not columns:
         return [()] * len(rows)
     return list(zip(*[map(itemgetter(column), rows) for column in columns], strict=True))
 
 
-def cross(additions: Rows) -> Step:
+def cross_join(additions: Rows) -> Step:
     """Return a step that combines each row with each addition."""
     together = max(1, BATCH_ROWS // max(1, len(additions)))
 
@@ -120,12 +120,12 @@ def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], I
     return step
 
 
-def hashed(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
-    """Group rows by their key columns, keeping the other columns of each."""
-    return grouped(projected(rows, key), projected(rows, rest))
+def hash_rows(rows: Collection[Row], key: Sequence[int], rest: Sequence[int]) -> dict[Row, Rows]:
+    """Group rows by their key columns, and keep only the other columns of each."""
+    return group_rows(project_rows(rows, key), project_rows(rows, rest))
 
 
-def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
+def group_rows(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
     """Group rows by their keys, in the order of first occurrence."""
     groups: defaultdict[Hashable, Rows] = defaultdict(list)
     for key, row in zip(keys, rows, strict=True):
@@ -134,7 +134,10 @@ def grouped(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]:
 
 
 def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
-    """Return a function that calls `function` with arguments from a row. Common cases are written out for speed."""
+    """Return a function that calls `function` with arguments from a row.
+
+    Common numbers of arguments have separate code for speed.
+    """
     match arguments:
         case [(int(column), _)]:
             return lambda row: function(row[column])
@@ -147,7 +150,7 @@ def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Cal
     return lambda row: function(*[value if column is None else row[column] for column, value in arguments])
 
 
-def failing_call(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
+def find_failing_arguments(call: Callable[[Row], Any], arguments: Sequence[Expression], rows: Rows) -> Row | None:
     """Return the arguments of the first row on which the call fails, or None."""
     for row in rows:
         try:
@@ -175,7 +178,7 @@ def add_value(call: Callable[[Row], Any]) -> Step:
     return step
 
 
-def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
+def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Expression | None]) -> Step:
     """Return a step that destructures the results of the call, and adds them as columns.
 
     `columns` has an entry for each variable of the binding: the expression that it must equal, or None for a new
@@ -183,7 +186,7 @@ def add_bound(call: Callable[[Row], Any], binding: Binding, columns: Sequence[Ex
     """
     new = [index for index, expression in enumerate(columns) if expression is None]
     old = [(index, *expression) for index, expression in enumerate(columns) if expression is not None]
-    added = projection(new)
+    added = make_projection(new)
 
     def step(rows: Rows) -> Iterator[Rows]:
         out: Rows = []
@@ -209,7 +212,7 @@ def expand(binding: Binding, value: Any) -> Sequence[Row]:
     """Destructure a value into rows with one value per variable of the binding.
 
     Raises:
-        TypeError: the binding requires a collection, but the value is none.
+        TypeError: the binding requires a collection, but the value is not a collection.
         ValueError: the value has fewer parts than the binding, or yields too many rows.
     """
     match binding:
@@ -226,25 +229,35 @@ def expand(binding: Binding, value: Any) -> Sequence[Row]:
         case TupleBinding(parts):
             items = _collection(value)
             if len(items) < len(parts):
-                raise ValueError(f"a binding of {len(parts)} parts needs as many, not {len(items)}")
+                raise ValueError(f"a binding of {len(parts)} parts needs at least as many items, not {len(items)}")
             expanded = [expand(part, item) for part, item in zip(parts, items, strict=False)]
             _check_size(math.prod(map(len, expanded)))
             return [tuple(cell for cells in row for cell in cells) for row in product(*expanded)]
 
 
 def _check_size(rows: int) -> None:
+    """Check that destructuring one value yields at most `MAX_ITEMS` rows.
+
+    Raises:
+        ValueError: there are more.
+    """
     if rows > MAX_ITEMS:
-        raise ValueError(f"a binding makes at most {MAX_ITEMS} rows of one value")
+        raise ValueError(f"a binding can make at most {MAX_ITEMS} rows of one value")
 
 
 def _collection(value: Any) -> tuple[Any, ...]:
+    """Return the items of a value that a binding destructures.
+
+    Raises:
+        TypeError: the value is not a collection.
+    """
     if value is None:
         return ()
     if isinstance(value, dict):
         return tuple(value.items())
     if isinstance(value, tuple | frozenset):
         return tuple(value)
-    raise TypeError(f"a binding takes a collection apart, not {kind_name(value)}")
+    raise TypeError(f"a binding can only destructure a collection, not {kind_name(value)}")
 
 
 @dataclass(frozen=True)
@@ -264,7 +277,7 @@ class Scope:
         return all(name in self.columns or name in self.constants for name in names)
 
     def with_names(self, names: Iterable[str]) -> Scope:
-        """Return the scope with further columns."""
+        """Return the scope with these variables added as columns."""
         return Scope((*self.names, *names), self.constants)
 
     def inside(self, shared: Iterable[str] | None) -> Scope:
@@ -280,13 +293,13 @@ class SolvedRules(Protocol):
     """The interface through which plans use rules, whose bodies are plans themselves."""
 
     def apart(self) -> SolvedRules:
-        """Return the same rules with separate tables, whose answers are always complete."""
+        """Return the same rules with separate tables of answers, so that answers are always complete."""
 
     def can_run(self, name: str, positions: frozenset[int]) -> bool:
         """Return whether the rule can be evaluated if the arguments at these positions are bound."""
 
     def caller(self, call: RuleCall, positions: tuple[int, ...]) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return a function that takes all input rows, and returns a function from a row to its answers."""
+        """Return a function that takes all input rows and returns a function from a row to its answers."""
 
 
 @dataclass(frozen=True)
@@ -315,7 +328,7 @@ def variables_bound_by(clause: Clause) -> frozenset[str]:
 
 
 def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[str]) -> frozenset[str] | None:
-    """Return the variables that are bound after these clauses, or None if they cannot run."""
+    """Return the variables that are bound after these clauses have run, or None if the clauses cannot run."""
     waiting = list(clauses)
     while waiting:
         context.budget.check()  # nested clauses can make this take long
@@ -331,6 +344,7 @@ def bound_after(context: Context, clauses: Iterable[Clause], bound: frozenset[st
 
 
 def _is_ready(context: Context, clause: Clause, bound: frozenset[str]) -> bool:
+    """Return whether a clause can run when these variables are bound."""
     match clause:
         case Predicate(arguments=arguments) | FunctionCall(arguments=arguments):
             return argument_variables(arguments) <= bound
@@ -358,6 +372,7 @@ def is_or_ready(context: Context, clause: Or, bound: frozenset[str]) -> bool:
 
 
 LINE = 0  # the place of the line in a record; a line is an entity's id
+"""The position of an entity's line in its record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +397,7 @@ class Group:
 
 @dataclass
 class Match:
-    """The conditions on a record, by position, and the columns that it adds to a row."""
+    """Conditions on a record, by position, and the columns that a matching record adds to a row."""
 
     fixed: list[tuple[int, object]] = field(default_factory=list)
     """Positions that must equal a constant."""
@@ -411,7 +426,7 @@ class Match:
                 self.outputs[term.name] = position
 
     def passing(self, records: Sequence[Row], required: frozenset[int]) -> Sequence[Row]:
-        """Return the records that satisfy all conditions that do not depend on a row."""
+        """Return the records that satisfy all conditions that are the same for all rows."""
         for position, value in self.fixed:
             # A missing value is None in a record, so nil must not match it.
             records = [record for record in records if record[position] == value] if value is not None else []
@@ -435,22 +450,25 @@ def match_group(group: Group, scope: Scope, positions: Mapping[str, int]) -> Mat
 
 
 def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return a step that adds matching records, and the names of its columns. `lines` limits the lines if it is set."""
+    """Return a step that adds matching records to rows, and the names of the added columns.
+
+    `lines` limits the lines of the records if it is not None.
+    """
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     required = snapshot.schema.required_positions
     is_unique = any(match.outputs[name] == LINE for name in names)
 
     def additions(records: Sequence[Row]) -> list[Row]:
-        rows = projected(records, columns)
+        rows = project_rows(records, columns)
         return rows if is_unique else list(dict.fromkeys(rows))
 
     if not match.joined:
-        return cross(additions(match.passing(_candidates(match, snapshot, lines), required))), names
+        return cross_join(additions(match.passing(_candidates(match, snapshot, lines), required))), names
 
-    key = projection([column for _, column in match.joined])
+    key = make_projection([column for _, column in match.joined])
     positions = [position for position, _ in match.joined]
-    record_key = projection(positions)
+    record_key = make_projection(positions)
     best = min(range(len(match.joined)), key=lambda n: _spread(snapshot, match.joined[n][0]))
     best_position = match.joined[best][0]
     built: dict[Row, list[Row]] | None = None
@@ -461,11 +479,11 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
             return look_up
         if built is None:
             records = match.passing(_candidates(match, snapshot, lines), required)
-            built = hashed(records, positions, columns)
+            built = hash_rows(records, positions, columns)
         return built.get
 
     def look_up(values: Row) -> list[Row]:
-        records: Sequence[Row] = _in_lines(snapshot.with_value(best_position, values[best]), lines)
+        records: Sequence[Row] = _records_in_lines(snapshot.with_value(best_position, values[best]), lines)
         if len(values) > 1:
             records = [record for record in records if record_key(record) == values]
         return additions(match.passing(records, required))
@@ -474,10 +492,17 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
 
 
 FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
+"""How many times more entities than rows there must be to look up each row in the index.
+
+Otherwise, reading all entities once is faster.
+"""
 
 
 def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Iterable[str]) -> tuple[Step, list[str]]:
-    """Return the step of a pattern with an unknown attribute, which splits all entities into triples."""
+    """Return a step for a pattern with an unknown attribute, and the names of its columns.
+
+    It splits all entities into triples.
+    """
     match = Match()
     for position, term in enumerate((pattern.entity, pattern.attribute, pattern.value)):
         match.add(position, term, scope)
@@ -492,9 +517,9 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
     names = [name for name in match.outputs if name in needed]
     columns = [match.outputs[name] for name in names]
     if not match.joined:
-        return cross(list(dict.fromkeys(projected(found, columns)))), names
-    table = hashed(found, [position for position, _ in match.joined], columns)
-    key = projection([column for _, column in match.joined])
+        return cross_join(list(dict.fromkeys(project_rows(found, columns)))), names
+    table = hash_rows(found, [position for position, _ in match.joined], columns)
+    key = make_projection([column for _, column in match.joined])
     return join(key, lambda _: table.get), names
 
 
@@ -503,11 +528,11 @@ def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequen
     indexed = [(position, value) for position, value in match.fixed if snapshot.is_indexed(position)]
     if indexed:
         position, value = min(indexed, key=lambda candidate: snapshot.count_with_value(*candidate))
-        return _in_lines(snapshot.with_value(position, value), lines)
+        return _records_in_lines(snapshot.with_value(position, value), lines)
     return snapshot.records if lines is None else snapshot.between(lines.start, lines.stop - 1)
 
 
-def _in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
+def _records_in_lines(records: Sequence[Record], lines: range | None) -> Sequence[Record]:
     """Return the records whose lines are in the range. `records` must be in line order."""
     return records if lines is None else between(records, lines.start, lines.stop - 1)
 
@@ -522,8 +547,9 @@ def _spread(snapshot: Snapshot, position: int) -> float:
 
 
 def _attribute(pattern: Pattern) -> str:
+    """Return the attribute of a pattern, which must be known."""
     if not isinstance(pattern.attribute, Constant):
-        raise TypeError("a group's patterns have known attributes")
+        raise TypeError("the patterns of a group must have known attributes")
     return str(pattern.attribute.value)
 
 
@@ -548,6 +574,7 @@ def get_some(snapshot: Snapshot, entity: object, *attributes: object) -> tuple[o
 
 
 def _value(snapshot: Snapshot, entity: object, attribute: object) -> object:
+    """Return the value of an entity's attribute, or None."""
     record = snapshot.entity(entity)
     position = snapshot.schema.positions.get(attribute) if isinstance(attribute, str) else None
     return None if record is None or position is None else record[position]

@@ -44,17 +44,20 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Schema
     from codriver_datalog.operators import Rows
 
-SECTIONS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
-RETURN_MAPS = (":keys", ":strs", ":syms")
-FIND = (
+SECTION_KEYWORDS = (":find", ":keys", ":strs", ":syms", ":with", ":in", ":where")
+RETURN_MAP_SECTIONS = (":keys", ":strs", ":syms")
+FIND_SYNTAX = (
     "`:find` with elements (`?x`, `(count ?x)`, `(pull ?e [*])`): several for rows, `[?x ...]` for a list, `[?x ?y]` "
     "for one row, `?x .` for one value"
 )
-PULL = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
+PULL_SYNTAX = 'a pull pattern such as `[*]` or `[:output/line [:output/who :as "by" :default "nobody"]]`'
 MAX_RULES = 200
+"""Maximum number of rules of a query."""
 NAME = re.compile(r"[^\s:\"]+")
+"""Matches the name of a rule."""
 
 MAX_ROWS = 100_000  # that inputs are destructured into, all together
+"""Maximum number of rows that all inputs of a query bind together."""
 
 
 def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query:
@@ -67,12 +70,12 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
     form = read(text)
     sections = _sections(text, form)
     if ":find" not in sections:
-        raise text.error(FIND, form)
+        raise text.error(FIND_SYNTAX, form)
     shape, elements = _find(text, sections[":find"], form, schema)
     parser = syntax_tree.Parser(text, schema)
     inputs = _inputs(parser, sections[":in"]) if ":in" in sections else (Source("$"),)
     names = [name for item in inputs if not isinstance(item, Source | RulesInput) for name in binding_variables(item)]
-    _refuse_twice(text, names, form, "`:in` naming each variable once")
+    _check_unique(text, names, form, "`:in` naming each variable once")
     query = Query(
         text=text,
         schema=schema,
@@ -89,7 +92,7 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
 
 
 def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -> Rules:
-    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may also call the `others`.
+    """Parse rules, `[[(name ?a ?b) clause …] …]`, which may also call `others`.
 
     Raises:
         QueryError: the text is not a list of rules, or a rule depends on its own negation.
@@ -97,7 +100,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
     text = Text(source_text, "rules")
     form = read(text)
     if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
-        raise text.error(f"rules: `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
+        raise text.error(f"rules such as `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
     parser = syntax_tree.Parser(text, schema)
     rules: Rules = {}
     for item in form.items:
@@ -118,7 +121,7 @@ def parse_pull(text: Text, form: Form, schema: Schema) -> PullPattern:
         QueryError: the form is not a pull pattern.
     """
     if form.tag != "vector" or not form.items:
-        raise text.error(PULL, form)
+        raise text.error(PULL_SYNTAX, form)
     wildcard = False
     attributes: list[PullAttribute] = []
     for item in form.items:
@@ -134,24 +137,25 @@ def _sections(text: Text, form: Form) -> Mapping[str, tuple[Form, ...]]:
     sections: dict[str, tuple[Form, ...]] = {}
     if form.tag == "map":
         for key, value in zip(form.items[::2], form.items[1::2], strict=True):
-            if key.value not in SECTIONS or value.tag not in ("vector", "list"):
-                raise text.error(f"a section ({' '.join(SECTIONS)}) and a vector", key)
+            if key.value not in SECTION_KEYWORDS or value.tag not in ("vector", "list"):
+                raise text.error(f"a vector that starts with a section ({' '.join(SECTION_KEYWORDS)})", key)
             sections[key.value] = value.items
         return sections
     if form.tag != "vector" or not form.items or form.items[0].tag != "keyword":
-        raise text.error("a query: `[:find ?e :where [?e :output/line 1]]`", form)
+        raise text.error("a query such as `[:find ?e :where [?e :output/line 1]]`", form)
     starts = [position for position, item in enumerate(form.items) if item.tag == "keyword"]
     for start, end in pairwise([*starts, len(form.items)]):
         name = form.items[start]
-        if name.value not in SECTIONS:
-            raise text.error(f"a section ({' '.join(SECTIONS)})", name)
+        if name.value not in SECTION_KEYWORDS:
+            raise text.error(f"a section ({' '.join(SECTION_KEYWORDS)})", name)
         if name.value in sections:
-            raise text.error(f"`{name.value}` once", name)
+            raise text.error(f"`{name.value}` only once", name)
         sections[name.value] = form.items[start + 1 : end]
     return sections
 
 
 def _find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema) -> tuple[Shape, tuple[Element, ...]]:
+    """Return the shape of the answer and its elements, from the forms after `:find`."""
     if len(forms) == 2 and forms[1].is_symbol("."):
         return "scalar", (_element(text, forms[0], schema),)
     if len(forms) == 1 and forms[0].tag == "vector":
@@ -161,11 +165,12 @@ def _find(text: Text, forms: tuple[Form, ...], query: Form, schema: Schema) -> t
         if items:
             return "tuple", tuple(_element(text, item, schema) for item in items)
     if not forms:
-        raise text.error(FIND, query)
+        raise text.error(FIND_SYNTAX, query)
     return "relation", tuple(_element(text, item, schema) for item in forms)
 
 
 def _element(text: Text, form: Form, schema: Schema) -> Element:
+    """Parse an element of `:find`."""
     if form.tag == "symbol" and form.value.startswith("?"):
         return Variable(form.value)
     if form.tag == "list" and form.items and form.items[0].tag == "symbol":
@@ -175,7 +180,7 @@ def _element(text: Text, form: Form, schema: Schema) -> Element:
         if name in AGGREGATES:
             return _aggregate(text, form)
         raise text.error(f"`pull` or an aggregate ({' '.join(AGGREGATES)})", form.items[0])
-    raise text.error(FIND, form)
+    raise text.error(FIND_SYNTAX, form)
 
 
 def _aggregate(text: Text, form: Form) -> Aggregate:
@@ -211,7 +216,7 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
             options[option.value] = value.value
     # Inputs are JSON, where keywords are strings.
     if attribute.tag not in ("keyword", "string") or attribute.value not in schema.known:
-        raise text.error(f"{PULL}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
+        raise text.error(f"{PULL_SYNTAX}, of the attributes {' '.join(schema.keywords_for(text.text))}", form)
     key = str(options.get(":as", attribute.value.rpartition("/")[2])).removeprefix(":")
     return PullAttribute(attribute.value, key, options.get(":default"))
 
@@ -219,7 +224,8 @@ def _pull_attribute(text: Text, form: Form, schema: Schema) -> PullAttribute:
 def _keys(
     text: Text, sections: Mapping[str, tuple[Form, ...]], shape: Shape, count: int, query: Form
 ) -> tuple[str, ...]:
-    given = [name for name in RETURN_MAPS if name in sections]
+    """Return the names after `:keys`, `:strs` or `:syms`, or an empty tuple without such a section."""
+    given = [name for name in RETURN_MAP_SECTIONS if name in sections]
     if not given:
         return ()
     names = sections[given[0]]
@@ -244,6 +250,7 @@ def _inputs(parser: syntax_tree.Parser, forms: tuple[Form, ...]) -> tuple[Input,
 
 
 def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
+    """Parse a rule, and return its name and its branch."""
     expected = "a rule: `[(name ?a [?b]) clause …]`"
     if form.tag != "vector" or len(form.items) < 2 or form.items[0].tag != "list" or not form.items[0].items:
         raise parser.text.error(expected, form)
@@ -255,24 +262,29 @@ def _rule(parser: syntax_tree.Parser, form: Form) -> tuple[str, Branch]:
 
 
 def _check(query: Query, form: Form, calls: Collection[RuleCall], bound: Collection[str]) -> None:
-    """Check that all variables that the query uses are bound, and that it has an input for rules if it calls any."""
+    """Check that all variables of the query are bound, and that it has an input for rules if it calls any."""
     text = query.text
     for element in query.elements:
         name = element.name if isinstance(element, Variable) else element.variable.name
         if name not in bound:
-            raise text.error(f"`{name}` of `:find` in `:where` or `:in`", form)
+            raise text.error(f"the variable `{name}` of `:find` in `:where` or `:in`", form)
         if isinstance(element, Pull) and isinstance(element.pattern, Variable) and element.pattern.name not in bound:
-            raise text.error(f"`{element.pattern.name}` of the pull in `:in`", element.form)
+            raise text.error(f"the variable `{element.pattern.name}` of the pull in `:in`", element.form)
     found = [element.name for element in query.elements if isinstance(element, Variable)]
     for name in query.with_variables:
         if name not in bound or name in found:
-            raise text.error(f"`{name}` of `:with` in `:where`, and not in `:find`", form)
+            raise text.error(f"the variable `{name}` of `:with` in `:where`, but not in `:find`", form)
     unknown = [call for call in calls if call.name not in query.rules]
     if unknown and not any(isinstance(item, RulesInput) for item in query.inputs):
-        raise text.error("`%` in `:in`, and the rules as an input, for a rule to be called", unknown[0].form)
+        raise text.error("`%` in `:in` and the rules as an input, because the query calls a rule", unknown[0].form)
 
 
-def _refuse_twice(text: Text, names: list[str], form: Form, expected: str) -> None:
+def _check_unique(text: Text, names: list[str], form: Form, expected: str) -> None:
+    """Check that no name occurs twice.
+
+    Raises:
+        QueryError: a name does.
+    """
     if len(set(names)) < len(names):
         raise text.error(expected, form)
 
@@ -295,7 +307,7 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
     """
     takers = [item for item in query.inputs if not isinstance(item, Source)]
     if len(takers) != len(values):
-        raise _error(f"{len(takers)} inputs, one for each that `:in` names besides sources", f"{len(values)}")
+        raise _error(f"{len(takers)} inputs, one for each part of `:in` besides the sources", f"{len(values)}")
     constants: dict[str, object] = {}
     names: list[str] = []
     tables: list[Rows] = []
@@ -310,7 +322,9 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
         try:
             rows = list(dict.fromkeys(operators.expand(taker, from_json(given))))
         except (TypeError, ValueError) as error:
-            raise _error(f"an input {number} that its binding can take apart ({error})", repr(given)) from None
+            raise _error(
+                f"a value for input {number} that its binding can destructure ({error})", repr(given)
+            ) from None
         variables = binding_variables(taker)
         if len(rows) == 1:
             constants.update(zip(variables, rows[0], strict=True))
@@ -319,10 +333,11 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             tables.append(rows)
             size *= len(rows)
     if size > MAX_ROWS:
-        raise _error(f"inputs of at most {MAX_ROWS} rows, all combined", f"{size}")
+        raise _error(f"inputs with at most {MAX_ROWS} rows in total", f"{size}")
     combined: Rows = [tuple([cell for row in chosen for cell in row]) for chosen in product(*tables)]
     return Inputs(constants, tuple(names), combined, rules)
 
 
 def _error(expected: str, found: str) -> QueryError:
+    """Return an error about the inputs."""
     return QueryError(expected, found, line=1, column=1, part="inputs")

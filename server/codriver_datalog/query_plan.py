@@ -44,11 +44,13 @@ if TYPE_CHECKING:
 
 Unit = Group | Clause
 
-COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
-"""Each comparison with the one for swapped arguments."""
+SWAPPED_COMPARISONS: Mapping[str, str] = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+"""The comparison that is equivalent to each one with its arguments swapped."""
 
 CALLS = 512  # of a function between two inspects the clock; one may take some milliseconds
+"""Number of calls of a function between two checks of the time limit. One call may take some milliseconds."""
 MAX_VALUE_CHARACTERS = 60  # of a value in an error
+"""Maximum length of a value in an error message."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,10 @@ class Plan:
     is_distinct: bool
 
     def output(self, names: Sequence[str]) -> Callable[[Row], Row]:
-        """Return a function that selects the values of these variables from a result row."""
+        """Return a function that selects the values of these variables from a row of the result."""
         columns, constants = self.scope.columns, self.scope.constants
         if all(name in columns for name in names):
-            return operators.projection([columns[name] for name in names])
+            return operators.make_projection([columns[name] for name in names])
         known = [(columns.get(name), constants.get(name)) for name in names]
         return lambda row: tuple([value if column is None else row[column] for column, value in known])
 
@@ -84,21 +86,23 @@ def plan(context: Context, clauses: Iterable[Clause], scope: Scope, requested: I
 
 
 class _Planner:
+    """Orders clauses and plans an operator for each, starting with the clause that is cheapest to run."""
+
     def __init__(self, context: Context, clauses: Iterable[Clause], scope: Scope, requested: frozenset[str]) -> None:
         self.context = context
         self.scope = scope
         self.steps: list[Step] = []
         self.is_distinct = True
-        self.pending: list[Unit] = _units(clauses)
+        self.pending: list[Unit] = _group_patterns(clauses)
         self._requested = requested
 
     def next(self) -> Unit:
-        """Return the next clause to run, which is a filter, or the one that bound variables narrow down most."""
+        """Return the next clause to run: a filter, or else the clause that the bound variables restrict most."""
         self.context.budget.check()
         ready = [unit for unit in self.pending if self._is_ready(unit)]
         if not ready:
             raise self._unbound(self.pending[0])
-        return ready[0] if len(ready) == 1 else min(ready, key=self._width)
+        return ready[0] if len(ready) == 1 else min(ready, key=self._cost_rank)
 
     def add(self, unit: Unit) -> None:
         """Add the operators for a unit."""
@@ -111,7 +115,7 @@ class _Planner:
                 self._add(*operators.datom_step(unit, self.scope, snapshot, self._needed()))
             case Predicate():
                 call = self._caller(unit.function, unit.arguments, unit.form)
-                self._add(self._explained(unit, operators.filter_rows(call), call), (), is_distinct=True)
+                self._add(self._with_errors(unit, operators.filter_rows(call), call), (), is_distinct=True)
             case FunctionCall():
                 self._add_function(unit)
             case Not():
@@ -138,7 +142,7 @@ class _Planner:
                 return self.scope.binds(argument_variables(unit.arguments))
             case Not():
                 return all(
-                    isinstance(other, Not) or self.scope.binds(_provided(other) & _variables(unit))
+                    isinstance(other, Not) or self.scope.binds(_bound_by_unit(other) & _variables(unit))
                     for other in self.pending
                 )
             case Or():
@@ -149,7 +153,7 @@ class _Planner:
                 return self.context.rules.can_run(unit.name, positions)
         return True
 
-    def _width(self, unit: Unit) -> int:
+    def _cost_rank(self, unit: Unit) -> int:
         """Return the rank of a unit by the number of rows it may produce, from 0 for a filter to 4 for all entities."""
         if isinstance(unit, Predicate | FunctionCall | Not):
             return 0
@@ -173,12 +177,12 @@ class _Planner:
         low, high = 0, None
         absorbed: list[Predicate] = []
         for unit in self.pending:
-            if not isinstance(unit, Predicate) or unit.function not in COMPARISONS or len(unit.arguments) != 2:
+            if not isinstance(unit, Predicate) or unit.function not in SWAPPED_COMPARISONS or len(unit.arguments) != 2:
                 continue
             left, right = unit.arguments
             function = unit.function
             if isinstance(right, Variable) and right.name in names:
-                left, right, function = right, left, COMPARISONS[function]
+                left, right, function = right, left, SWAPPED_COMPARISONS[function]
             if not isinstance(left, Variable) or left.name not in names or self.scope.binds((left.name,)):
                 continue
             bound = self._constant(right)
@@ -196,6 +200,7 @@ class _Planner:
         return range(low, last + 1 if high is None else max(low, high)), absorbed
 
     def _constant(self, argument: Argument) -> object:
+        """Return the constant value of an argument, or None."""
         if isinstance(argument, Constant):
             return argument.value
         return self.scope.constants.get(argument.name) if isinstance(argument, Variable) else None
@@ -207,13 +212,14 @@ class _Planner:
             source, *arguments = arguments
             if not isinstance(source, Source):
                 raise self.context.text.error(ENTITY_FUNCTIONS[name], form)
-            function = partial(_entity_functions()[name], self.context.snapshot(source))
+            function = partial(_entity_function_implementations()[name], self.context.snapshot(source))
         else:
             known = FUNCTIONS[name]
             function = partial(known.call, self.context.budget) if known.is_timed else known.call
         return operators.caller(function, [self._expression(argument) for argument in arguments])
 
     def _expression(self, argument: Argument) -> Expression:
+        """Return the column or the constant value of an argument."""
         if isinstance(argument, Variable) and argument.name in self.scope.columns:
             return self.scope.columns[argument.name], None
         return None, self._constant(argument)
@@ -224,15 +230,15 @@ class _Planner:
             call = _counted(call, self.context.budget.make)
         names = binding_variables(unit.binding)
         if isinstance(unit.binding, Variable) and not self.scope.binds(names):
-            self._add(self._explained(unit, operators.add_value(call), plain), names)
+            self._add(self._with_errors(unit, operators.add_value(call), plain), names)
             return
         known = [self._expression(Variable(name)) if self.scope.binds((name,)) else None for name in names]
         new = [name for name, old in zip(names, known, strict=True) if old is None]
         if len(set(new)) < len(new):
-            raise self.context.text.error("each variable once in a binding", unit.form)
-        self._add(self._explained(unit, operators.add_bound(call, unit.binding, known), plain), new)
+            raise self.context.text.error("each variable only once in a binding", unit.form)
+        self._add(self._with_errors(unit, operators.add_binding(call, unit.binding, known), plain), new)
 
-    def _explained(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
+    def _with_errors(self, unit: Predicate | FunctionCall, step: Step, call: Callable[[Row], Any]) -> Step:
         """Return the step with time limit checks, and with errors of its function turned into errors of the clause."""
         context = self.context
         arguments = [self._expression(argument) for argument in unit.arguments if not isinstance(argument, Source)]
@@ -244,22 +250,20 @@ class _Planner:
                 try:
                     yield from step(some)
                 except operators.FAILURES as error:
-                    values = operators.failing_call(call, arguments, some)
-                    why = failure_reason(error) + _example(unit.function, arguments, values)
-                    raise context.text.error(
-                        f"arguments that `{unit.function}` can work with ({why})", unit.form
-                    ) from error
+                    values = operators.find_failing_arguments(call, arguments, some)
+                    why = failure_reason(error) + _failed_call_text(unit.function, arguments, values)
+                    raise context.text.error(f"arguments that `{unit.function}` accepts ({why})", unit.form) from error
 
         return explained
 
     def _add_not(self, unit: Not) -> None:
         inner = self.scope.inside(variables(unit))
         if not inner.names and not inner.constants:
-            raise self.context.text.error("a variable in `not` that another clause binds", unit.form)
+            raise self.context.text.error("a variable in `not` that another clause also binds", unit.form)
         # The answers of rules must be complete here, because their absence has a meaning.
         context = replace(self.context, rules=self.context.rules.apart())
         planned = plan(context, unit.clauses, inner, inner.names)
-        key = operators.projection([self.scope.columns[name] for name in inner.names])
+        key = operators.make_projection([self.scope.columns[name] for name in inner.names])
         found = planned.output(inner.names)
 
         def step(rows: Rows) -> Iterator[Rows]:
@@ -288,9 +292,9 @@ class _Planner:
                     found.update(dict.fromkeys(map(output, batch)))
                     charged += len(found) - before
                     self.context.budget.charge_rows(len(found) - before)
-            return operators.hashed(found, range(bound), range(bound, bound + len(new))).get
+            return operators.hash_rows(found, range(bound), range(bound, bound + len(new))).get
 
-        key = operators.projection([self.scope.columns[name] for name in inner.names])
+        key = operators.make_projection([self.scope.columns[name] for name in inner.names])
         self._add(operators.join(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
@@ -312,7 +316,7 @@ class _Planner:
                 repeated.append((position, first[term.name]))
         answers = self.context.rules.caller(call, tuple(position for position, _ in bound))
         expressions = [expression for _, expression in bound]
-        output = operators.projection(list(first.values()))
+        output = operators.make_projection(list(first.values()))
 
         def key(row: Row) -> Row:
             return tuple([value if column is None else row[column] for column, value in expressions])
@@ -326,12 +330,13 @@ class _Planner:
         self._add(operators.join(key, matching), first)
 
     def _unbound(self, unit: Unit) -> Exception:
+        """Return the error for a clause whose variables no other clause binds."""
         free = sorted(name for name in _variables(unit) if not self.scope.binds((name,)))
         form = unit.patterns[0].form if isinstance(unit, Group) else unit.form
         return self.context.text.error(f"another clause that binds {' '.join(free)}, needed by this one", form)
 
 
-def _units(clauses: Iterable[Clause]) -> list[Unit]:
+def _group_patterns(clauses: Iterable[Clause]) -> list[Unit]:
     """Return the clauses, with patterns about the same entity grouped."""
     units: list[Unit] = []
     groups: dict[tuple[Source, Term], list[Pattern]] = {}
@@ -352,7 +357,7 @@ def _has_known_value(group: Group) -> bool:
 
 
 def _has_known_attribute(pattern: Pattern) -> bool:
-    """Return whether the attribute is a constant, or is left out together with the value."""
+    """Return whether the attribute is a constant, or is omitted together with the value."""
     return isinstance(pattern.attribute, Constant) or (
         isinstance(pattern.attribute, Blank) and isinstance(pattern.value, Blank)
     )
@@ -364,16 +369,17 @@ def _known(patterns: Iterable[Pattern]) -> tuple[Pattern, ...]:
 
 
 def _variables(unit: Unit) -> frozenset[str]:
+    """Return the variables of a clause or group."""
     return unit.variables if isinstance(unit, Group) else variables(unit)
 
 
-def _provided(unit: Unit) -> frozenset[str]:
+def _bound_by_unit(unit: Unit) -> frozenset[str]:
     """Return the variables that are bound after the unit has run."""
     return unit.variables if isinstance(unit, Group) else variables_bound_by(unit)
 
 
 def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Callable[[Row], Any]:
-    """Return the call with the memory of its results counted."""
+    """Return a function that makes the call and counts the memory of its result."""
 
     def counted(row: Row) -> Any:
         value = call(row)
@@ -383,7 +389,7 @@ def _counted(call: Callable[[Row], Any], make: Callable[[object], None]) -> Call
     return counted
 
 
-def _example(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
+def _failed_call_text(function: str, arguments: Sequence[Expression], values: Row | None) -> str:
     """Format the failed call with its values, unless all of them are constants in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
@@ -391,7 +397,8 @@ def _example(function: str, arguments: Sequence[Expression], values: Row | None)
     return f" in ({' '.join([function, *printed])}); a clause that only filters can keep such values out"
 
 
-def _entity_functions() -> Mapping[str, Callable[..., Any]]:
+def _entity_function_implementations() -> Mapping[str, Callable[..., Any]]:
+    """Return the implementations of the functions that read entities, by name."""
     return {
         "missing?": operators.is_missing,
         "get-else": operators.get_else,

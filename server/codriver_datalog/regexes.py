@@ -24,35 +24,47 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SET_OPERATORS = ("||", "~~", "&&", "--")
+"""Operators in a set of characters, which are forbidden."""
 NAMED_ESCAPE = re.compile(r"[pPN]\{\^?[\w \-&./:=]+\}")
-NO_CHARACTER = frozenset("dDhsSwW")
-"""Escapes that match several characters, and thus cannot start a range in a set."""
+CLASS_ESCAPES = frozenset("dDhsSwW")
+"""Escapes that match any of several characters, and so cannot start a range in a set."""
 GROUP_NAME = re.compile(r"<\w+>")
 POSIX_CLASS = re.compile(r"\[:\^?[\w \-&./:=]*?:\]")
 FLAGS = re.compile(r"(?P<on>[A-Za-z01]*)(?:-(?P<off>[A-Za-z]*))?(?P<end>[:)])")
-NO_SINGLE = frozenset("123456789gXRbBAZGKmM")
-"""Escapes that match no character or several ones. Repeating them needs as much memory as repeating a group."""
+NOT_ONE_CHARACTER_ESCAPES = frozenset("123456789gXRbBAZGKmM")
+"""Escapes that match no character, or more than one. Repeating one needs as much memory as repeating a group."""
 CALL = re.compile(r"R|[0-9]|&|[+-][0-9]|P[>&]")
+"""Matches the start of a group that calls another group."""
 FUZZY = re.compile(r"\{(?:[deis]|[0-9]+<|[0-9]*[dis][+<])")
+"""Matches the start of a fuzzy match, which allows errors."""
 REPEAT = re.compile(r"[*+]|\{[0-9]*,?[0-9]*\}")
+"""Matches a quantifier that may repeat more than once."""
 VERBOSE_SPACE = re.compile(r"(?:\s|#[^\n]*(?:\n|$))+")
 
 MAX_CHARACTERS = 1000  # of a pattern
+"""Maximum length of a pattern."""
 MAX_MATCHES = 100_000  # of a re-seq
+"""Maximum number of matches that `re-seq` returns."""
 # Letting other threads run costs more than the usual search of a short text, so a short text is first searched without.
 SHORT_CHARACTERS = 4096
+"""Length below which a text is first searched without letting other threads run, because that is faster."""
 SHORT_S = 0.005  # no longer than Python itself lets a thread run before another may
+"""Time limit for a search that does not let other threads run. Python's own switch interval is as long."""
 # The package counts seconds of the process's processors, which on a busy machine take several of the clock's. So a
 # search that has not finished after this many is started again with the time that is left, at the pace that was seen.
 TRIAL_S = 0.1
+"""Time limit for the first attempt of a search."""
 MAX_SEARCH_BYTES = 64 * 2**20
+"""Maximum memory that a search may take according to the estimate."""
 # Measured with random patterns on strings of 200,000 characters: 121 with one repeated group, 1,070 with fifteen.
-BYTES_A_CHARACTER = 130
-BYTES_A_REPEATED = 75
+BYTES_PER_CHARACTER = 130
+"""Estimated memory of a search for each character of the text."""
+BYTES_PER_REPETITION = 75
+"""Estimated additional memory for each character of the text and each repeated group of the pattern."""
 
 
 @dataclass(frozen=True, slots=True)
-class Construct:
+class ForbiddenConstruct:
     """A forbidden construct: its name, its text in the pattern, and what to use instead."""
 
     name: str
@@ -68,22 +80,22 @@ class Shape:
     graphemes.
     """
 
-    refused: Construct | None
+    refused: ForbiddenConstruct | None
     repeated: int
 
 
 def shape(pattern: str) -> Shape:
     """Determine the shape of a pattern, which may be invalid."""
-    reading = _Reading(pattern)
+    reading = _PatternScanner(pattern)
     reading.run()
     return Shape(reading.refused, reading.repeated)
 
 
-class _Reading:
+class _PatternScanner:
     """A scanner of one pattern."""
 
     def __init__(self, pattern: str) -> None:
-        self.refused: Construct | None = None
+        self.refused: ForbiddenConstruct | None = None
         self.repeated = 0
         self._text = pattern
         self._position = 0
@@ -104,19 +116,19 @@ class _Reading:
             self._position += 1
             match character:
                 case "\\":
-                    self._outer_escape()
+                    self._scan_outer_escape()
                 case "[":
-                    self._set()
+                    self._scan_set()
                 case "(":
                     self._group()
                 case ")":
                     self._end_group()
-                case "{" if found := FUZZY.match(self._ahead("{")):
+                case "{" if found := FUZZY.match(self._remaining_pattern("{")):
                     self._refuse(
                         "fuzzy matching", found[0], 'escape the brace, as \\{, or write the variants out: "a|b"'
                     )
 
-    def _ahead(self, before: str = "") -> str:
+    def _remaining_pattern(self, before: str = "") -> str:
         """Return the rest of the pattern, without spaces and comments in verbose mode."""
         rest = self._text[self._position :]
         return before + (VERBOSE_SPACE.sub("", rest) if self._is_verbose else rest)
@@ -129,25 +141,28 @@ class _Reading:
         return True
 
     def _refuse(self, name: str, text: str, instead: str) -> None:
-        self.refused = Construct(name, text, instead)
+        """Record a forbidden construct, and end the scan."""
+        self.refused = ForbiddenConstruct(name, text, instead)
 
-    def _outer_escape(self) -> None:
+    def _scan_outer_escape(self) -> None:
+        """Scan an escape outside of a set."""
         escaped = self._text[self._position : self._position + 1]
-        self._escape()
-        if escaped in NO_SINGLE:
-            self._has_name()
-            self.repeated += bool(REPEAT.match(self._ahead()))
+        self._scan_escape()
+        if escaped in NOT_ONE_CHARACTER_ESCAPES:
+            self._skip_group_name()
+            self.repeated += bool(REPEAT.match(self._remaining_pattern()))
 
-    def _has_name(self) -> None:
+    def _skip_group_name(self) -> None:
+        """Consume a group name in angle brackets, if it comes next."""
         if name := GROUP_NAME.match(self._text, self._position):
             self._position = name.end()
 
-    def _escape(self) -> bool:
+    def _scan_escape(self) -> bool:
         """Scan the text after a backslash, and return whether it matches a single character."""
         named = NAMED_ESCAPE.match(self._text, self._position)
         escaped = self._text[self._position : self._position + 1]
         self._position = named.end() if named else self._position + 1
-        return not (named and escaped != "N") and escaped not in NO_CHARACTER
+        return not (named and escaped != "N") and escaped not in CLASS_ESCAPES
 
     def _group(self) -> None:
         """Scan the start of a group, up to what determines its kind."""
@@ -157,15 +172,16 @@ class _Reading:
         self._open.append((self._is_verbose, self._closed_groups))
         if not self._has("?"):
             return
-        rest = self._ahead()
+        rest = self._remaining_pattern()
         if call := CALL.match(rest):
             closing = rest.find(")")
             text = f"(?{rest[: closing + 1] if 0 <= closing < 40 else call[0]}"
             self._refuse("recursion", text, "write the group's pattern out once more, as deep as it has to go")
         elif rest[:1] not in {"P", "<", "=", "!", "(", ">", "|"}:
-            self._flags(rest)
+            self._scan_flags(rest)
 
     def _comment(self) -> None:
+        """Scan a comment up to its closing parenthesis."""
         while self._position < len(self._text):
             self._position += 1
             if self._text[self._position - 1] == ")":
@@ -173,7 +189,7 @@ class _Reading:
             if self._text[self._position - 1] == "\\":
                 self._position += 1
 
-    def _flags(self, rest: str) -> None:
+    def _scan_flags(self, rest: str) -> None:
         """Scan flags, which apply to their own group or to the rest of the enclosing one."""
         flags = FLAGS.match(rest)
         if flags is None:
@@ -189,14 +205,15 @@ class _Reading:
         self._is_verbose = is_verbose
 
     def _end_group(self) -> None:
+        """Scan the end of a group, and count the groups in it if it is repeated."""
         if not self._open:
             return
         self._is_verbose, closed_before = self._open.pop()
         self._closed_groups += 1
-        if REPEAT.match(self._ahead()):
+        if REPEAT.match(self._remaining_pattern()):
             self.repeated += self._closed_groups - closed_before
 
-    def _set(self) -> None:
+    def _scan_set(self) -> None:
         """Scan a set after its opening bracket, including nested sets."""
         depth = 1
         self._has("^")
@@ -215,26 +232,27 @@ class _Reading:
                 must_be_member = False
 
     def _opens_set(self) -> bool:
+        """Return whether a nested set starts next, and consume its opening bracket."""
         return not POSIX_CLASS.match(self._text, self._position) and self._has("[")
 
     def _member(self) -> None:
         """Scan a character, a class, or a range in a set."""
-        is_character = self._item()
+        is_character = self._scan_set_item()
         dash = self._position
         if not is_character or not self._has("-"):
             return
         if self._has("-"):
             self._position = dash
         elif not self._text.startswith(("]", "["), self._position):
-            self._item()
+            self._scan_set_item()
 
-    def _item(self) -> bool:
-        """Scan a character or a class, and return whether it is a character."""
+    def _scan_set_item(self) -> bool:
+        """Scan a character or a class. Return whether a single character was scanned."""
         if posix := POSIX_CLASS.match(self._text, self._position):
             self._position = posix.end()
             return False
         self._position += 1
-        return self._text[self._position - 1] != "\\" or self._escape()
+        return self._text[self._position - 1] != "\\" or self._scan_escape()
 
 
 class Clock(Protocol):
@@ -244,7 +262,7 @@ class Clock(Protocol):
         """Return the remaining time in seconds, which is always positive.
 
         Raises:
-            OutOfTimeError: the time is over.
+            OutOfTimeError: the time limit has been reached.
         """
 
 
@@ -265,11 +283,13 @@ def compile_pattern(text: str) -> Pattern:
         InvalidPatternError: the text is invalid, too long, or contains a forbidden construct.
     """
     if len(text) > MAX_CHARACTERS:
-        raise InvalidPatternError(f"it has {len(text)} characters, and {MAX_CHARACTERS} are allowed")
+        raise InvalidPatternError(f"the pattern has {len(text)} characters, but at most {MAX_CHARACTERS} are allowed")
     found = shape(text)
     if found.refused is not None:
         name, written, instead = found.refused.name, found.refused.text, found.refused.instead
-        raise InvalidPatternError(f"it has {name}, {written}, which can take more than any limit; {instead}")
+        raise InvalidPatternError(
+            f"the pattern contains {name}, {written}, which can exceed any time or memory limit; {instead}"
+        )
     # The package has no annotations; it takes 1.4 MB, and few queries need it.
     import regex  # type: ignore[import-untyped]  # noqa: PLC0415
 
@@ -284,7 +304,7 @@ def _max_characters(found: Shape) -> int | None:
     """Return the length of the longest text on which the pattern's repetitions fit into memory, or None for any."""
     if not found.repeated:
         return None
-    return MAX_SEARCH_BYTES // (BYTES_A_CHARACTER + BYTES_A_REPEATED * found.repeated)
+    return MAX_SEARCH_BYTES // (BYTES_PER_CHARACTER + BYTES_PER_REPETITION * found.repeated)
 
 
 def find(clock: Clock, pattern: Pattern, text: str) -> object:
@@ -320,6 +340,12 @@ def split(clock: Clock, pattern: Pattern, text: str, limit: int = 0) -> tuple[st
 
 
 def _matches(clock: Clock, pattern: Pattern, text: str) -> list[Any]:
+    """Return all matches.
+
+    Raises:
+        ValueError: there are more than `MAX_MATCHES`.
+    """
+
     def search(**limits: Any) -> list[Any]:
         return list(islice(pattern.compiled.finditer(text, **limits), MAX_MATCHES + 1))
 
@@ -333,20 +359,20 @@ def _search(clock: Clock, pattern: Pattern, text: str, search: Callable[..., Any
     """Run a search within the remaining time. A long search lets other threads run."""
     if pattern.max_characters is not None and len(text) > pattern.max_characters:
         raise ValueError(
-            f"the pattern repeats a group, which takes memory for each time: it is run on texts of at most"
-            f" {pattern.max_characters} characters, and this one has {len(text)}; search it without a group that is"
-            f" repeated, or a part of it with subs"
+            "the pattern repeats a group, which takes memory for each repetition, so it only runs on texts of at "
+            f"most {pattern.max_characters} characters, and this one has {len(text)}; use a pattern without a "
+            "repeated group, or search a part of the text with subs"
         )
     try:
         if len(text) < SHORT_CHARACTERS:
             with suppress(TimeoutError):
                 return search(timeout=min(SHORT_S, clock.remaining_s()), concurrent=False)
-        return _paced(clock, search)
+        return _search_with_retry(clock, search)
     except MemoryError:
         raise ValueError(f"the pattern takes too much memory on a text of {len(text)} characters") from None
 
 
-def _paced(clock: Clock, search: Callable[..., Any]) -> Any:
+def _search_with_retry(clock: Clock, search: Callable[..., Any]) -> Any:
     """Run a search within the remaining time, regardless of the load of the machine."""
     started_s = monotonic()
     trial_s = min(TRIAL_S, clock.remaining_s())

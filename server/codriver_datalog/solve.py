@@ -60,8 +60,11 @@ Cut = Literal["rows", "time"]
 """Why an answer is incomplete."""
 
 MAX_ANSWER_CHARACTERS = 16 * 2**20  # of all rows: as much as the log itself holds
+"""Maximum number of characters of all texts in an answer."""
 PLAIN = frozenset({str, int, type(None)})
+"""Types of values that are the same in JSON."""
 NUMBERS = frozenset({int, float})
+"""Types of numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +72,7 @@ class QueryAnswer:
     """The answer of a query as JSON values.
 
     `result` has the shape that `:find` requests, and `count` is its number of rows. `cut` is the reason why the answer
-    is incomplete. All rows in it are correct nevertheless.
+    is incomplete, or None. All rows of an incomplete answer are correct.
     """
 
     result: object
@@ -109,7 +112,7 @@ class LineVariables:
         self._of_rules: dict[str, list[set[str]]] = {}
 
     def of(self, clauses: Iterable[Clause]) -> set[str]:
-        """Return the line variables of the clauses."""
+        """Return the variables of the clauses that represent a line."""
         found: set[str] = set()
         for clause in clauses:
             match clause:
@@ -122,12 +125,12 @@ class LineVariables:
                     for branch in branches:
                         found |= self.of(branch) & set(names)
                 case RuleCall(name=name, arguments=arguments):
-                    for rule, inner in zip(self._rules[name], self._of_rule(name), strict=False):
+                    for rule, inner in zip(self._rules[name], self._line_variables_by_branch(name), strict=False):
                         pairs = zip(rule.head, arguments, strict=True)
                         found |= {a.name for head, a in pairs if head in inner and isinstance(a, Variable)}
         return found
 
-    def _of_rule(self, name: str) -> list[set[str]]:
+    def _line_variables_by_branch(self, name: str) -> list[set[str]]:
         """Return the line variables of each branch of a rule. Recursive calls add nothing."""
         if name not in self._of_rules:
             self._of_rules[name] = []
@@ -172,7 +175,7 @@ def _names(query: Query) -> list[str]:
 
 
 def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -> tuple[Rows, Cut | None]:
-    """Return the distinct rows of these variables, and why they are incomplete, or None."""
+    """Return the distinct rows of these variables, and the reason why they are incomplete, or None."""
     scope = Scope(given.names, given.constants)
     found: dict[Row, None] = {}
     distinct: Rows = []
@@ -196,7 +199,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
 
 
 class _Shape:
-    """The conversion of rows to the shape of the answer. Rows are sorted by the element at `line_column`, if any."""
+    """Converts rows to the shape of the answer. Rows are sorted by the element at `line_column` unless that is None."""
 
     def __init__(
         self, context: Context, query: Query, names: Sequence[str], lines: Iterable[str], given: Inputs
@@ -216,11 +219,11 @@ class _Shape:
     def rows(self, found: Rows) -> Rows:
         """Return the rows in order, after aggregation and before entities are pulled."""
         if any(isinstance(element, Aggregate) for element in self._query.elements):
-            rows = self._aggregated(found)
+            rows = self._aggregate_rows(found)
         elif self._columns == list(range(len(found[0]) if found else 0)):
             rows = found
         else:
-            rows = operators.projected(found, self._columns)
+            rows = operators.project_rows(found, self._columns)
         if self.line_column is not None:
             line = itemgetter(self.line_column)
             is_number = NUMBERS.issuperset(map(type, map(line, rows)))
@@ -234,7 +237,7 @@ class _Shape:
         if is_one:
             rows = rows[:1]
         if any(isinstance(element, Pull) for element in query.elements):
-            pulled = [self._puller(element) for element in query.elements]
+            pulled = [self._cell_converter(element) for element in query.elements]
             rows = [tuple(show(cell) for show, cell in zip(pulled, row, strict=True)) for row in rows]
         if not is_one:
             rows, cut = self._within_size(rows, cut)
@@ -259,11 +262,11 @@ class _Shape:
                 return (rows[len(rows) - number :] if backwards else rows[:number]), cut or "rows"
         return rows, cut
 
-    def _aggregated(self, found: Rows) -> Rows:
+    def _aggregate_rows(self, found: Rows) -> Rows:
         """Return one row for each group of rows that are equal in the columns without an aggregate."""
         elements = self._query.elements
         plain = [column for element, column in zip(elements, self._columns, strict=True) if not _is_aggregate(element)]
-        by_key = operators.grouped(map(itemgetter(*plain), found), found) if plain else {(): found} if found else {}
+        by_key = operators.group_rows(map(itemgetter(*plain), found), found) if plain else {(): found} if found else {}
         return [
             tuple(
                 self._aggregate(element, [row[column] for row in rows])
@@ -282,15 +285,15 @@ class _Shape:
             expected = f"values that `{element.function}` can work with ({failure_reason(error)})"
             raise self._query.text.error(expected, element.form) from error
 
-    def _puller(self, element: Element) -> Callable[[Any], object]:
+    def _cell_converter(self, element: Element) -> Callable[[Any], object]:
         """Return a function that converts a cell of the result, which pulls an entity if requested."""
         if not isinstance(element, Pull):
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
-        pattern = element.pattern if not isinstance(element.pattern, Variable) else self._given_pattern(element.pattern)
+        pattern = element.pattern if not isinstance(element.pattern, Variable) else self._input_pattern(element.pattern)
         return lambda cell: pull(snapshot, cell, pattern)
 
-    def _given_pattern(self, variable: Variable) -> PullPattern:
+    def _input_pattern(self, variable: Variable) -> PullPattern:
         """Return the pull pattern from an input, which is an EDN string or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
@@ -327,7 +330,7 @@ Positions = tuple[int, ...]
 
 
 class Table:
-    """The answers of one rule for each requested input, with the arguments at `positions` bound."""
+    """The answers of one rule for each requested input. An input has the values of the arguments at `positions`."""
 
     def __init__(self, branches: tuple[Branch, ...], positions: Positions) -> None:
         self.branches = branches
@@ -372,7 +375,7 @@ class RuleSolver:
         self._context = context
 
     def apart(self) -> RuleSolver:
-        """Return the same rules with separate tables, whose answers are always complete."""
+        """Return the same rules with separate tables of answers, so that answers are always complete."""
         other = RuleSolver(self._rules)
         if self._context is not None:
             other.attach(replace(self._context, rules=other))
@@ -390,14 +393,15 @@ class RuleSolver:
         return known
 
     def _can_run(self, branch: Branch, positions: frozenset[int]) -> bool:
+        """Return whether a branch of a rule can run if the arguments at these positions are bound."""
         bound = frozenset(branch.head[position] for position in positions)
         if self._context is None:
-            raise RuntimeError("the rules have no context yet")
+            raise RuntimeError("attach must be called before the rules are used")
         after = bound_after(self._context, branch.clauses, bound)
         return branch.required <= bound and after is not None and after.issuperset(branch.head)
 
     def caller(self, call: RuleCall, positions: Positions) -> Callable[[Rows], Callable[[Row], Iterable[Row]]]:
-        """Return a function that takes all input rows, and returns a function from a row to its answers.
+        """Return a function that takes all input rows and returns a function from a row to its answers.
 
         While tables are growing, the answers are those known so far. Afterwards they are complete.
         """
@@ -416,7 +420,7 @@ class RuleSolver:
                 self._jobs += 1
                 self._put(Job(self._jobs, table, new))
             if self._current is None:
-                self._grow()
+                self._grow_tables()
             else:
                 for row in inputs:
                     table.readers[row].add(self._current)
@@ -425,28 +429,29 @@ class RuleSolver:
         return answer
 
     def _put(self, job: Job) -> None:
+        """Queue a job."""
         if job not in self._queued:
             self._queued.add(job)
             heappush(self._waiting, (-job.number, job))
 
-    def _grow(self) -> None:
+    def _grow_tables(self) -> None:
         """Run jobs until no table grows any more."""
         while self._waiting:
             job = heappop(self._waiting)[1]
             self._queued.remove(job)
             self._current = job
-            grown = self._do(job)
+            grown = self._process_job(job)
             self._current = None
             for key in grown:
                 for reader in job.table.readers[key]:
                     self._put(reader)
 
-    def _do(self, job: Job) -> set[Row]:
+    def _process_job(self, job: Job) -> set[Row]:
         """Run a job, and return the inputs that have new answers."""
         if self._context is None:
-            raise RuntimeError("the rules have no context yet")
+            raise RuntimeError("attach must be called before the rules are used")
         budget = self._context.budget
-        input_of = operators.projection(job.table.positions)
+        input_of = operators.make_projection(job.table.positions)
         grown: set[Row] = set()
         for planned, output in self._plans(job.table, self._context):
             for batch in operators.run(planned.steps, job.inputs, budget):
@@ -460,6 +465,7 @@ class RuleSolver:
         return grown
 
     def _plans(self, table: Table, context: Context) -> list[tuple[Plan, Callable[[Row], Row]]]:
+        """Return a plan for each branch of a table's rule, with a function that returns the rule's arguments."""
         if table.plans is None:
             table.plans = []
             for branch in table.branches:

@@ -70,7 +70,7 @@ Binding = Variable | Blank | TupleBinding | CollectionBinding
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """`[?e :attribute ?v]`. The attribute may be a variable, and positions left out at the end are blank."""
+    """`[?e :attribute ?v]`. The attribute may be a variable, and positions omitted at the end are blank."""
 
     source: Source
     entity: Term
@@ -102,7 +102,8 @@ class FunctionCall:
 class Not:
     """`(not …)` or `(not-join [?a] …)`, which keeps the rows for which the nested clauses have no answer.
 
-    `join` has the variables shared with the surrounding clauses, or is None for all variables that occur in both.
+    `join` has the variables shared with the surrounding clauses. If it is None, all variables that occur in both are
+    shared.
     """
 
     join: frozenset[str] | None
@@ -114,7 +115,7 @@ class Not:
 class Or:
     """`(or …)` or `(or-join [[?a] ?b] …)`, which returns the rows of any branch.
 
-    `variables` are shared with the surrounding clauses, which must bind those in `required`.
+    `variables` are shared with the surrounding clauses, which must bind those that are also in `required`.
     """
 
     variables: tuple[str, ...]
@@ -138,9 +139,9 @@ Clause = Pattern | Predicate | FunctionCall | Not | Or | RuleCall
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """One of the alternatives of a rule.
+    """One of the alternative definitions of a rule.
 
-    `head` has its variables in order, of which calls must bind those in `required`.
+    `head` has its variables in order. A call must bind those that are also in `required`.
     """
 
     head: tuple[str, ...]
@@ -173,7 +174,7 @@ class PullAttribute:
 
 @dataclass(frozen=True, slots=True)
 class PullPattern:
-    """A pull pattern: all attributes if `wildcard` is set, and the listed ones."""
+    """A pull pattern: the listed attributes, or all attributes if `wildcard` is set."""
 
     wildcard: bool
     attributes: tuple[PullAttribute, ...]
@@ -203,7 +204,7 @@ Input = Source | RulesInput | Binding
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A checked query.
+    """A query that was parsed and checked.
 
     `keys` has names for the values in a row if rows are maps. `schema` has all attributes that the query may use,
     although a source need not have all of them.
@@ -259,15 +260,15 @@ def all_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
 
 
 def bound_variables(clauses: tuple[Clause, ...]) -> frozenset[str]:
-    """Return the variables that clauses can bind, without those that are only tested."""
+    """Return the variables that clauses can bind, without those that clauses only test."""
     return all_variables(tuple(clause for clause in clauses if not isinstance(clause, Predicate | Not)))
 
 
-CLAUSE = (
+CLAUSE_SYNTAX = (
     "a clause: `[?e :attribute ?v]`, `[(f ?x)]`, `[(f ?x) ?y]`, `(not …)`, `(not-join [?x] …)`, `(or …)`, "
     "`(or-join [?x] …)` or `(rule ?x)`"
 )
-BINDING = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
+BINDING_SYNTAX = "a binding: `?x`, `_`, `[?x ?y]`, `[?x ...]` or `[[?x ?y]]`"
 
 
 class Parser:
@@ -321,7 +322,7 @@ class Parser:
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag != "vector" or not form.items:
-            raise self.text.error(BINDING, form)
+            raise self.text.error(BINDING_SYNTAX, form)
         items = form.items
         if len(items) == 2 and items[1].is_symbol("..."):
             return CollectionBinding(self.binding(items[0]))
@@ -330,14 +331,14 @@ class Parser:
         return TupleBinding(tuple(self.binding(item) for item in items))
 
     def rule_variables(self, forms: tuple[Form, ...], whole: Form) -> tuple[tuple[str, ...], frozenset[str]]:
-        """Parse variables that may follow `[?required …]`, and return all of them and the required ones."""
+        """Parse variables, which `[?required …]` may precede. Return all of them, and the required ones."""
         required: tuple[str, ...] = ()
         if forms and forms[0].tag in ("vector", "list"):
             required = tuple(self.variable(item).name for item in forms[0].items)
             forms = forms[1:]
         names = (*required, *(self.variable(form).name for form in forms))
         if not names or len(set(names)) < len(names):
-            raise self.text.error("variables, each named once", whole)
+            raise self.text.error("variables, each only once", whole)
         return names, frozenset(required)
 
     def _clause(self, form: Form) -> tuple[Clause, ...]:
@@ -346,13 +347,13 @@ class Parser:
                 return (self._call(form),)
             return (self._pattern(form, Source("$")),)
         if form.tag != "list" or not form.items:
-            raise self.text.error(CLAUSE, form)
+            raise self.text.error(CLAUSE_SYNTAX, form)
         items = form.items
         source = Source("$")
         if self.is_source(items[0]):
             source, items = self.source(items[0]), items[1:]
         if not items or items[0].tag != "symbol":
-            raise self.text.error(CLAUSE, form)
+            raise self.text.error(CLAUSE_SYNTAX, form)
         name, *rest = items
         clauses: tuple[Clause, ...]
         match name.value:
@@ -374,12 +375,12 @@ class Parser:
             raise self.text.error("a pattern `[?e :attribute ?v]`", form)
         entity, attribute, value = (*map(self._term, items), Blank(), Blank())[:3]
         if isinstance(attribute, Constant) and attribute.value not in self._schema.known:
-            raise self._unknown_attribute(items[1])
+            raise self._unknown_attribute_error(items[1])
         if isinstance(entity, Constant) and type(entity.value) is not int:
             raise self.text.error("an entity: a variable, `_` or an entity's id", items[0])
         return Pattern(source, entity, attribute, value, form)
 
-    def _unknown_attribute(self, form: Form) -> Exception:
+    def _unknown_attribute_error(self, form: Form) -> Exception:
         keywords = self._schema.keywords_for(self.text.text)
         return self.text.error(f"an attribute ({' '.join(keywords)})", form)
 
@@ -411,6 +412,11 @@ class Parser:
         return FunctionCall(name.value, arguments, self.binding(form.items[1]), form)
 
     def _check_entity_call(self, call: Form, name: str, arguments: tuple[Argument, ...]) -> None:
+        """Check the arguments of a function that reads entities.
+
+        Raises:
+            QueryError: they do not fit the function's usage.
+        """
         usage = ENTITY_FUNCTIONS[name]
         count = len(arguments)
         if count < 3 or (name == "missing?" and count != 3) or (name == "get-else" and count != 4):
@@ -421,7 +427,7 @@ class Parser:
             : None if name == "get-some" else 1
         ]:
             if isinstance(argument, Constant) and argument.value not in self._schema.known:
-                raise self._unknown_attribute(form)
+                raise self._unknown_attribute_error(form)
 
     def _argument(self, form: Form) -> Argument:
         if self.is_source(form):
@@ -429,7 +435,7 @@ class Parser:
         if self.is_variable(form):
             return Variable(form.value)
         if form.tag == "symbol":
-            raise self.text.error("a variable or a value as argument", form)
+            raise self.text.error("a variable or a value as an argument", form)
         return Constant(constant_value(self.text, form))
 
     def _not(self, name: str, rest: list[Form], form: Form) -> Not:
@@ -443,7 +449,7 @@ class Parser:
         if not clauses:
             raise self.text.error(f"`({name} … clause …)`", form)
         if join is not None and not join <= all_variables(clauses):
-            raise self.text.error("the variables of `not-join` in its clauses", form)
+            raise self.text.error("the variables of `not-join` to occur in its clauses", form)
         return Not(join, clauses, form)
 
     def _or(self, name: str, rest: list[Form], form: Form) -> Or:
@@ -460,7 +466,7 @@ class Parser:
         if head is None:
             names = [all_variables(branch) for branch in branches]
             if len(set(names)) > 1:
-                raise self.text.error("the same variables in every branch of `or` (else use `or-join`)", form)
+                raise self.text.error("the same variables in every branch of `or` (otherwise use `or-join`)", form)
             head = tuple(sorted(names[0]))
         for branch, item in zip(branches, rest, strict=True):
             if not frozenset(head) <= all_variables(branch):
@@ -469,7 +475,7 @@ class Parser:
 
     def _rule_call(self, name: Form, rest: list[Form], form: Form) -> RuleCall:
         if not rest or name.value in FUNCTIONS:
-            raise self.text.error(CLAUSE, form)
+            raise self.text.error(CLAUSE_SYNTAX, form)
         call = RuleCall(name.value, tuple(self._term(item) for item in rest), Source("$"), form)
         self.rule_calls.append(call)
         return call
@@ -479,7 +485,7 @@ def check_rule_calls(text: Text, calls: Iterable[RuleCall], rules: Rules) -> Non
     """Check that every call names a rule and has the right number of arguments.
 
     Raises:
-        QueryError: a call does not.
+        QueryError: a call names no rule or has another number of arguments.
     """
     for call in calls:
         if call.name not in rules:
@@ -493,7 +499,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
     """Check that no rule depends on its own negation.
 
     Raises:
-        QueryError: a rule does.
+        QueryError: a rule depends on its own negation.
     """
     calls = {
         name: [call for branch in branches for call in rule_calls(branch.clauses, negated=False)]
@@ -510,7 +516,7 @@ def check_stratified(text: Text, rules: Rules) -> None:
     for name, found in calls.items():
         for call, negated in found:
             if negated and (call.name == name or name in reached[call.name]):
-                raise text.error(f"no rule inside `not` that depends on `{name}` itself", call.form)
+                raise text.error(f"no rule inside `not` that depends on `{name}`", call.form)
 
 
 def rule_calls(clauses: tuple[Clause, ...], *, negated: bool = False) -> Iterator[tuple[RuleCall, bool]]:

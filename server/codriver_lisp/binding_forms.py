@@ -33,37 +33,38 @@ def find_occurrences(
 ) -> list[Occurrence]:
     """Find the `words` in the code of the top-level `forms`, in order.
 
-    `names` is the pair of names, old and new, whose bindings are tracked. Each occurrence has the scope that holds
-    there.
+    `names` is the pair of names, old and new, whose bindings are tracked. Each occurrence has the scope at its
+    position.
     """
     walk = Walk(document.text, *names, words, is_hy=document.is_hy)
     return walk.walk(forms, HY_BINDERS if document.is_hy else BINDERS)
 
 
-def _let(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_let(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk a binding vector and then the body, in which its names are bound."""
     walk.code(items[2:], _bound(walk, items, scope))
 
 
-def _if_let(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_if_let(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk a binding vector, then one form in which its names are bound, then forms in which they are not."""
     walk.code(items[2:3], _bound(walk, items, scope))
     walk.code(items[3:], scope)
 
 
 def _bound(walk: Walk, items: Items, scope: Scope) -> Scope:
+    """Walk a binding vector, and return the scope in which its names are bound."""
     if len(items) < 2 or items[1].kind != "vector":
         walk.code(items[1:2], scope)
         return scope
     return bind_pairs(walk, items[1], scope)
 
 
-def _fn(walk: Walk, items: Items, scope: Scope) -> None:
-    _tail(walk, _self_named(walk, items, scope, 1))
+def _walk_fn(walk: Walk, items: Items, scope: Scope) -> None:
+    _tail(walk, _bind_function_name(walk, items, scope, 1))
 
 
-def _self_named(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
-    """Bind the optional own name of a function that starts at item `at`.
+def _bind_function_name(walk: Walk, items: Items, scope: Scope, at: int) -> tuple[Items, Scope]:
+    """Bind the optional name of a function, which is at item `at`, in the function itself.
 
     Return the remaining items and the scope that includes the name.
     """
@@ -90,7 +91,7 @@ def _tail(walk: Walk, tail: tuple[Items, Scope]) -> None:
         is_schema = inner.kind == "atom" and walk.word(inner) == ":-"
 
 
-def _defn(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_defn(walk: Walk, items: Items, scope: Scope) -> None:
     at = 1
     while at < len(items) and items[at].kind == "atom" and walk.word(items[at]).startswith(":"):
         at += 1  # Hy: (defn :async f [])
@@ -99,13 +100,13 @@ def _defn(walk: Walk, items: Items, scope: Scope) -> None:
     _tail(walk, (items[at + 1 :], scope))
 
 
-def _def(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_def(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
         walk.name(name, "global", scope)
     walk.code(items[2:], scope)
 
 
-def _binding(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_rebinding(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `binding` or `with-redefs`, which rebind names of the namespace and shadow nothing."""
     parts = walk.items(items[1], scope) if len(items) > 1 else []
     for name in parts[::2]:
@@ -114,17 +115,17 @@ def _binding(walk: Walk, items: Items, scope: Scope) -> None:
     walk.code(items[2:], scope)
 
 
-def _declare(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_declare(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:]:
         walk.name(name, "global", scope)
 
 
-def _defmethod(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_defmethod(walk: Walk, items: Items, scope: Scope) -> None:
     walk.code(items[1:3], scope)
-    _tail(walk, _self_named(walk, items, scope, 3))
+    _tail(walk, _bind_function_name(walk, items, scope, 3))
 
 
-def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_letfn(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk functions that can all call one another."""
     functions = [walk.items(form, scope) for form in items[1].children] if len(items) > 1 else []
     scope = bind(walk, [function[0] for function in functions if function], scope)
@@ -133,17 +134,18 @@ def _letfn(walk: Walk, items: Items, scope: Scope) -> None:
     walk.code(items[2:], scope)
 
 
-def _third(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_third_bound(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `catch` or `as->`, in which the third item is a name bound in all the items that follow."""
     walk.code(items[1:2], scope)
     walk.code(items[3:], bind(walk, items[2:3], scope))
 
 
-def _second(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_second_bound(walk: Walk, items: Items, scope: Scope) -> None:
+    """Walk a form whose second item is a pattern that is bound in all the items that follow."""
     walk.code(items[2:], bind(walk, items[1:2], scope))
 
 
-def _are(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_are(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk `are`, whose names are bound in the expression but not in the values that follow."""
     walk.code(items[2:3], bind(walk, items[1:2], scope))
     walk.code(items[3:], scope)
@@ -161,12 +163,12 @@ def _thread(walk: Walk, items: Items, scope: Scope) -> None:
     for item in items[2:]:
         parts = walk.items(item, scope) if item.kind == "list" else []
         if parts and parts[0].kind == "atom" and walk.word(parts[0]).rpartition("/")[2] == "as->":
-            _second(walk, parts, scope)
+            _walk_second_bound(walk, parts, scope)
         else:
             walk.code([item], scope)
 
 
-def _type(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_type(walk: Walk, items: Items, scope: Scope) -> None:
     """Walk a record or type, whose fields are bound in its methods but not in the names of its protocols."""
     for name in items[1:2]:
         walk.name(name, "type", scope)
@@ -197,7 +199,7 @@ def _all(walk: Walk, items: Items, scope: Scope) -> list[Form]:
     return found
 
 
-def _reify(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_reify(walk: Walk, items: Items, scope: Scope) -> None:
     _methods(walk, items[1:], scope, scope)
 
 
@@ -207,6 +209,7 @@ def _proxy(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _protocol(walk: Walk, items: Items, scope: Scope) -> None:
+    """Walk a protocol or interface: its name, and the names, parameters and docstrings of its methods."""
     for name in items[1:2]:
         walk.name(name, "type" if walk.word(items[0]) == "definterface" else "global", scope)
     for item in _all(walk, items[2:], scope):
@@ -222,11 +225,11 @@ def _protocol(walk: Walk, items: Items, scope: Scope) -> None:
                 walk.code([part], scope)
 
 
-def _quote(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_quote(walk: Walk, items: Items, scope: Scope) -> None:
     walk.code(items[1:], scope, QUOTED)
 
 
-def _ns(walk: Walk, items: Items, scope: Scope) -> None:
+def _walk_ns(walk: Walk, items: Items, scope: Scope) -> None:
     for name in items[1:2]:
         walk.namespace = walk.word(walk.unwrap(name, scope))
     walk.code(items[1:], scope, NAMESPACE)
@@ -285,48 +288,51 @@ def _import(walk: Walk, items: Items, scope: Scope) -> None:
 
 
 def _named(*groups: tuple[str, Binder]) -> dict[str, Binder]:
+    """Return the functions that walk forms by the forms' names, each group of which is separated by spaces."""
     return {name: binder for names, binder in groups for name in names.split()}
 
 
-_BOTH = _named(
-    ("let", _let),
-    ("fn", _fn),
-    ("defn defmacro", _defn),
-    ("quote", _quote),
+_COMMON_BINDERS = _named(
+    ("let", _walk_let),
+    ("fn", _walk_fn),
+    ("defn defmacro", _walk_defn),
+    ("quote", _walk_quote),
     (".", _member),
 )
-BINDERS: Mapping[str, Binder] = _BOTH | _named(
-    ("let* loop loop* for doseq dotimes go-loop for-all", _let),
-    ("when-let when-some when-first with with-open with-local-vars", _let),
-    ("if-let if-some", _if_let),
-    ("fn* bound-fn", _fn),
-    ("defn- definline", _defn),
-    ("def defonce defmulti deftest", _def),
-    ("declare var", _declare),
-    ("binding with-redefs", _binding),
-    ("defmethod", _defmethod),
-    ("letfn", _letfn),
-    ("catch as->", _third),
-    ("this-as", _second),
-    ("are", _are),
+BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
+    ("let* loop loop* for doseq dotimes go-loop for-all", _walk_let),
+    ("when-let when-some when-first with with-open with-local-vars", _walk_let),
+    ("if-let if-some", _walk_if_let),
+    ("fn* bound-fn", _walk_fn),
+    ("defn- definline", _walk_defn),
+    ("def defonce defmulti deftest", _walk_def),
+    ("declare var", _walk_declare),
+    ("binding with-redefs", _walk_rebinding),
+    ("defmethod", _walk_defmethod),
+    ("letfn", _walk_letfn),
+    ("catch as->", _walk_third_bound),
+    ("this-as", _walk_second_bound),
+    ("are", _walk_are),
     ("amap areduce", _array),
     ("-> some-> cond->", _thread),
-    ("deftype defrecord", _type),
-    ("reify extend-type extend-protocol specify specify!", _reify),
+    ("deftype defrecord", _walk_type),
+    ("reify extend-type extend-protocol specify specify!", _walk_reify),
     ("proxy", _proxy),
     ("defprotocol definterface", _protocol),
     ("case", _case),
     ("..", _members),
-    ("ns", _ns),
+    ("ns", _walk_ns),
     ("require use", _require),
 )
-HY_BINDERS: Mapping[str, Binder] = _BOTH | _named(
-    ("fn/a", _fn), ("defn/a", _defn), ("defclass", _class), ("import require", _import)
+"""The functions that walk the binding forms of Clojure's dialects, by the forms' names."""
+HY_BINDERS: Mapping[str, Binder] = _COMMON_BINDERS | _named(
+    ("fn/a", _walk_fn), ("defn/a", _walk_defn), ("defclass", _class), ("import require", _import)
 )
+"""The functions that walk Hy's binding forms, by the forms' names."""
 
 
 class Pattern:
-    """A binding pattern, taken apart into the names that it binds."""
+    """A binding pattern, which is destructured into the names that it binds."""
 
     def __init__(self, walk: Walk, scope: Scope, kind: Literal["local", "field"]) -> None:
         self.found: list[tuple[Form, str, Literal["local", "field", "key"]]] = []
@@ -385,6 +391,7 @@ class Pattern:
         self._walk.code(codes, self._scope)
 
     def _map(self, form: Form) -> None:
+        """Queue the patterns in a map, and walk the code in it."""
         walk = self._walk
         items = walk.items(form, self._scope)
         for key, value in zip(items[::2], items[1::2], strict=False):
@@ -428,10 +435,10 @@ def bind(walk: Walk, patterns: Iterable[Form], scope: Scope, kind: Literal["loca
 
 
 def bind_pairs(walk: Walk, form: Form, scope: Scope) -> Scope:
-    """Walk a binding vector, in which each value sees the names before it, and return the scope that results.
+    """Walk a binding vector, in which each value sees the names before it, and return the resulting scope.
 
     A keyword instead of a pattern is a modifier, as in `for`. The names of `:let` are bound one after the other. `#?@`
-    can also splice in pairs: the names of one branch are bound after the conditional, but not in its other branches.
+    can also splice in pairs. The names of one branch are bound after the conditional, but not in its other branches.
     """
     waiting: deque[Form | None] = deque(walk.items(form, scope))  # None marks the end of a branch
     open_branches: list[
@@ -515,7 +522,7 @@ def find_requirements(document: Document, namespace: str) -> Requirements:
     """Return how `document` requires `namespace`, in its `ns` form or by calling `require` or `use`."""
     text, aliases, spans, referred, excluded = document.text, set[str](), [], set[str](), set[str]()
     refers_all = False
-    for items, is_use in _specifications(document, namespace):
+    for items, is_use in _libspecs(document, namespace):
         spans.append((items[0].start, items[-1].end))
         options = {text[key.start : key.end]: value for key, value in zip(items[1::2], items[2::2], strict=False)}
         for key, value in options.items():
@@ -533,7 +540,7 @@ def find_requirements(document: Document, namespace: str) -> Requirements:
     return Requirements(frozenset(aliases), tuple(spans), frozenset(referred), frozenset(excluded), refers_all)
 
 
-def _specifications(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
+def _libspecs(document: Document, namespace: str) -> Iterator[tuple[Sequence[Form], bool]]:
     """Yield the items of each libspec of `namespace`, and whether the namespace is used rather than only required."""
     text = document.text
     header = ns_form(document)

@@ -23,22 +23,24 @@ if TYPE_CHECKING:
     Aliases = Mapping[tuple[str, str], str]
 
 VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
-"""Heads of forms that always define a var, named by the next item."""
+"""Heads of forms that always define a var whose name is the next item."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
+"""Heads of forms that define a type or a protocol."""
 ONCE: Final = ("defonce", "defmulti")
-"""Heads that do not change the definition of a name that Clojure has already."""
+"""Heads that do not change a definition that already exists in Clojure."""
 HOLDERS: Final = frozenset({"do", "let", "letfn", "binding"})
-BRANCHES: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
-"""Heads of lists whose inner forms define names at the top level. Forms under `BRANCHES` may not run."""
+"""Heads of lists whose inner forms are evaluated at the top level."""
+CONDITIONAL_HEADS: Final = frozenset({"when", "when-not", "if", "if-not", "when-let", "if-let", "cond", "try"})
+"""Heads of lists whose inner forms are at the top level, but may not be evaluated."""
 OTHERS: Final = frozenset(
     {"ns", "in-ns", "comment", "declare", "require", "use", "import", "refer", "set!", "defmethod"}
 )
-"""Other heads that are common at the top level and define nothing under a generated name."""
-REBINDING: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
+"""Other heads that are common at the top level and define no var with a generated name."""
+REBINDING_HEADS: Final = frozenset({"alter-var-root", "intern", ".bindRoot"})
 """Heads that change the root value of a var but not its recorded file and line."""
-EXTENDING: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
-"""Heads that add or remove methods of multimethods and protocols, and have no var of their own."""
-WITHOUT_VARS: Final = EXTENDING | {"definterface"}
+EXTENDING_HEADS: Final = frozenset({"defmethod", "remove-method", "extend-type", "extend-protocol", "extend"})
+"""Heads that add or remove methods of multimethods and protocols, and create no var."""
+VARLESS_HEADS: Final = EXTENDING_HEADS | {"definterface"}
 """Heads of definitions that create no var."""
 ACTING: Final = frozenset({
     "swap!", "reset!", "vswap!", "vreset!", "println", "prn", "print", "pr", "printf", "derive", "underive",
@@ -47,18 +49,18 @@ ACTING: Final = frozenset({
 })  # fmt: skip
 """Functions and macros of Clojure's core that create no var."""
 MAX_FORMS: Final = 200_000
-"""The number of forms in a text above which it is not searched for definitions."""
+"""Maximum number of forms in a text that is searched for definitions."""
 NS_FORM: Final = "ns form"
 """The name under which a file's `ns` form is recorded. No var can have this name."""
-SHORTEST_PART: Final = 3
-"""The number of characters that a macro's argument needs to be considered part of a generated var name."""
+MIN_PART_CHARACTERS: Final = 3
+"""Minimum number of characters of a macro's argument that may be a part of a generated var name."""
 NO_ALIASES: Final[Aliases] = MappingProxyType({})
-_UNMAKING: Final = ("ns-unmap", "remove-ns")
+_REMOVING_HEADS: Final = ("ns-unmap", "remove-ns")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignMethod:
-    """The multimethod or protocol of another namespace that a method belongs to.
+    """A method of a multimethod or protocol that belongs to another namespace.
 
     `name` and `digest` are those that the method would have if it were written in that namespace.
     """
@@ -89,14 +91,14 @@ class Definition:
     foreign: ForeignMethod | None = None
 
     @property
-    def is_undoing(self) -> bool:
+    def is_removal(self) -> bool:
         """Return whether the form removes a definition instead of adding one."""
-        return self.head in _UNMAKING
+        return self.head in _REMOVING_HEADS
 
 
 @dataclass(frozen=True, slots=True)
-class UnknownForm:
-    """A top-level call of a macro that may define the names in its arguments, or names built from them."""
+class UnknownMacroCall:
+    """A top-level call of a macro that may define the names in its arguments, or names derived from them."""
 
     line: int
     last_line: int
@@ -111,11 +113,11 @@ class UnknownForm:
         That is so if `name` is a part of a word in the call, or an argument is a part of `name`.
         """
         plain = plain_name(name)
-        parts = (word for word in self.arguments if len(word) >= SHORTEST_PART)
+        parts = (word for word in self.arguments if len(word) >= MIN_PART_CHARACTERS)
         return any(plain in word for word in self.words) or any(word in plain for word in parts)
 
     def defines(self, name: str) -> bool:
-        """Return whether the macro probably defines `name`, because it is one of the arguments."""
+        """Return whether the macro probably defines `name`, because the name is one of the arguments."""
         return plain_name(name) in self.arguments
 
 
@@ -123,8 +125,8 @@ class UnknownForm:
 class Definitions:
     """The definitions in a text, in order.
 
-    `namespace` is the namespace of its first `ns` form, or blank without one. `ends` has the number of definitions up
-    to the end of each top-level form.
+    `namespace` is the namespace of its first `ns` form, or blank without one. `ends` has, for each top-level form, the
+    number of definitions up to its end.
     """
 
     found: tuple[Definition, ...]
@@ -132,7 +134,7 @@ class Definitions:
     requires: tuple[str, ...] = ()
     """The namespaces that the last `ns` form requires or uses."""
     ends: tuple[int, ...] = ()
-    unknown: tuple[UnknownForm, ...] = ()
+    unknown: tuple[UnknownMacroCall, ...] = ()
     """The top-level calls of macros that are not part of Clojure."""
     declared: frozenset[str] = frozenset()
     """The names that the text only declares, which creates vars without values."""
@@ -159,6 +161,8 @@ def read_definitions(
 
 
 class _Finder:
+    """Finds the definitions in the top-level forms of a text."""
+
     def __init__(self, text: str, namespace: str, features: Sequence[str], aliases: Aliases) -> None:
         self._text = text
         self._positions = Positions(text)
@@ -168,7 +172,7 @@ class _Finder:
         self._requires: tuple[str, ...] = ()
         self._aliases = dict(aliases)
         self._found: list[Definition] = []
-        self._unknown: list[UnknownForm] = []
+        self._unknown: list[UnknownMacroCall] = []
         self._declared: set[str] = set()
         self._ns_forms: list[Definition] = []
 
@@ -185,7 +189,7 @@ class _Finder:
         )  # fmt: skip
 
     def _top(self, form: Form, digest: bytes, *, is_sure: bool = True) -> None:
-        """Record the definitions in a top-level form, or in one inside `do` and the like.
+        """Record the definitions in a top-level form, or in one inside `do` and similar forms.
 
         `digest` is the digest of the enclosing form, or empty.
         """
@@ -196,7 +200,7 @@ class _Finder:
         if form.kind != "list" or not items or items[0].kind != "atom":
             return
         head = self._word(items[0]).rpartition("/")[2] or "/"
-        if head in HOLDERS or head in BRANCHES:
+        if head in HOLDERS or head in CONDITIONAL_HEADS:
             # A `do` does not change the meaning of the forms in it, while other lists may bind names that they use.
             form_digest = digest if head == "do" or digest else _digest(self._text, form)
             for inner in items[1:]:
@@ -210,16 +214,16 @@ class _Finder:
         elif head == "in-ns" and len(items) > 1:
             self._current = self._name(items[1])
             self._first = self._first or self._current
-        elif head in _UNMAKING and len(items) > 1:
+        elif head in _REMOVING_HEADS and len(items) > 1:
             self._undo(head, items)
-        elif head in REBINDING:
+        elif head in REBINDING_HEADS:
             self._rebind(form, head, items, digest, is_sure=is_sure)
-        elif head in EXTENDING and len(items) > 2:
+        elif head in EXTENDING_HEADS and len(items) > 2:
             self._extend(form, head, items, digest, is_sure=is_sure)
         else:
             if head in ("require", "use"):
                 for item in items[1:]:
-                    list(self._libraries(self._chosen(item), ""))
+                    list(self._required_names(self._chosen(item), ""))
             self._define(form, head, items, digest, is_sure=is_sure)
 
     def _extend(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
@@ -236,11 +240,12 @@ class _Finder:
             found_tokens[found_tokens.index(raw)] = plain
             home = self._aliases.get((self._current, space), space)
             foreign = ForeignMethod(
-                home, start + name.removeprefix(start).replace(raw, plain, 1), _digest_of(found_tokens)
+                home, start + name.removeprefix(start).replace(raw, plain, 1), _digest_tokens(found_tokens)
             )
         self._add(form, head, name, digest, (), is_sure=is_sure, foreign=foreign)
 
     def _prefixed(self, form: Form, digest: bytes, *, is_sure: bool) -> None:
+        """Record the definitions in a form with a prefix, such as the selected branch of a reader conditional."""
         items = _items(form)
         start = self._text[form.start : form.start + 2]
         if start == "#?" and items:
@@ -255,6 +260,7 @@ class _Finder:
             self._top(items[-1], digest, is_sure=is_sure)
 
     def _undo(self, head: str, items: Sequence[Form]) -> None:
+        """Record a form that removes a definition."""
         home, name = (self._name(items[1]), "") if head == "remove-ns" else ("", "")
         if head == "ns-unmap" and len(items) > 2:
             home = self._current if self._word(items[1]) == "*ns*" else self._name(items[1])
@@ -278,19 +284,21 @@ class _Finder:
         self, form: Form, head: str, name: str, digest: bytes, made: tuple[str, ...], *, is_sure: bool, home: str = "",
         foreign: ForeignMethod | None = None,
     ) -> None:  # fmt: skip
+        """Record a definition. `home` is its namespace if it is not the current one."""
         form_digest, line = digest or _digest(self._text, form), self._positions.line(form.start)
         self._found.append(
             Definition(home or self._current, name, head, form_digest, line, made, is_sure=is_sure, foreign=foreign)
         )
 
     def _define(self, form: Form, head: str, items: Sequence[Form], digest: bytes, *, is_sure: bool) -> None:
+        """Record a definition of a var or type, or a call that may define one."""
         name = self._name(items[1]) if len(items) > 1 else ""
         if not head.startswith("def") or not name or name[0] in ':"\\0123456789':
             is_call = head.startswith(".") or head.endswith(".") or head in ACTING
             if head == "declare":
                 self._declared.update(self._name(item) for item in items[1:])
             elif not (is_call or head in OTHERS or head in VARS):
-                self._note_unknown(form, items)
+                self._record_unknown(form, items)
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
             self._declared.add(name)
@@ -304,26 +312,28 @@ class _Finder:
             made = (name, *(self._name(_items(item)[0]) for item in items[2:] if item.kind == "list" and _items(item)))
         is_known = head in VARS or head in TYPES
         if not (is_known or head in OTHERS):
-            self._note_unknown(form, items)
+            self._record_unknown(form, items)
         form_digest = digest or _digest(self._text, form)
         line = self._positions.line(form.start)
         self._found.append(Definition(self._current, name, head, form_digest, line, made, is_sure=is_sure and is_known))
 
-    def _note_unknown(self, form: Form, items: Sequence[Form]) -> None:
+    def _record_unknown(self, form: Form, items: Sequence[Form]) -> None:
+        """Record a call of a macro that may define names."""
         words = frozenset(word for item in items[1:] for word in _tokens(self._text, item))
         arguments: set[str] = set()
         for item in items[1:]:
             inner = _items(item)[: None if item.kind == "vector" else 1] if item.kind in ("vector", "list") else []
             arguments |= {self._name(word).lstrip(":") for word in (item, *inner)}
         line, last = self._positions.line(form.start), self._positions.line(form.end)
-        self._unknown.append(UnknownForm(line, last, words, frozenset(arguments - {""})))
+        self._unknown.append(UnknownMacroCall(line, last, words, frozenset(arguments - {""})))
 
     def _required(self, clauses: Sequence[Form]) -> Iterator[str]:
+        """Yield the namespaces that clauses of an `ns` form require."""
         for clause in clauses:
             items = _items(self._chosen(clause))
             if items and self._word(items[0]) in (":require", ":use", ":require-macros", "require", "use"):
                 for item in items[1:]:
-                    yield from self._libraries(self._chosen(item), "")
+                    yield from self._required_names(self._chosen(item), "")
 
     def _chosen(self, form: Form) -> Form:
         """Return the form that a reader conditional selects, or `form` itself if it is anything else."""
@@ -335,12 +345,13 @@ class _Finder:
         )
         return next(chosen, form)
 
-    def _libraries(self, form: Form, prefix: str) -> Iterator[str]:
+    def _required_names(self, form: Form, prefix: str) -> Iterator[str]:
+        """Yield the names of the namespaces in a libspec, each with the prefix."""
         if form.kind == "atom" and not self._word(form).startswith(":"):
             yield prefix + self._word(form)
         items = _items(form)
         if form.kind == "prefixed" and items:
-            yield from self._libraries(items[-1], prefix)
+            yield from self._required_names(items[-1], prefix)
         elif form.kind == "vector" and items:
             library = prefix + self._name(items[0])
             words = list(map(self._word, items))
@@ -350,12 +361,12 @@ class _Finder:
             yield library
         elif form.kind == "list" and items:
             for item in items[1:]:
-                yield from self._libraries(item, f"{self._name(items[0])}.")
+                yield from self._required_names(item, f"{self._name(items[0])}.")
 
     def _name(self, form: Form) -> str:
         """Return the name in a form, ignoring metadata, a quote, `(quote …)` and `(var …)`.
 
-        It is blank for other forms.
+        Return an empty string for other forms.
         """
         while form.kind == "prefixed":
             items = _items(form)
@@ -368,18 +379,20 @@ class _Finder:
         return self._word(form) if form.kind == "atom" else ""
 
     def _word(self, form: Form) -> str:
+        """Return the source text of a form."""
         return self._text[form.start : form.end]
 
 
 def _items(form: Form) -> list[Form]:
+    """Return the children of a form that are not discarded."""
     return [child for child in form.children if child.kind != "discard"]
 
 
 def _digest(text: str, form: Form) -> bytes:
-    return _digest_of(_tokens(text, form))
+    return _digest_tokens(_tokens(text, form))
 
 
-def _digest_of(words: Sequence[str]) -> bytes:
+def _digest_tokens(words: Sequence[str]) -> bytes:
     return blake2b("\0".join(words).encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
@@ -388,16 +401,16 @@ def _tokens(text: str, form: Form) -> list[str]:
     found = [token for token in tokens(text[form.start : form.end]) if token.lastgroup not in ("space", "comment")]
     if not any(match.lastgroup == "discard" for match in found):
         return [match[0] for match in found]
-    discarded = [(discard.start - form.start, discard.end - form.start) for discard in _discards(form)]
+    discarded = [(discard.start - form.start, discard.end - form.start) for discard in _discarded_forms(form)]
     return [match[0] for match in found if not any(begin <= match.start() < end for begin, end in discarded)]
 
 
-def _discards(form: Form) -> Iterator[Form]:
+def _discarded_forms(form: Form) -> Iterator[Form]:
     for child in form.children:
         if child.kind == "discard":
             yield child
         else:
-            yield from _discards(child)
+            yield from _discarded_forms(child)
 
 
 def defines_within(text: str, name: str) -> bool:
@@ -408,5 +421,5 @@ def defines_within(text: str, name: str) -> bool:
 
 
 def plain_name(name: str) -> str:
-    """Return the type for the name of a constructor function such as `->T`, and other names unchanged."""
+    """Return the name of the type for a constructor function such as `->T`, and other names unchanged."""
     return name.removeprefix("map->").removeprefix("->")

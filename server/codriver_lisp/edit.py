@@ -27,14 +27,14 @@ from codriver_lisp.errors import EditError, EditFailedError, TooManyFormsError
 from codriver_lisp.reader import Positions
 from codriver_lisp.source_text import Limits, Target, find
 from codriver_lisp.splices import (
-    Naming,
+    NameReplacement,
     Splice,
     append,
     assemble,
     check_adjacent,
+    check_branch_replacement,
     check_new,
     check_not_blank,
-    check_stays,
     delete,
     insert_after,
     insert_before,
@@ -42,7 +42,7 @@ from codriver_lisp.splices import (
     rename_within,
     replace,
 )
-from codriver_lisp.symbol_rename import Renamed, find_names, find_references
+from codriver_lisp.symbol_rename import DefinitionRenaming, find_names, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,13 +52,13 @@ if TYPE_CHECKING:
 
 __all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
 
-DIALECTS: Final = ("clj", "cljs", "lpy")
-"""The features of reader conditionals under which definitions are looked for."""
+READER_FEATURES: Final = ("clj", "cljs", "lpy")
+"""The reader conditional features whose branches are searched for definitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replacement of the target by `new`. A blank `new` deletes the target."""
+    """An edit that replaces the target by `new`. If `new` is blank, the target is deleted."""
 
     target: Target
     new: str
@@ -66,7 +66,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Insertion of `new` before the target and the comments attached to it."""
+    """An edit that inserts `new` before the target and the comments attached to it."""
 
     target: Target
     new: str
@@ -74,14 +74,14 @@ class Insert:
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Insertion of `new` at the end of the text."""
+    """An edit that adds `new` at the end of the text."""
 
     new: str
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """Move of the target, with its attached comments, to before or after the form `to`."""
+    """An edit that moves the target, with its attached comments, to before or after the form `to`."""
 
     target: Target
     to: Target
@@ -90,9 +90,12 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class Rename:
-    """Renaming of `old` to `new` in the code of the target, or in all code. Text from other edits is not changed.
+    """An edit that renames `old` to `new` in the code of the target, or in all code.
 
-    In all code, this renames the name of the namespace. In a target that binds the name, it renames the local one.
+    Text from other edits is not changed.
+
+    Without a target, the name that is renamed belongs to the namespace. In a target that binds the name, the local name
+    is renamed.
     """
 
     old: str
@@ -100,15 +103,15 @@ class Rename:
     target: Target | None = None
 
 
-TextEdit = Replace | Insert | Append | Move | Rename | Renamed
-"""An edit of one text. `Renamed` updates the uses of a name that a `Rename` changes in another file."""
+TextEdit = Replace | Insert | Append | Move | Rename | DefinitionRenaming
+"""An edit of one text. `DefinitionRenaming` updates the uses of a name that a `Rename` changes in another file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
     """The effect of one edit: its line in the text before and after, and how many changes it made.
 
-    `left` maps each reason for not renaming an occurrence to the lines of these occurrences, in the text before.
+    `left` maps each reason for not renaming occurrences to their lines in the text before the edits.
     """
 
     line: int
@@ -129,7 +132,7 @@ class Edited:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The errors that prevented the edits, with the number of the edit, in order. The text is unchanged."""
+    """The errors that prevented the edits, in order, each with the number of its edit. The text is unchanged."""
 
     errors: tuple[tuple[int, EditError], ...]
 
@@ -137,9 +140,9 @@ class Refused:
 def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
     """Apply all `edits` to `document`, or none of them.
 
-    The keys are the numbers by which the caller knows the edits.
+    The keys are the numbers by which the caller identifies the edits.
     """
-    plan = _Plan(document, limits or Limits())
+    plan = _EditPlan(document, limits or Limits())
     for number, edit in edits.items():
         plan.attempt(number, edit)
     plan.finish()
@@ -176,26 +179,26 @@ class _Deletion:
 def _may_define(document: Document, name: str) -> bool:
     """Return whether the text defines `name`, or may do so by calling a user's macro.
 
-    The result is also True for names of other namespaces, and for Hy, which can bind names in ways that are not
-    modelled.
+    The result is also True for names of other namespaces, and for Hy, which can bind names in ways that this package
+    does not model.
     """
     name = name.removeprefix(f"{namespace_of(document)}/")
     if document.is_hy or name.startswith(":") or "/" in name:
         return True
     try:
-        found = [read_definitions(document.text, features=[feature]) for feature in DIALECTS]
+        found = [read_definitions(document.text, features=[feature]) for feature in READER_FEATURES]
     except TooManyFormsError:
         return True
     return any(definition.unknown or any(name in each.makes for each in definition.found) for definition in found)
 
 
-class _Plan:
+class _EditPlan:
     """The changes that the edits of one text require, collected edit by edit and completed by `finish`."""
 
     def __init__(self, document: Document, limits: Limits) -> None:
         self.errors: list[tuple[int, EditError]] = []
         self.splices: list[tuple[Splice, int]] = []
-        self.names: list[Naming] = []
+        self.names: list[NameReplacement] = []
         self.appends: list[tuple[str, int]] = []
         self.lines: dict[int, int] = {}
         """The line of each edit in the text before the edits."""
@@ -225,33 +228,40 @@ class _Plan:
                     self.splices.append((insert_before(self._document, unit, new), number))
                 case Append(new):
                     check_not_blank(new)
-                    self._check_sound("appended to")
+                    self._check_balanced("appended to")
                     self.lines[number] = self._document.positions.count
                     self.appends.append((new, number))
                 case Move():
                     self._move(number, edit)
                 case Rename():
                     self._rename(number, edit)
-                case Renamed():
-                    self._check_sound("renamed in")
+                case DefinitionRenaming():
+                    self._check_balanced("renamed in")
                     self._name(number, find_references(self._document, edit))
         except EditFailedError as error:
             self.errors.append((number, error.error))
 
     def _find(self, number: int, target: Target) -> Unit:
+        """Return the target of an edit, and store its line."""
         unit = find(self._document, target, self._limits)
         self.lines[number] = unit.line
         return unit
 
-    def _check_sound(self, what: str) -> None:
+    def _check_balanced(self, what: str) -> None:
+        """Check that the brackets of the text balance.
+
+        Raises:
+            EditFailedError: they do not. `what` is the participle of what cannot be done to the file, for the message.
+        """
         if self._document.bracket_error is not None:
             words = f"the file cannot be {what}, because its brackets do not balance: {self._document.bracket_error}"
             raise EditFailedError(EditError(words))
 
     def _replace(self, number: int, edit: Replace) -> None:
+        """Plan the replacement or deletion of a target."""
         unit = self._find(number, edit.target)
         check_new(edit.new)
-        check_stays(unit, edit.new)
+        check_branch_replacement(unit, edit.new)
         if is_blank(edit.new):
             unit = self._document.with_hints(unit)
             self._deletions.append(_Deletion(unit, unit.start, unit.end, number))
@@ -264,14 +274,14 @@ class _Plan:
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"
             raise EditFailedError(EditError(words, context=self._document.numbered(unit.line, self._limits.context)))
-        check_stays(unit, "")
+        check_branch_replacement(unit, "")
         check_adjacent(to, self._document.text[unit.start : unit.end])
         self._moves.append((unit, to, edit, number))
-        begin, end = self._document.with_comments(unit), self._document.end_of_line(unit)
+        begin, end = self._document.start_with_comments(unit), self._document.end_of_line(unit)
         self._deletions.append(_Deletion(unit, begin, end, number))
 
     def _rename(self, number: int, edit: Rename) -> None:
-        self._check_sound("renamed in")
+        self._check_balanced("renamed in")
         unit = None if edit.target is None else self._find(number, edit.target)
         found = find_names(self._document, edit.old, edit.new, None if unit is None else (unit.start, unit.end))
         self._name(number, found)
@@ -279,12 +289,13 @@ class _Plan:
             self.undefined.add(number)
 
     def _name(self, number: int, found: Found) -> None:
+        """Plan the renaming of the found occurrences."""
         if not found.positions:
             return
         line = self._document.positions.line
         self.lines[number] = line(found.positions[0][0])
         self.left[number] = {why: [line(at) for at in positions] for why, positions in found.left.items()}
-        self.names += [Naming(*position, number) for position in found.positions]
+        self.names += [NameReplacement(*position, number) for position in found.positions]
 
     def finish(self) -> None:
         """Plan the moves and deletions, which depend on the other edits, and record conflicts between edits."""
@@ -295,7 +306,7 @@ class _Plan:
                 self._conflict(name.index, other.index, other.start)
         replaced = [splice.core for splice, _ in self.splices if splice.core[0] < splice.core[1]]
         for unit, to, edit, number in self._moves:
-            begin, end = document.with_comments(unit), document.end_of_line(unit)
+            begin, end = document.start_with_comments(unit), document.end_of_line(unit)
             indentation = document.indentation(unit)
             if document.begins_line(unit):
                 indentation, begin = "", document.positions.start(document.positions.line(begin))
@@ -323,6 +334,7 @@ class _Plan:
                 self.errors.append((number, EditError(words)))
 
     def _find_conflicts(self) -> None:
+        """Record an error for each pair of edits that change the same code."""
         self.splices.sort(key=lambda splice: (*splice[0].core, not splice[0].is_behind, splice[1]))
         reached, owner = 0, -1
         for splice, number in self.splices:
@@ -333,6 +345,7 @@ class _Plan:
                 reached, owner = end, number
 
     def _conflict(self, number: int, other: int, at: int) -> None:
+        """Record the conflict between two edits at an offset."""
         line = self._document.positions.line(at)
         for first, another in ((number, other), (other, number)):
             self.errors.append((first, EditError(f"it changes the same code at line {line} as edit {another}")))
@@ -342,7 +355,7 @@ class _Plan:
         merged: list[_Deletion] = []
         insertions = [splice.start for splice, _ in self.splices]
         for deletion in sorted(self._deletions, key=lambda deletion: (deletion.begin, -deletion.end)):
-            if merged and self._is_next(merged[-1], deletion, insertions):
+            if merged and self._are_adjacent(merged[-1], deletion, insertions):
                 last, unit = merged[-1], deletion.unit
                 whole = dataclasses.replace(
                     last.unit, end=unit.end, ceiling=unit.ceiling, ceiling_closes=unit.ceiling_closes
@@ -353,7 +366,7 @@ class _Plan:
                 merged.append(deletion)
         return merged
 
-    def _is_next(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
+    def _are_adjacent(self, last: _Deletion, deletion: _Deletion, insertions: list[int]) -> bool:
         """Return whether two deletions are adjacent, with only whitespace and no insertion between them."""
         stop, begin = last.end, deletion.begin
         is_sibling = stop <= begin and last.unit.ceiling == deletion.unit.start

@@ -10,7 +10,7 @@ class LispError(Exception):
 
 
 class TooManyFormsError(LispError, ValueError):
-    """The text has more forms than the reader was asked to accept."""
+    """The text has more forms than the reader accepts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,8 +47,9 @@ syntax quotes.
 KEYS = re.compile(r"::?(?:[^\s/]+/)?(?:keys|syms|strs)")
 """Matches the keywords that bind several keys of a map at once, such as `:keys` and `:my.ns/keys`."""
 
-_ROLES: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
-_REFERS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
+_ROLE_BY_LEVEL: Mapping[int, Role] = {0: "reference", QUOTED: "quoted", NAMESPACE: "namespace", REFERRED: "referred"}
+"""The role of an occurrence by its level: how its code is quoted, or whether it is in the `ns` form."""
+_REFER_KEYWORDS = frozenset({":refer", ":only", ":refer-macros", ":rename"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,10 @@ class Binding:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The local bindings of the two names at some point in the code. None means that the name is not local there."""
+    """The local bindings of the two names at some point in the code.
+
+    None means that a name is not local at that point.
+    """
 
     old: Binding | None = None
     new: Binding | None = None
@@ -124,7 +128,7 @@ class Walk:
                 form, scope, level = self._tasks.pop()
                 match form.kind:
                     case "atom":
-                        self.record(form, _ROLES.get(level, "global"), scope)
+                        self.record(form, _ROLE_BY_LEVEL.get(level, "global"), scope)
                     case "prefixed":
                         self._prefixed(form, scope, level)
                     case "list" if level == 0:
@@ -148,7 +152,7 @@ class Walk:
         return self.text[form.start : form.end]
 
     def code(self, forms: Iterable[Form], scope: Scope, level: int = 0) -> None:
-        """Schedule `forms` to be walked in `scope`, leaving out those that contain neither name."""
+        """Schedule `forms` to be walked in `scope`, omitting those that contain neither name."""
         for form in forms:
             self._tasks += [(discarded, scope, level) for discarded in self._discarded_near.pop(form.start, ())]
             if self.has(form):
@@ -161,7 +165,7 @@ class Walk:
             self.found.append(Occurrence(form.start, form.end, word, role, scope))
 
     def name(self, form: Form, role: Role, scope: Scope) -> None:
-        """Record the name in `form` and walk its metadata. Anything but a name is walked as code."""
+        """Record the name in `form`, and walk its metadata. If the form is not a name, walk it as code."""
         inner = self.unwrap(form, scope)
         if inner.kind == "atom":
             self.record(inner, role, scope)
@@ -169,7 +173,7 @@ class Walk:
             self.code([inner], scope)
 
     def unwrap(self, form: Form, scope: Scope) -> Form:
-        """Return the form that the metadata belongs to, and walk the metadata."""
+        """Return the form that the metadata belongs to, and schedule the metadata to be walked."""
         while form.kind == "prefixed" and self.text.startswith(("^", "#^"), form.start) and form.children:
             *metadata, form = form.children
             self.hints(metadata, scope)
@@ -208,6 +212,7 @@ class Walk:
         return [child for child in form.children[-1].children if child.kind != "discard"][1::2]
 
     def _prefixed(self, form: Form, scope: Scope, level: int) -> None:
+        """Walk a form with a prefix, such as a quote, metadata or a reader conditional."""
         prefix = self.text[form.start : form.start + 2]
         if level >= 0:
             if prefix == "#'":
@@ -229,6 +234,7 @@ class Walk:
         self.code(inner.children, scope, level)
 
     def _call(self, form: Form, scope: Scope, binders: Mapping[str, Binder]) -> None:
+        """Walk a list in code, with the function for its binding form if it is one."""
         items = self.items(form, scope)
         head = items[0] if items else None
         if head is None or head.kind != "atom":
@@ -252,7 +258,7 @@ class Walk:
         level = 1 if form.children and self.word(form.children[0]) == self.namespace else REFERRED
         for child in form.children:
             self.code([child], scope, level if is_referred else NAMESPACE)
-            is_referred = child.kind == "atom" and self.word(child) in _REFERS
+            is_referred = child.kind == "atom" and self.word(child) in _REFER_KEYWORDS
 
     def _map(self, form: Form, scope: Scope) -> None:
         """Walk a map in code, which an unknown form may use as a binding pattern."""

@@ -43,10 +43,11 @@ Position = tuple[int, int]
 """A line and a column of the input, both counted from 0."""
 
 _SPECIAL = re.compile(r"""[()\[\]{}";\\\t]""")
+"""Matches a character that changes the state of a pass."""
 _STRING_REST = re.compile(r'(?:[^"\\]|\\.)*+', re.DOTALL)
 _QUOTE = re.compile(r'\\.|(?P<quote>")', re.DOTALL)
 _LINE_END = re.compile(r"\r?\n")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_NON_BMP_CHARACTER = re.compile("[\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,15 +140,15 @@ class IndentPass:
         self._x = self._shift = 0
         self._edits = []
         if self._string is None:
-            begin = self._indentation(line)
+            begin = self._move_indentation(line)
             first = self._x
             at = begin
         else:
             begin = first = 0
-            at = self._string_rest(line, 0)
+            at = self._consume_string(line, 0)
         while at < len(line):
             at = self._code(line, at)
-        self.lines.append(self._corrected(line, begin, first))
+        self.lines.append(self._correct_line(line, begin, first))
         self._end_line()
 
     def end(self) -> None:
@@ -164,9 +165,10 @@ class IndentPass:
         self._correct_trail()
 
     def _stop(self, name: str, position: Position, opener: Position | None = None) -> NoReturn:
+        """End the pass with an error."""
         raise StopError(ParinferError(name, *position, opener))
 
-    def _corrected(self, line: str, begin: int, first: int) -> str:
+    def _correct_line(self, line: str, begin: int, first: int) -> str:
         """Return `line` with its edits applied.
 
         Its code starts at the index `begin` and moves to the column `first`.
@@ -182,7 +184,7 @@ class IndentPass:
             at = index + 1
         return "".join([*parts, line[at:]])
 
-    def _indentation(self, line: str) -> int:
+    def _move_indentation(self, line: str) -> int:
         """Consume the text before the first code of `line`, move that code to its column, and return its index."""
         for index, character in enumerate(line):
             if character == " ":
@@ -194,14 +196,14 @@ class IndentPass:
                 self._leading = self._leading or (self._number, index)  # this closer is always dropped
                 self._shift -= 1
             elif character == ";":
-                self._comment_line()
+                self._move_comment()
                 return index
             else:
-                self._first_code()
+                self._move_first_code()
                 return index
         return len(line)
 
-    def _first_code(self) -> None:
+    def _move_first_code(self) -> None:
         """Close the brackets that end before the line's first code, and move the code with its enclosing bracket."""
         if self._danger is not None:
             self._stop("quote-danger", self._danger)
@@ -210,7 +212,7 @@ class IndentPass:
         if opener is not None and opener.shift != self._shift:
             self._move(opener.shift)
 
-    def _comment_line(self) -> None:
+    def _move_comment(self) -> None:
         """Move a comment on its own line together with its enclosing bracket. The comment closes no bracket."""
         if not self._has_shifted:
             return
@@ -229,8 +231,8 @@ class IndentPass:
         """Return how many of the open brackets, counted from the innermost, end before code at the current column.
 
         A line belongs to a bracket that is to the left of it. If the line or the bracket has moved, the line stays in
-        its bracket only if the line itself did not move. It enters another bracket only if that moved left relative to
-        the line.
+        its bracket only if the line itself did not move. The line enters another bracket only if that bracket moved
+        left relative to the line.
         """
         stack = self._stack
         for count, opener in enumerate(reversed(stack)):
@@ -266,12 +268,12 @@ class IndentPass:
                 self._stack.append(Opener(CLOSERS[found[0]], self._x, self._shift, position))
                 self._has_shifted = self._has_shifted or self._shift != 0
             case ")" | "]" | "}":
-                self._closer(found[0], end)
+                self._handle_closer(found[0], end)
                 return end + 1
             case '"':
                 self._string = self._number, end
                 self._x += 1
-                return self._string_rest(line, end + 1)
+                return self._consume_string(line, end + 1)
             case ";":
                 return self._comment(line, end)
             case "\\":
@@ -288,7 +290,7 @@ class IndentPass:
         self._trail = Trail(self._number, self._x)
         return end + 1
 
-    def _closer(self, closer: str, index: int) -> None:
+    def _handle_closer(self, closer: str, index: int) -> None:
         """Handle a closer after code. It either closes the innermost open bracket or matches nothing."""
         position = self._number, index
         opener = self._stack[-1] if self._stack else None
@@ -299,9 +301,9 @@ class IndentPass:
                 self._trail.end = self._x
                 self._trail.openers.append(opener)
             return
-        self._stray_closer(index, position)
+        self._remove_stray_closer(index, position)
 
-    def _string_rest(self, line: str, at: int) -> int:
+    def _consume_string(self, line: str, at: int) -> int:
         """Consume the open string up to its end or the end of the line, and return the index reached."""
         found = _STRING_REST.match(line, at)
         end = found.end() if found else at
@@ -321,7 +323,7 @@ class IndentPass:
         self._x += len(line) - at
         return len(line)
 
-    def _stray_closer(self, index: int, position: Position) -> None:
+    def _remove_stray_closer(self, index: int, position: Position) -> None:
         """Remove a closer that matches nothing. `_end_line` decides whether it is an error."""
         if self._unmatched is None:
             self._unmatched = self._x, position, self._stack[-1].position if self._stack else None
@@ -369,7 +371,7 @@ class IndentPass:
 def indent_mode(text: str) -> Result:
     """Return `text` with the closers at the ends of lines replaced by those that the indentation implies."""
     run = IndentPass()
-    units = _ASTRAL.sub(lambda match: _in_units(match[0]), text)
+    units = _NON_BMP_CHARACTER.sub(lambda match: _to_surrogate_pair(match[0]), text)
     try:
         for line in _LINE_END.split(units):
             run.line(line)
@@ -382,7 +384,7 @@ def indent_mode(text: str) -> Result:
     return Result(corrected)
 
 
-def _in_units(character: str) -> str:
+def _to_surrogate_pair(character: str) -> str:
     """Return a character outside the Basic Multilingual Plane as a UTF-16 surrogate pair."""
     code = ord(character) - 0x10000
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 + (code & 0x3FF))
@@ -394,15 +396,15 @@ _PREAMBLE = re.compile(r"\ufeff?(?:#![^\r\n]*)?")
 
 _INDENTATION = re.compile(r"^[ \t]+(?=\S)", re.MULTILINE)
 MIXED_TAB_STOP = 8
-"""Columns between tab stops in text indented by both tabs and spaces, as in Emacs."""
+"""Number of columns between tab stops in text indented by both tabs and spaces, as in Emacs."""
 TAB_STOP = 2
-"""Columns between tab stops in text indented by tabs only, with one tab for each level."""
-_CHARACTER = re.compile(r"[^\r\n]")
-_STRINGS = frozenset({"string", "bracketed"})
+"""Number of columns between tab stops in text indented only by tabs, with one tab for each level."""
+_NON_NEWLINE = re.compile(r"[^\r\n]")
+_STRING_KINDS = frozenset({"string", "bracketed"})
 
 
 @dataclass(frozen=True, slots=True)
-class Balanced:
+class BalancedText:
     """The balanced text, or the original text with the `error` that could not be corrected."""
 
     text: str
@@ -412,23 +414,23 @@ class Balanced:
     """The first line, counted from 1, where the indentation of balanced text suggests different brackets."""
 
 
-def balance(text: str) -> Balanced:
-    """Return `text` with the brackets that its indentation implies. Text that is balanced already is not changed."""
+def balance(text: str) -> BalancedText:
+    """Return `text` with the brackets that its indentation implies. Text that already balances is not changed."""
     error = check(text)
-    suggested = _by_indentation(text)
+    suggested = _balance_by_indentation(text)
     if error is None:
         lines = zip(_lines(text), _lines(suggested), strict=True)
         differing = (number for number, (line, other) in enumerate(lines, 1) if line != other)
-        return Balanced(text, changed=False, doubtful_line=next(differing, None))
+        return BalancedText(text, changed=False, doubtful_line=next(differing, None))
     if suggested == text or check(suggested) is not None:
-        return Balanced(text, changed=False, error=error)
-    return Balanced(suggested, changed=True)
+        return BalancedText(text, changed=False, error=error)
+    return BalancedText(suggested, changed=True)
 
 
-def _by_indentation(text: str) -> str:
-    """Return the text with brackets according to its indentation, or unchanged if parinfer refuses it.
+def _balance_by_indentation(text: str) -> str:
+    """Return the text with brackets according to its indentation, or unchanged if parinfer reports an error.
 
-    Parinfer refuses, for example, a line of code that starts with a closer, and an unpaired quote in a comment.
+    Errors are, for example, a line of code that starts with a closer, and an unpaired quote in a comment.
     """
     found = _PREAMBLE.match(text)
     preamble = found[0] if found else ""
@@ -436,8 +438,8 @@ def _by_indentation(text: str) -> str:
     plain = LINE_END.sub("\n", body)
     tab_stop = MIXED_TAB_STOP if any(" " in indentation for indentation in _INDENTATION.findall(plain)) else TAB_STOP
     expanded = _expand_tabs(plain, tab_stop)
-    corrected = _correct(expanded)
-    return text if corrected is None else preamble + _merge(body, expanded, corrected, tab_stop)
+    corrected = _correct_brackets(expanded)
+    return text if corrected is None else preamble + _restore_formatting(body, expanded, corrected, tab_stop)
 
 
 def _expand_tabs(text: str, tab_stop: int) -> str:
@@ -456,16 +458,16 @@ def _expand_tabs(text: str, tab_stop: int) -> str:
     return "".join(chunks)
 
 
-def _correct(text: str) -> str | None:
+def _correct_brackets(text: str) -> str | None:
     """Return `text` with brackets according to its indentation, or None if that would lose code.
 
     Code can be lost in two ways: parinfer sees brackets inside an unfinished bracket string, and removing a closer can
     join the tokens around it.
     """
-    result = indent_mode(_mask(text))
+    result = indent_mode(_mask_bracket_strings(text))
     if result.error is not None:
         return None
-    corrected = _unmask(result.text, text)
+    corrected = _unmask_strings(result.text, text)
     return corrected if corrected == text or _code(corrected) == _code(text) else None
 
 
@@ -474,27 +476,27 @@ def _code(text: str) -> list[str]:
     return [token[0] for token in tokens(text) if token.lastgroup not in ("space", "close")]
 
 
-def _mask(text: str) -> str:
+def _mask_bracket_strings(text: str) -> str:
     """Return `text` with each Hy bracket string replaced by an ordinary string with the same lines and length."""
     if "#[" not in text:
         return text
     return "".join(
-        f'"{_CHARACTER.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0]
+        f'"{_NON_NEWLINE.sub("x", token[0][1:-1])}"' if token["ending"] is not None else token[0]
         for token in tokens(text)
     )
 
 
-def _unmask(corrected: str, text: str) -> str:
-    """Return `corrected` with the strings of `text` restored in order. It is the opposite of `_mask`."""
+def _unmask_strings(corrected: str, text: str) -> str:
+    """Return `corrected` with the strings of `text` restored in order. This undoes `_mask_bracket_strings`."""
     if "#[" not in text:
         return corrected
-    originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRINGS])
+    originals = iter([token[0] for token in tokens(text) if token.lastgroup in _STRING_KINDS])
     return "".join(
-        next(originals, token[0]) if token.lastgroup in _STRINGS else token[0] for token in tokens(corrected)
+        next(originals, token[0]) if token.lastgroup in _STRING_KINDS else token[0] for token in tokens(corrected)
     )
 
 
-def _merge(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
+def _restore_formatting(original: str, expanded: str, corrected: str, tab_stop: int) -> str:
     """Return `corrected` with the line endings, the unchanged lines and the leading tabs of `original`."""
     parts: list[str] = []
     lines = zip(_lines(original), _lines(expanded), _lines(corrected), strict=True)

@@ -74,7 +74,7 @@ class _Tree:
         """Add a form without children and return its index.
 
         Raises:
-            TooManyFormsError: the tree has as many forms as it may have.
+            TooManyFormsError: the tree already has the maximum number of forms.
         """
         index = len(self.kinds)
         if index >= self._most:
@@ -97,9 +97,9 @@ class Form:
     """A form of the text: its kind, its offsets `start` and `end`, and its children in order.
 
     The kind `string` includes regexes and bracket strings, and `atom` is any symbol, keyword or number. `prefixed` is a
-    quote, tag, metadata, namespaced map or reader conditional; its children are the forms that the prefix takes, with
-    the actual form last. `discard` is `#_` with the form that it discards. In broken text, a form may lack its end or
-    the forms that its prefix needs.
+    quote, tag, metadata, namespaced map or reader conditional. Its children are the forms that the prefix applies to,
+    with the actual form last. `discard` is `#_` with the form that it discards. In broken text, a form may lack its end
+    or the forms that its prefix needs.
     """
 
     _tree: _Tree
@@ -148,6 +148,7 @@ def read(text: str, *, most_forms: int | None = None) -> Reading:
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
+    """Read the forms of a text into a tree, and return the tree and the first error."""
     # There cannot be more forms than characters.
     reader = _Reader(len(text) if most_forms is None else most_forms)
     for token in tokens(text):
@@ -194,7 +195,7 @@ class _Reader:
         self._imbalance: Imbalance | None = None
 
     def find(self, imbalance: Imbalance) -> None:
-        """Record an error, unless there was one before."""
+        """Record an error, unless one was recorded before."""
         self._imbalance = self._imbalance or imbalance
 
     def push(self, kind: Kind, start: int, end: int, closer: str, wants: int) -> None:
@@ -228,10 +229,10 @@ class _Reader:
                 wants[-1] -= 1
             if wants[-1]:
                 return
-            self._pop()
+            self._pop_unfinished()
             index = prefix
 
-    def _pop(self) -> int:
+    def _pop_unfinished(self) -> int:
         """Remove the innermost unfinished form from the stack, and return its index."""
         self._closers.pop()
         self._wants.pop()
@@ -248,7 +249,7 @@ class _Reader:
             while self._closers[-1] != closer:
                 self._abandon(at)
         self._open[closer] -= 1
-        index = self._pop()
+        index = self._pop_unfinished()
         self.tree.ends[index] = at + 1
         if self._wants[-1]:
             self._finish(index)
@@ -271,15 +272,15 @@ class _Reader:
             self.find(Imbalance("mismatched", at, self.tree.starts[self._waiting[opened]]))
 
     def _abandon(self, at: int) -> None:
-        """End the innermost unfinished form early: a bracket at the offset `at`, a prefix after the forms it has."""
+        """End the innermost unfinished form early: a bracket at the offset `at`, or a prefix after its forms."""
         closer = self._closers[-1]
-        index = self._pop()
+        index = self._pop_unfinished()
         if closer:
             self._open[closer] -= 1
             self.tree.ends[index] = at
 
     def end(self, length: int) -> Imbalance | None:
-        """End all unfinished forms at the end of the text, whose length is given, and return the first error."""
+        """End all unfinished forms at the end of the text, which has this length. Return the first error."""
         starts = self.tree.starts
         unfinished = len(self._waiting) - 1
         pairs = zip(self._waiting, self._closers, strict=True)
@@ -302,7 +303,7 @@ def check(text: str) -> Unbalanced | None:
 def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
     """Return the positions of the forms that evaluating `text` would run, in order, without discarded forms.
 
-    `reading` is the result of `read` for the same text, to save reading it again. A prefix such as a quote, a tag or
+    `reading` is the result of `read` for the same text, if it was already read. A prefix such as a quote, a tag or
     metadata is part of the form after it.
     """
     positions = Positions(text)
@@ -327,7 +328,7 @@ class Imbalance:
     * `mismatched`: the closer at `at` does not match the bracket at `opener`.
     * `unclosed`: the brackets at `at` and `others`, outermost first, are open at the end of the text.
     * `string`: the string that starts at `at` does not end.
-    * `dangling`: the prefix at `at` has no form after it, or the backslash there no character.
+    * `dangling`: the prefix at `at` has no form after it, or the backslash at `at` has no character after it.
     """
 
     kind: Literal["stray", "mismatched", "unclosed", "string", "dangling"]
@@ -337,7 +338,7 @@ class Imbalance:
 
 
 def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
-    """Explain `imbalance`, an error in the brackets of `text`, in words that name lines."""
+    """Explain `imbalance`, an error in the brackets of `text`, in words that mention line numbers."""
     positions = Positions(text)
     line, column = positions.of(imbalance.at)
     match imbalance.kind:
@@ -351,15 +352,15 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
             words += f"and `{text[imbalance.at]}` at line {line} comes instead"
         case "string":
             words = f"the string that starts at line {line} is never closed"
-            earlier = _swallowing_string(text, imbalance.at)
+            earlier = _find_swallowing_string(text, imbalance.at)
             if earlier is not None:
                 line, column = positions.of(earlier)
                 words += f"; it looks as if the one that starts at line {line} lacks its closing quote"
         case "dangling":
             lacking = "character" if text[imbalance.at] == "\\" else "form"
-            words = f"the `{_prefix(text, imbalance.at)}` at line {line} has no {lacking} behind it"
+            words = f"the `{_prefix_at(text, imbalance.at)}` at line {line} has no {lacking} behind it"
         case _:
-            return _unclosed(text, (imbalance.at, *imbalance.others), positions)
+            return _describe_unclosed(text, (imbalance.at, *imbalance.others), positions)
     return Unbalanced(words, line, column)
 
 
@@ -368,17 +369,18 @@ def bracket(text: str, at: int) -> str:
     return text[at : at + 2] if text[at] == "#" else text[at]
 
 
-def _prefix(text: str, at: int) -> str:
+def _prefix_at(text: str, at: int) -> str:
+    """Return the prefix at an offset."""
     return next(tokens(text, at))[0]
 
 
-def _unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unbalanced:
+def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unbalanced:
     """Describe the bracket that most probably lacks its closer.
 
-    A line that starts at or to the left of a bracket that is still open suggests that the bracket was meant to be
-    closed before it. The first such bracket is named.
+    A line that starts at or to the left of a bracket that is still open suggests that the bracket should have been
+    closed before that line. The first such bracket is named.
     """
-    suspicion = _suspicion(text, openers[0], positions)
+    suspicion = _find_unclosed(text, openers[0], positions)
     if suspicion is None:
         line, column = positions.of(openers[-1])
         return Unbalanced(f"the `{bracket(text, openers[-1])}` at line {line} is never closed", line, column)
@@ -398,10 +400,10 @@ def _unclosed(text: str, openers: tuple[int, ...], positions: Positions) -> Unba
     return Unbalanced(words, line, column)
 
 
-def _suspicion(text: str, begin: int, positions: Positions) -> tuple[int, int] | None:
+def _find_unclosed(text: str, begin: int, positions: Positions) -> tuple[int, int] | None:
     """Find the first bracket, from `begin` on, that should be closed according to the indentation of a later line.
 
-    Return the offset of the bracket, and that of the first token of the line.
+    Return the offset of the bracket, and that of the line's first token.
     """
     openers: list[tuple[int, int]] = []
     line_before = positions.line(begin)
@@ -420,16 +422,16 @@ def _suspicion(text: str, begin: int, positions: Positions) -> tuple[int, int] |
     return None
 
 
-_SWALLOWED = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
+_WORD_START = re.compile(r"""[^\s,\[\](){}"';`~@^\\]""")
 
 
-def _swallowing_string(text: str, last: int) -> int | None:
+def _find_swallowing_string(text: str, last: int) -> int | None:
     """Find a multi-line string before `last` that ends directly before a word, as if a quote were missing.
 
     Return its offset.
     """
     for token in tokens(text[:last]):
-        if token.lastgroup == "string" and "\n" in token[0] and _SWALLOWED.match(text, token.end()):
+        if token.lastgroup == "string" and "\n" in token[0] and _WORD_START.match(text, token.end()):
             return token.start()
     return None
 
@@ -438,7 +440,7 @@ CLOSERS = {"(": ")", "[": "]", "{": "}"}
 
 _WORD = r"""[^\s,\[\](){}"';`~@^\\]"""
 """The pattern of the first character of a word."""
-_REST = r"""[^\s,\[\](){}";`~@^\\]"""
+_WORD_REST = r"""[^\s,\[\](){}";`~@^\\]"""
 """The pattern of the other characters of a word, which may include `'`."""
 
 TOKEN = re.compile(
@@ -452,10 +454,10 @@ TOKEN = re.compile(
     | (?P<string>\#?"[^"\\]*+(?:\\.[^"\\]*+)*+(?:(?P<quote>")|\\?\Z))
     | (?P<discard>\#_)
     | (?P<metadata>\#?\^)
-    | (?P<prefix>\#'|\#=|\#\?@?|\#::?{_REST}*+|~@|['`~@])
-    | (?P<character>\\(?:\w{_REST}*+|.)?)
-    | (?P<tag>\#[^\s,\[\](){{}}"';`~@^\\\#<]{_REST}*+)
-    | (?P<atom>{_WORD}{_REST}*+|.)
+    | (?P<prefix>\#'|\#=|\#\?@?|\#::?{_WORD_REST}*+|~@|['`~@])
+    | (?P<character>\\(?:\w{_WORD_REST}*+|.)?)
+    | (?P<tag>\#[^\s,\[\](){{}}"';`~@^\\\#<]{_WORD_REST}*+)
+    | (?P<atom>{_WORD}{_WORD_REST}*+|.)
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -34,9 +34,9 @@ It is a discarded keyword with a namespace, or a discarded map that starts with 
 
 Sources: clj-kondo, "Configuration"; cljfmt, "Ignoring forms".
 """
-_NEXT = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
+_SPACE_TO_NEXT_LINE = re.compile(r"[ \t\f,]*(?:\r\n|\r|\n)?[ \t\f,]*")
 MAX_LINE_CHARS = 200
-"""The number of characters of a line that messages show. Lines of generated files can be very long."""
+"""Maximum number of characters of a line that messages display. Lines of generated files can be very long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ def units(text: str, forms: Sequence[Form], positions: Positions) -> tuple[Unit,
                         ceiling_closes=group.is_nested and is_last,
                     )
                 )
-                inner = _spliced(text, form) if group.are_spliced else _inner_group(text, form)
+                inner = _spliced_group(text, form) if group.are_spliced else _inner_group(text, form)
                 if inner is not None:
                     groups.append(inner)
             is_feature ^= form.kind != "discard"
@@ -123,7 +123,7 @@ def _inner_group(text: str, form: Form) -> _Group | None:
     return None
 
 
-def _spliced(text: str, form: Form) -> _Group | None:
+def _spliced_group(text: str, form: Form) -> _Group | None:
     """Return the forms that `form`, in a branch of `#?@`, splices in."""
     return _within(text, form) if form.kind in ("vector", "list") and text[form.start] != "#" else None
 
@@ -155,7 +155,7 @@ def _is_incomplete(text: str, form: Form) -> bool:
 class Document:
     """A text that was read once, with its forms and line numbers. The text must not start with a byte order mark.
 
-    Hy, marked by `is_hy`, has binding forms of its own.
+    If `is_hy` is set, the text is Hy, which has binding forms of its own.
     """
 
     def __init__(self, text: str, *, is_hy: bool = False) -> None:
@@ -172,9 +172,9 @@ class Document:
 
     @cached_property
     def sound_end(self) -> int:
-        """Return the offset up to which the forms can be trusted. It is the end of the text if the text balances.
+        """Return the offset up to which the forms can be trusted. This is the end of the text if the text balances.
 
-        A closer too many may have ended the previous form too early, so that form is not trusted either.
+        An extra closer may have ended the previous form too early, so that form is not trusted either.
         """
         error = self.reading.imbalance
         if error is None:
@@ -225,13 +225,13 @@ class Document:
     def with_hints(self, unit: Unit) -> Unit:
         """Return the unit extended by hints, such as `#_:clj-kondo/ignore`, on the same line or the line above."""
         while (hint := self._hints.get(unit.floor)) is not None and unit.has_elder:
-            if _NEXT.fullmatch(self.text, hint.end, self.with_comments(unit)) is None:
+            if _SPACE_TO_NEXT_LINE.fullmatch(self.text, hint.end, self.start_with_comments(unit)) is None:
                 break
             unit = replace(unit, start=hint.start, line=hint.line, floor=hint.floor, has_elder=hint.has_elder)
         return unit
 
-    def with_comments(self, unit: Unit) -> int:
-        """Return the offset where the comments attached to the unit start, which are directly above it."""
+    def start_with_comments(self, unit: Unit) -> int:
+        """Return the offset at which the comments directly above the unit start, or the start of the unit."""
         begin = unit.start
         if not self.begins_line(unit):
             return begin
@@ -253,7 +253,7 @@ class Document:
         return unit.end + len(rest) if rest.lstrip(_BLANK).startswith(";") else unit.end
 
     def numbered(self, line: int, context: int) -> str:
-        """Return the numbered lines up to `context` lines around `line`, which is marked by `→`.
+        """Return the numbered lines up to `context` lines around `line`, which is marked with `→`.
 
         Long lines are cut.
         """
@@ -274,16 +274,16 @@ class Document:
 _LAST_LINE = re.compile(r"[^\r\n]*\Z")
 
 
-def reindented(text: str, base: str, ending: str, old: str = "") -> str:
+def reindent(text: str, base: str, ending: str, old: str = "") -> str:
     """Return `text` indented for a position whose indentation is `base`, with all lines moved by the same amount.
 
     The first line gets no indentation, blank lines around the text are removed, and line endings become `ending`. Lines
     inside strings keep their indentation, because it is part of the string.
 
     If the first line has no indentation, it may have been cut out of an indented line while the other lines are already
-    where they belong. That is assumed if more of the lines are equal to lines of `old`, the text to replace, without
-    moving them than with. In case of a tie, it is assumed if the other lines are aligned only when the first line moves
-    alone.
+    indented correctly. That is assumed if more of the lines equal lines of `old`, the text to replace, before they are
+    moved than after. In case of a tie, it is assumed if the other lines are aligned only when the first line alone
+    moves.
     """
     found = list(tokens(text))
     indent = ""
@@ -302,7 +302,7 @@ def reindented(text: str, base: str, ending: str, old: str = "") -> str:
                 parts += ending, blank
             if others:
                 is_left = is_cut_out and width(others[-1]) < width(base)
-                parts += ending, *((others[-1],) if is_left else (base, _beyond(indent, others[-1])))
+                parts += ending, *((others[-1],) if is_left else (base, _extra_indentation(indent, others[-1])))
         else:
             parts.append(LINE_END.sub(ending, token[0]))
     return "".join(parts)
@@ -313,7 +313,7 @@ def width(text: str) -> int:
     return len(text) + text.count("\t")
 
 
-def _beyond(indent: str, space: str) -> str:
+def _extra_indentation(indent: str, space: str) -> str:
     """Return the part of the whitespace `space` that goes beyond `indent`, or an empty string if there is none."""
     if space.startswith(indent):
         return space[len(indent) :]
@@ -373,14 +373,14 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
 
 
 MAX_OTHER_LINES = 5
-"""The number of other lines with the requested text that an error lists."""
+"""Maximum number of other lines with the requested text that an error lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
     """The form to edit, given by the number and the text of its first line. Surrounding whitespace is ignored.
 
-    If several forms start on the line, the text must start with the form that is meant.
+    If several forms start on the line, the text must start with the intended form.
     """
 
     line: int
@@ -391,8 +391,8 @@ class Target:
 class Limits:
     """Limits of the search for a target.
 
-    `padding` is how many lines away from the requested line the text may be. `context` is how many lines an error shows
-    on each side.
+    `padding` is how many lines away from the requested line the text may be. `context` is how many lines an error
+    displays on each side.
     """
 
     padding: int = 2
@@ -410,7 +410,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     if not expected:
         raise _refusal(document, target, limits, "targetLineText is blank: give the text of the form's first line")
     if target.line < 1:
-        raise _refusal(document, target, limits, f"there is no line {target.line}: lines count from 1")
+        raise _refusal(document, target, limits, f"there is no line {target.line}: line numbers start at 1")
     for distance in range(limits.padding + 1):
         lines = sorted({target.line - distance, target.line + distance})
         hits = [line for line in lines if 1 <= line <= document.positions.count and _has(document, line, expected)]
@@ -474,7 +474,7 @@ def _unit_at(document: Document, target: Target, line: int, expected: str, limit
 
 
 def _where(document: Document, line: int) -> str:
-    """Return the end of a message that tells which form contains the line, or where the next form starts."""
+    """Return the end of a message that states which form contains the line, or where the next form starts."""
     around = [unit for unit in document.units if unit.line < line <= document.positions.line(unit.end)]
     if around:
         return f": it is inside the form that starts at line {around[-1].line}"
@@ -489,5 +489,5 @@ def _names(document: Document, unit: Unit, expected: str) -> bool:
 
 
 def _refusal(document: Document, target: Target, limits: Limits, words: str) -> EditFailedError:
-    """Return an exception whose error shows the lines around the target."""
+    """Return an exception whose error includes the lines around the target."""
     return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.parinfer import balance
 from codriver_lisp.reader import LINE_END, check, read, tokens
-from codriver_lisp.source_text import last_line, reindented
+from codriver_lisp.source_text import last_line, reindent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 _BLANK_LINE_AT_END = re.compile(r"(?:\r\n|\r|\n|\A)[ \t,]*(?:\r\n|\r|\n)[ \t,]*\Z")
 _BLANK_LINE_AT_START = re.compile(r"[ \t,]*(?:;[^\r\n]*)?(?:\r\n|\r|\n)[ \t,]*(?:\r\n|\r|\n)")
-_TO_LINE_END = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
+_REST_OF_BLANK_LINE = re.compile(r"[ \t,]*(?:\r\n|\r|\n|\Z)")
 _BLANK = " \t,"
 _SPACE = " \t\r\n,"
-_APART = frozenset(' \t\r\n,()[]{}"')
+_DELIMITERS = frozenset(' \t\r\n,()[]{}"')
+"""Characters that end a token, so that text can follow without a space."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Splice:
 
     `core` is the part of the span without the space around it.
 
-    Of two splices at the same position, the one that belongs to the form before it (`is_behind`) comes first.
+    If two splices are at the same position, the one that belongs to the form before it (`is_behind`) comes first.
     """
 
     start: int
@@ -48,7 +49,7 @@ class Splice:
 
 
 def is_blank(text: str) -> bool:
-    """Return whether `text` has neither code nor comments."""
+    """Return whether `text` contains neither code nor comments."""
     return all(token.lastgroup == "space" for token in tokens(text))
 
 
@@ -56,7 +57,7 @@ def replace(document: Document, unit: Unit, new: str) -> Splice:
     """Return the splice that replaces the unit by `new`."""
     base = document.indentation(unit)
     text = document.text
-    placed = reindented(new, base, document.ending, text[unit.start : unit.end])
+    placed = reindent(new, base, document.ending, text[unit.start : unit.end])
     if unit.start > 0 and _join(text[unit.start - 1], placed[0]):
         placed = " " + placed
     placed += _separator(document, placed, unit.end, base)
@@ -69,7 +70,7 @@ def _separator(document: Document, placed: str, at: int, base: str) -> str:
     if at == len(text):
         return ""
     if _ends_in_comment(placed):
-        return "" if _TO_LINE_END.match(text, at) else document.ending + base
+        return "" if _REST_OF_BLANK_LINE.match(text, at) else document.ending + base
     return " " if _join(placed[-1], text[at]) else ""
 
 
@@ -80,17 +81,17 @@ def _ends_in_comment(text: str) -> bool:
 
 
 def _join(left: str, right: str) -> bool:
-    """Return whether two adjacent characters might belong to one token."""
-    return left not in _APART and right not in _APART and right != ";"
+    """Return whether two adjacent characters might become part of the same token."""
+    return left not in _DELIMITERS and right not in _DELIMITERS and right != ";"
 
 
 def insert_before(document: Document, unit: Unit, new: str) -> Splice:
     """Return the splice that puts `new` on its own lines before the unit with its hints and comments."""
     unit = document.with_hints(unit)
     base = document.indentation(unit)
-    at = document.with_comments(unit)
-    lines = document.ending * (2 if _is_apart(document, unit, at) else 1)
-    placed = reindented(new, base, document.ending) + lines + base
+    at = document.start_with_comments(unit)
+    lines = document.ending * (2 if _are_forms_separated(document, unit, at) else 1)
+    placed = reindent(new, base, document.ending) + lines + base
     if at > 0 and _join(document.text[at - 1], placed[0]):
         placed = " " + placed
     return Splice(at, at, placed, (at, at))
@@ -101,17 +102,17 @@ def insert_after(document: Document, unit: Unit, new: str) -> Splice:
     unit = document.with_hints(unit)
     base = document.indentation(unit)
     at = document.end_of_line(unit)
-    lines = document.ending * (2 if _is_apart(document, unit, document.with_comments(unit)) else 1)
-    placed = lines + base + reindented(new, base, document.ending)
+    lines = document.ending * (2 if _are_forms_separated(document, unit, document.start_with_comments(unit)) else 1)
+    placed = lines + base + reindent(new, base, document.ending)
     is_closed_next = unit.ceiling_closes and not document.text[at : unit.ceiling].strip(_SPACE)
-    is_last_on_line = _TO_LINE_END.match(document.text, at) is not None
+    is_last_on_line = _REST_OF_BLANK_LINE.match(document.text, at) is not None
     if not is_last_on_line and not (is_closed_next and not _ends_in_comment(placed)):
         placed += document.ending + base
     return Splice(at, at, placed, (at, at), is_behind=True)
 
 
-def _is_apart(document: Document, unit: Unit, begin: int) -> bool:
-    """Return whether blank lines separate the forms, judging by the space above the unit or below the first one."""
+def _are_forms_separated(document: Document, unit: Unit, begin: int) -> bool:
+    """Return whether blank lines separate the forms, judging by the space above the unit or below the first form."""
     text = document.text
     if not document.begins_line(unit):
         return False
@@ -129,7 +130,7 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
     text, core = document.text, (begin, end)
     before, after = text[unit.floor : begin], text[end : unit.ceiling]
     is_first = document.begins_line(unit)
-    at_line_end = _TO_LINE_END.match(text, end)
+    at_line_end = _REST_OF_BLANK_LINE.match(text, end)
     remaining = before.rstrip(_SPACE)
     start, stop = begin, end
     if unit.is_nested and unit.ceiling_closes and not after.strip(_SPACE) and ";" not in last_line(remaining):
@@ -138,7 +139,7 @@ def delete(document: Document, unit: Unit, begin: int, end: int) -> Splice:
         start, stop = document.positions.start(document.positions.line(begin)), at_line_end.end()
         if stop == len(text):
             return _delete_last(document, unit, start, core)
-        below = _TO_LINE_END.match(text, stop)
+        below = _REST_OF_BLANK_LINE.match(text, stop)
         is_eldest = not unit.has_elder and not text[unit.floor : start].strip(_SPACE)
         if below is not None and (is_eldest or _BLANK_LINE_AT_END.search(text, unit.floor, start)):
             stop = below.end()
@@ -161,7 +162,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
 
 def append(text: str, new: str, ending: str) -> str:
     """Return `text` with `new` after a blank line. The result ends with a line ending if `text` does."""
-    placed = reindented(new, "", ending)
+    placed = reindent(new, "", ending)
     if not text.strip():
         return text + placed + ending
     endings = len(LINE_END.findall(text[len(text.rstrip(" \t\r\n")) :]))
@@ -172,7 +173,7 @@ def check_new(text: str) -> None:
     """Check that the brackets of new text balance.
 
     Raises:
-        EditFailedError: they do not. The error has the balanced text, if the indentation implies one.
+        EditFailedError: the brackets do not balance. The error has the balanced text, if the indentation implies one.
     """
     unbalanced = check(text)
     if unbalanced is None:
@@ -193,11 +194,11 @@ def check_not_blank(text: str) -> None:
         raise EditFailedError(EditError("the new text is blank: there is nothing to put in"))
 
 
-def check_stays(unit: Unit, new: str) -> None:
+def check_branch_replacement(unit: Unit, new: str) -> None:
     """Check that the branch of a reader conditional would have exactly one form if `new` replaced the unit.
 
     Raises:
-        EditFailedError: the branch would have none, or several.
+        EditFailedError: the branch would have no form, or several.
     """
     count = _count_forms(new)
     if not unit.is_branch or count == 1:
@@ -228,7 +229,7 @@ def _count_forms(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Naming:
+class NameReplacement:
     """The replacement of one occurrence of a name by `new`. `index` is the number of the edit."""
 
     start: int
@@ -253,6 +254,8 @@ class Assembly:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
+    """One change of the text: a splice or the replacement of a name."""
+
     start: int
     end: int
     new: str
@@ -260,7 +263,7 @@ class _Change:
     is_name: bool
 
 
-def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> Assembly:
+def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]) -> Assembly:
     """Return the text of the document after applying `splices`, and `names` outside the replaced text.
 
     Both must be sorted, and the cores of the splices must not overlap. Whitespace around cores may overlap, and is
@@ -272,13 +275,13 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
     positions: dict[int, int] = {}
     broken: int | None = None
     done = length = 0
-    for low, high, changes in _regions(_merged(splices, names), starts, len(text)):
+    for low, high, changes in _affected_regions(_merged(splices, names), starts, len(text)):
         parts.append(text[done:low])
         length += low - done
         expected = _expected(text[low:high], low, changes)
         chunks = _chunks(text, low, high, changes)
         if _words("".join(chunks)) != expected:
-            chunks = _separated(chunks, document.ending)
+            chunks = _separate_chunks(chunks, document.ending)
             if broken is None and _words("".join(chunks)) != expected:
                 broken = changes[0].index
         for number, chunk in enumerate(chunks):
@@ -294,8 +297,8 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
     return Assembly("".join(parts), positions, broken)
 
 
-def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> list[_Change]:
-    """Return all changes in text order and without overlaps, leaving out names in replaced text."""
+def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]) -> list[_Change]:
+    """Return all changes in text order and without overlaps, omitting names in replaced text."""
     merged: list[_Change] = []
     at, number = 0, 0
     for splice, index in splices:
@@ -312,7 +315,7 @@ def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[Naming]) -> l
     return merged
 
 
-def _regions(
+def _affected_regions(
     changes: Sequence[_Change], starts: Sequence[int], length: int
 ) -> Iterator[tuple[int, int, list[_Change]]]:
     """Yield the changes in groups, each with the range of text whose tokens they can affect.
@@ -348,7 +351,7 @@ def _chunks(text: str, low: int, high: int, changes: Sequence[_Change]) -> list[
     return [*chunks, text[at:high]]
 
 
-def _separated(chunks: Sequence[str], ending: str) -> list[str]:
+def _separate_chunks(chunks: Sequence[str], ending: str) -> list[str]:
     """Return the chunks, with a space between two that would run together, or a line ending after a comment."""
     apart: list[str] = []
     before = ""
@@ -390,7 +393,7 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
     return expected
 
 
-def rename_within(text: str, names: Sequence[Naming], start: int, end: int) -> str:
+def rename_within(text: str, names: Sequence[NameReplacement], start: int, end: int) -> str:
     """Return the text from `start` to `end` with the `names` in it renamed. The names must be sorted."""
     parts: list[str] = []
     at = start

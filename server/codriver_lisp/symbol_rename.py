@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from codriver_lisp.source_text import Document
 
 _NUMBER = re.compile(r"[+-]?\d")
-_VALUES = frozenset({"nil", "true", "false", "None", "True", "False"})
+_LITERAL_WORDS = frozenset({"nil", "true", "false", "None", "True", "False"})
 """Literals that look like symbols."""
 
-LOCAL = "a local name hides it there"
+SHADOWED_REASON = "a local name hides it there"
 OUTER = "it is not the local name there"
+"""Reason for not renaming an occurrence of a namespace's name when the local name is renamed."""
 OUTSIDE = "it is outside of the form"
-WHYS = {
+"""Reason for not renaming an occurrence outside of the target."""
+UNCHANGED_REASONS = {
     "quoted": "it is quoted, so data",
     "method": "it is the name of a method there",
     "hint": "it is a hint there, so a class",
     "namespace": "it is in the ns form",
 }
+"""Reasons for not renaming an occurrence, by its role."""
 
 
 NameKind = Literal["symbol", "type", "protocol"]
@@ -47,7 +50,7 @@ _DEFINING = re.compile(r"\(\s*\S*def\S*\s+(?:\^\S+\s+)*$")
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The occurrences to rename, as start, end and new text, and the offsets of the others by reason."""
+    """The occurrences to rename, each as its start, end and new text, and the offsets of the others by reason."""
 
     positions: Sequence[tuple[int, int, str]]
     left: Mapping[str, Sequence[int]]
@@ -81,10 +84,10 @@ def find_names(document: Document, old: str, new: str, span: tuple[int, int] | N
         old, new = old.removeprefix(f"{namespace}/"), new.removeprefix(f"{namespace}/")
     if span is not None:
         around = [form for form in document.reading.forms if form.start < end and start < form.end]
-        symbol = _Symbol(document, around, (old, new), namespace)
+        symbol = _SymbolRenaming(document, around, (old, new), namespace)
         if symbol.has_local(start, end):  # the name is local to the form
             return symbol.found(start, end, is_whole=False)
-    symbol = _Symbol(document, document.reading.forms, (old, new), namespace)
+    symbol = _SymbolRenaming(document, document.reading.forms, (old, new), namespace)
     return symbol.found(start, end, is_whole=span is None)
 
 
@@ -92,7 +95,7 @@ def _is_name(name: str) -> bool:
     """Return whether `name` is a symbol or keyword."""
     found = TOKEN.fullmatch(name)
     is_atom = found is not None and found.lastgroup == "atom"
-    return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _VALUES
+    return is_atom and not _NUMBER.match(name) and not name.startswith("#") and name not in _LITERAL_WORDS
 
 
 def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
@@ -100,7 +103,7 @@ def _within(namespace: str, changes: Mapping[str, str]) -> dict[str, str]:
     return {f"{namespace}/{old}": f"{namespace}/{new}" for old, new in changes.items()}
 
 
-class _Symbol:
+class _SymbolRenaming:
     """The renaming of a symbol in top-level `forms`. `names` is its old and its new name."""
 
     def __init__(
@@ -131,7 +134,8 @@ class _Symbol:
     def found(self, start: int, end: int, *, is_whole: bool) -> Found:
         """Return the occurrences between `start` and `end` to rename.
 
-        In a form that has local ones, these are renamed; otherwise, and in a whole file, those of the namespace's name.
+        If a form has occurrences that are local, these are renamed. Otherwise, and in a whole file, the occurrences of
+        the namespace's name are renamed.
 
         Raises:
             EditFailedError: there are none, or the meaning of the code would change.
@@ -142,12 +146,12 @@ class _Symbol:
         outer = [occurrence for occurrence in named if self._is_outer(occurrence)]
         left: dict[str, list[int]] = defaultdict(list)
         for occurrence in named:
-            if occurrence.role in WHYS and not self._is_outer(occurrence):
-                left[WHYS[occurrence.role]].append(occurrence.start)
+            if occurrence.role in UNCHANGED_REASONS and not self._is_outer(occurrence):
+                left[UNCHANGED_REASONS[occurrence.role]].append(occurrence.start)
         is_local = bool(local) and not is_whole
         chosen, others = (local, outer) if is_local else (outer, local)
         if others:
-            left[OUTER if is_local else LOCAL] = [occurrence.start for occurrence in others]
+            left[OUTER if is_local else SHADOWED_REASON] = [occurrence.start for occurrence in others]
         if not chosen:
             self._refuse_none(local, left)
         if not is_whole and not is_local:
@@ -172,10 +176,12 @@ class _Symbol:
         return occurrence.word.partition(".")[0] if self._document.is_hy else occurrence.word
 
     def _renamed(self, occurrence: Occurrence) -> str:
+        """Return the new text of an occurrence."""
         stem = self._stem(occurrence)
         return self._changes[stem] + occurrence.word[len(stem) :]
 
     def _is_local(self, occurrence: Occurrence) -> bool:
+        """Return whether an occurrence refers to the local name."""
         if occurrence.role == "binding":
             return True
         return (
@@ -185,6 +191,7 @@ class _Symbol:
         )
 
     def _is_outer(self, occurrence: Occurrence) -> bool:
+        """Return whether an occurrence refers to the namespace's name."""
         if occurrence.role in ("reference", "taken"):
             return not self._is_local(occurrence)
         if occurrence.role in ("method", "hint"):
@@ -195,6 +202,7 @@ class _Symbol:
         return self._document.positions.line(offset)
 
     def _refuse_none(self, local: Sequence[Occurrence], left: Mapping[str, Sequence[int]]) -> None:
+        """Raise the error for a name that does not occur or whose occurrences cannot be renamed."""
         if local:
             words = f"{self._old!r} is only a local name here, as at line {self._line(local[0].start)}: give line and "
             words += "targetLineText of the form that it is local to"
@@ -225,7 +233,7 @@ class _Symbol:
             is_bound = occurrence.role == "binding" or (
                 occurrence.role == "reference" and occurrence.scope.new and word == self._new
             )
-            if word in self._new_names and occurrence.role not in WHYS and not is_bound:
+            if word in self._new_names and occurrence.role not in UNCHANGED_REASONS and not is_bound:
                 words = f"{word!r} is in use at line {self._line(occurrence.start)}: both would become one"
                 raise EditFailedError(EditError(words))
 
@@ -256,11 +264,13 @@ class _Symbol:
                 raise EditFailedError(EditError(words))
 
     def _refuse_hidden(self, at: int, by: int) -> None:
+        """Raise the error for a new name that a local name would shadow."""
         words = f"{self._new!r} is a local name at line {self._line(at)}, bound at line {self._line(by)}: "
         words += f"it would hide what {self._old!r} names there; choose another name"
         raise EditFailedError(EditError(words))
 
     def _refuse_key(self, at: int, kind: str) -> None:
+        """Raise the error for a name that is also the key of a map."""
         if kind == "key":
             raise EditFailedError(EditError(map_key_message(self._document, at, self._old)))
         words = f"{self._old!r} at line {self._line(at)} is a field: its name is known outside, as a key or as a member"
@@ -290,14 +300,14 @@ def keywords(
         if checks and word == new:
             words = f"{new!r} is in use at line {document.positions.line(form.start)}: both would become one"
             raise EditFailedError(EditError(words))
-        if checks and is_map_key and _names_key(word, old):
+        if checks and is_map_key and _implies_key(word, old):
             raise EditFailedError(EditError(map_key_message(document, form.start, word)))
         if word == old:
             found.append((form.start, form.end, new))
     return found
 
 
-def _names_key(word: str, old: str) -> bool:
+def _implies_key(word: str, old: str) -> bool:
     """Return whether `word`, listed after `:keys`, implies the keyword `old`."""
     return word.lstrip(":").rpartition("/")[2] == old.lstrip(":").rpartition("/")[2]
 
@@ -324,10 +334,11 @@ def _atoms(document: Document, at: Sequence[int]) -> Iterator[tuple[Form, bool]]
 
 
 NONE = Found((), {})
+"""The result if nothing was found."""
 
 
 @dataclass(frozen=True, slots=True)
-class Renamed:
+class DefinitionRenaming:
     """The renaming of a definition in `namespace`, or of a keyword if that is None."""
 
     namespace: str | None
@@ -347,7 +358,7 @@ class Renamed:
         return self.old in text and (self.namespace is None or self.namespace.rpartition(".")[2] in text)
 
 
-def find_references(document: Document, name: Renamed, *, checks: bool = True) -> Found:
+def find_references(document: Document, name: DefinitionRenaming, *, checks: bool = True) -> Found:
     """Find the uses of the renamed name in `document`, the text of another file, each with its new text.
 
     Raises:
@@ -364,7 +375,7 @@ def find_references(document: Document, name: Renamed, *, checks: bool = True) -
 class _References:
     """The uses in one file of a name from another namespace, `namespace`."""
 
-    def __init__(self, document: Document, name: Renamed, namespace: str) -> None:
+    def __init__(self, document: Document, name: DefinitionRenaming, namespace: str) -> None:
         self._document = document
         self._name = name
         self._required: Requirements = find_requirements(document, namespace)
@@ -388,15 +399,15 @@ class _References:
         for occurrence in self._all:
             if self._is_named(occurrence):
                 chosen.append(occurrence)
-            elif occurrence.role in WHYS and occurrence.word in self._changes:
-                left[WHYS[occurrence.role]].append(occurrence.start)
+            elif occurrence.role in UNCHANGED_REASONS and occurrence.word in self._changes:
+                left[UNCHANGED_REASONS[occurrence.role]].append(occurrence.start)
         if checks:
             self._check(chosen)
         changes = {**self._name.changes, **self._qualified}
         return Found([(occurrence.start, occurrence.end, changes[occurrence.word]) for occurrence in chosen], left)
 
     def _refers(self, name: str) -> bool:
-        """Return whether `name`, written without a namespace, means the other namespace's.
+        """Return whether `name`, written without a namespace, means the name in the other namespace.
 
         A definition in this file shadows a name from `:refer :all`.
         """
@@ -409,6 +420,7 @@ class _References:
         )
 
     def _is_named(self, occurrence: Occurrence) -> bool:
+        """Return whether an occurrence refers to the other namespace's name."""
         if occurrence.role == "referred":
             is_within = any(start <= occurrence.start < end for start, end in self._required.spans)
             return is_within and occurrence.word in self._name.changes
@@ -433,7 +445,7 @@ class _References:
             is_bound = occurrence.role == "binding" or (
                 occurrence.role == "reference" and occurrence.scope.new and occurrence.word == new
             )
-            if chosen and occurrence.word in used and occurrence.role not in WHYS and not is_bound:
+            if chosen and occurrence.word in used and occurrence.role not in UNCHANGED_REASONS and not is_bound:
                 raise EditFailedError(
                     EditError(f"{occurrence.word!r} is in use at line {line(occurrence.start)}: both would become one")
                 )

@@ -32,24 +32,28 @@ CONTRACT = 1
 CHANGES = 100
 """Maximum number of changes in a diff."""
 OVERDUE_S = 5.0
-"""Seconds after which a queued event without an epoch is reported as overdue."""
-NO_EPOCH = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
-"""The hint if there is no epoch. Changes that an application makes in place by itself are not recorded."""
+"""Maximum time in seconds from queuing an event to its epoch. After that, the event is reported as overdue."""
+NO_EPOCH_HINT = "with seam.epoch(frame, name) around what handles an event, or change_app, makes one"
+"""The hint if there is no epoch. Changes that an application makes in place outside of `epoch` are not recorded."""
 APP = "app"
-"""The origin of events that no agent has caused."""
-_ASGI = "app = seam.watch_asgi(app)"
-WATCHES = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI, "starlette": _ASGI}
-"""How to record the requests of a web framework, by the framework's module."""
+"""The origin of events that no agent caused."""
+_ASGI_WATCH_CALL = "app = seam.watch_asgi(app)"
+FRAMEWORK_WATCH_CALLS = {"flask": "seam.watch_flask(app)", "fastapi": _ASGI_WATCH_CALL, "starlette": _ASGI_WATCH_CALL}
+"""The call that records the requests of a web framework, by the framework's module."""
 FIELDS = ("id", "time", "opType", "operation", "frame", "eventId", "handlerId", "source", "origin", "dispatchId", "ms",
           "tags")  # fmt: skip
 """The names of an event's fields, in order."""
-EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER, "source": SOURCE,
-         "dispatchId": CAUSE}  # fmt: skip
-"""Filters that compare a field for equality, with the index of the field."""
+EQUAL = {"opType": OP, "operation": NAME, "frame": FRAME, "eventId": EVENT, "handlerId": HANDLER,
+                    "source": SOURCE, "dispatchId": CAUSE}  # fmt: skip
+"""Filters that compare a field for equality, each with the index of the field."""
 FILTERS = (*EQUAL, "severity", "origin", "since", "sinceMs", "between", "pred")
+"""The names of all filters."""
 SEVERITIES = ("error", "warning", "info")
-REFUSAL = "refusal"
-"""The source of the event for a refused change. It is a mistake of the agent and not an issue of the application."""
+REFUSAL_SOURCE = "refusal"
+"""The source of the event for a refused change.
+
+The refusal is a mistake of the agent and not an issue of the application.
+"""
 
 
 # Arguments
@@ -59,7 +63,7 @@ def frame_of(request: Json) -> Frame:
     """Return the requested frame, or the only one.
 
     Raises:
-        Refusal: there is no such frame, or a name is required.
+        Refusal: the frame does not exist, or there are several and none was requested.
     """
     name, frames = request.get("frame"), list(seam.frames)
     chosen = frames[0] if name is None and len(frames) == 1 else name
@@ -69,7 +73,11 @@ def frame_of(request: Json) -> Frame:
     names = ", ".join(frames) or "none is registered: the application calls frame(name, get=…)"
     if name is not None:
         raise Refusal("no-such-frame", f"frames: {names}")
-    raise Refusal("ambiguous-frame" if frames else "no-frame-resolved", f"give frame: {names}", frames=frames)
+    raise Refusal(
+        "ambiguous-frame" if frames else "no-frame-resolved",
+        (f"name the frame in the argument frame: {names}"),
+        frames=frames,
+    )
 
 
 def read_literal(name: str, text: object, reason: str) -> Any:
@@ -81,7 +89,7 @@ def read_literal(name: str, text: object, reason: str) -> Any:
     try:
         return ast.literal_eval(str(text))
     except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise Refusal(reason, f"{name} is read as a Python literal, and {str(text)[:80]!r} is none") from None
+        raise Refusal(reason, f"{name} must be a Python literal, but {str(text)[:80]!r} is not one") from None
 
 
 def _path_of(text: object) -> Path:
@@ -96,13 +104,13 @@ def _path_of(text: object) -> Path:
         keywords = sys.modules.get("basilisp.lang.keyword")
         if keywords is not None and str(text).lstrip()[:1] in ("[", ":"):
             words = str(text).replace(",", " ").strip("[] ").split()
-            return tuple(_step_of(word, keywords.keyword) for word in words)
+            return tuple(_parse_lisp_step(word, keywords.keyword) for word in words)
         return tuple(int(part) if part.isdigit() else part for part in str(text).split("."))
     return tuple(read) if isinstance(read, (list, tuple)) else (read,)
 
 
-def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
-    """Parse a step of a path in Basilisp's notation. Basilisp itself creates keywords."""
+def _parse_lisp_step(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
+    """Parse a step of a path in Basilisp's notation. `keyword` is Basilisp's function that creates keywords."""
     if word[0] == ":":
         namespace, _, name = word[1:].rpartition("/")
         return keyword(name, namespace or None)
@@ -110,10 +118,11 @@ def _step_of(word: str, keyword: Callable[[str, str | None], Any]) -> Any:
 
 
 def _limit(request: Json, most: int) -> int:
+    """Return the requested maximum number of rows, which is at most `most`."""
     return max(1, int(request.get("limit") or most))
 
 
-def who_of(event_origin: Mapping[str, Any] | None) -> str:
+def origin_who(event_origin: Mapping[str, Any] | None) -> str:
     """Return the caller named in an origin, or `APP`."""
     return APP if event_origin is None else str(event_origin.get("who", APP))
 
@@ -122,7 +131,7 @@ def who_of(event_origin: Mapping[str, Any] | None) -> str:
 
 
 def health(_request: Json) -> Json:
-    """Return the state of the seam: its frames, counts, and which groups of accessors work, or why they do not."""
+    """Return the state of the seam: frames, counts, and for each group of accessors whether it works, or why not."""
     frames = tuple(seam.frames.values())
     none = "no frame is registered"
     bare = [frame.name for frame in frames if frame.epochs and not frame.epochs[-1].is_comparable]
@@ -144,8 +153,8 @@ def health(_request: Json) -> Json:
 
 
 def _way(gives: str) -> Json:
-    """Return a hint on how to watch the loaded web framework, or {} if there is none."""
-    ways = [way for name, way in WATCHES.items() if name in sys.modules]
+    """Return a hint on how to watch the loaded web framework and what that `gives`, or {} if no framework is loaded."""
+    ways = [way for name, way in FRAMEWORK_WATCH_CALLS.items() if name in sys.modules]
     return {"hint": f"{ways[0]} {gives}"} if ways else {}
 
 
@@ -160,14 +169,15 @@ def state(request: Json) -> Json:
 
 
 def _row(epoch: Epoch) -> Json:
+    """Return the description of an epoch for a list."""
     return {"epochId": epoch.id, "time": epoch.time, "eventId": epoch.event_id, "ms": epoch.ms,
-            "origin": who_of(epoch.origin), "dispatchId": epoch.dispatch_id, "outcome": epoch.outcome}  # fmt: skip
+            "origin": origin_who(epoch.origin), "dispatchId": epoch.dispatch_id, "outcome": epoch.outcome}  # fmt: skip
 
 
 def epochs(request: Json) -> Json:
     """Return the epochs of a frame, newest last.
 
-    With a path, only those that changed the part there, with the changes.
+    With a path, return only those that changed the part at the path, with the changes.
     """
     found, since, filters = frame_of(request), int(request.get("since") or 0), request.get("filter") or {}
     rows = [(_row(epoch), epoch) for epoch in tuple(found.epochs) if epoch.id > since]
@@ -181,7 +191,7 @@ def epochs(request: Json) -> Json:
         if not rows:
             part_at(found.get(), path)
     selected = [row for row, _ in rows[-_limit(request, 20) :]]
-    none = {} if found.epochs else {"hint": NO_EPOCH}
+    none = {} if found.epochs else {"hint": NO_EPOCH_HINT}
     return {"frame": found.name, "epochs": selected, "count": len(selected), "total": len(rows), **none}
 
 
@@ -191,11 +201,11 @@ def _changed(found: Frame, epoch: Epoch, path: Path) -> list[Json]:
     return [] if is_unread else changes(found, epoch, epoch, path)[0]
 
 
-def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
-    """Return the epoch with this number, or the newest if it is None.
+def find_epoch(found: Frame, number: object, reason: str) -> Epoch:
+    """Return the epoch with this number, or the newest if the number is None.
 
     Raises:
-        Refusal: the epoch is not stored, with `reason`, or there is none.
+        Refusal: the epoch is not stored, with `reason`, or the frame has no epoch.
     """
     stored = tuple(found.epochs)
     for epoch in reversed(stored):
@@ -204,14 +214,14 @@ def epoch_of(found: Frame, number: object, reason: str) -> Epoch:
     if not stored:
         words = "none is kept: the application has handled no event since, or not in epoch()"
         raise Refusal("band-missing" if number is None else reason, words)
-    raise Refusal(reason, f"the epochs {stored[0].id} to {stored[-1].id} are kept")
+    raise Refusal(reason, f"only the epochs {stored[0].id} to {stored[-1].id} are stored")
 
 
 def diff(request: Json) -> Json:
     """Return the changes that an epoch made, or those from one epoch to another."""
     found = frame_of(request)
-    last = epoch_of(found, request.get("to", request.get("epochId")), "no-such-epoch")
-    first = epoch_of(found, request["from"], "no-such-epoch") if request.get("from") is not None else last
+    last = find_epoch(found, request.get("to", request.get("epochId")), "no-such-epoch")
+    first = find_epoch(found, request["from"], "no-such-epoch") if request.get("from") is not None else last
     rows, redacted = changes(found, first, last)
     about = {"frame": found.name, "epochId": last.id, "eventId": last.event_id}
     return {**about, "changes": rows, "count": len(rows), "redacted": redacted}
@@ -226,9 +236,11 @@ def changes(found: Frame, first: Epoch, last: Epoch, at: Path = ()) -> tuple[lis
         Refusal: the changes are unknown because the state was changed in place or could not be read.
     """
     if not (first.is_comparable and last.is_comparable):
-        raise Refusal("band-missing", "what changed is not known: it is the same object as before, and no snapshot was "
-                      "made; the application gives frame() snapshot='deepcopy' or 'pickle', or 'none' where no state "
-                      "is ever changed in place")  # fmt: skip
+        raise Refusal("band-missing",(
+            "the changes are unknown, because the state is the same object as before and no snapshot was made; "
+            "the application must give frame() snapshot='deepcopy' or 'pickle', or 'none' if no state is ever "
+            "changed in place"
+        ))  # fmt: skip
     for unread in (first.before, last.after):
         if isinstance(unread, Unread):
             raise Refusal("accessor-failed", f"the state could not be read: {unread.why}")
@@ -254,45 +266,63 @@ def matcher(request: Json) -> Callable[[Event], bool]:
         Refusal: the filter has an unknown part or predicate.
     """
     if strange := [name for name in request if name not in FILTERS]:
-        raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; filters: {', '.join(FILTERS)}")
+        raise Refusal("accessor-failed", f"there is no filter {strange[0]!r}; the filters are {', '.join(FILTERS)}")
     if request.get("severity", SEVERITIES[0]) not in SEVERITIES:
-        raise Refusal("accessor-failed", f"severity is one of {', '.join(SEVERITIES)}")
+        raise Refusal("accessor-failed", f"severity must be one of {', '.join(SEVERITIES)}")
     equal = [(EQUAL[name], request[name]) for name in EQUAL if name in request]
     equal += [(OP, request["severity"])] if "severity" in request else []
     tests: list[Callable[[Event], Any]] = [
         lambda event, index=index, expected=expected: event[index] == expected  # type: ignore[misc]  # bound early
         for index, expected in equal
     ]
-    tests += [_TESTS[name](value) for name, value in request.items() if name in _TESTS]
+    tests += [_FILTER_TESTS[name](value) for name, value in request.items() if name in _FILTER_TESTS]
     return lambda event: all(test(event) for test in tests)
 
 
-def _by_origin(expected: Any) -> Callable[[Event], Any]:
-    return lambda event: expected in (who_of(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
+def _origin_test(expected: Any) -> Callable[[Event], Any]:
+    """Return a function that tests whether an event was caused by this origin."""
+    return lambda event: expected in (origin_who(event[ORIGIN]), (event[ORIGIN] or {}).get("evaluation"))
 
 
-def _since(number: Any) -> Callable[[Event], Any]:
+def _since_test(number: Any) -> Callable[[Event], Any]:
+    """Return a function that tests whether an event is newer than the one with this number."""
     return lambda event: event[ID] > number
 
 
-def _since_ms(epoch_ms: Any) -> Callable[[Event], Any]:
+def _since_ms_test(epoch_ms: Any) -> Callable[[Event], Any]:
+    """Return a function that tests whether an event is newer than a time in milliseconds since the Unix epoch."""
     return lambda event: event[TIME] * 1000 > epoch_ms
 
 
 def _between(times: Any) -> Callable[[Event], Any]:
+    """Return a function that tests whether an event occurred between two times in milliseconds since the Unix epoch."""
     first, last = times
     return lambda event: first <= event[TIME] * 1000 <= last
 
 
-def _by_predicate(name: Any) -> Callable[[Event], Any]:
+def _predicate_test(name: Any) -> Callable[[Event], Any]:
+    """Return the registered predicate with this name as a test of events.
+
+    Raises:
+        Refusal: no predicate has this name.
+    """
     test = seam.predicates.get(name)
     if test is None:
-        raise Refusal("no-such-predicate", f"registered are: {', '.join(seam.predicates) or 'none'}")
+        raise Refusal(
+            "no-such-predicate", (f"there is no such predicate; registered are: {', '.join(seam.predicates) or 'none'}")
+        )
     registered = test
     return lambda event: registered(as_map(event))
 
 
-_TESTS = {"origin": _by_origin, "since": _since, "sinceMs": _since_ms, "between": _between, "pred": _by_predicate}
+_FILTER_TESTS = {
+    "origin": _origin_test,
+    "since": _since_test,
+    "sinceMs": _since_ms_test,
+    "between": _between,
+    "pred": _predicate_test,
+}
+"""The functions that create the test of each other filter."""
 
 
 def as_map(event: Event) -> Json:
@@ -338,12 +368,12 @@ def trace(request: Json) -> Json:
 
 
 def issues(request: Json) -> Json:
-    """Return errors and warnings, one line each, newest last. Equal ones are counted."""
+    """Return errors and warnings, one line each, newest last. Equal ones are combined in one line with their number."""
     test, since = matcher(request.get("filter") or {}), int(request.get("since") or 0)
     note_overdue()
     found: dict[object, tuple[int, Event]] = {}
     for event in tuple(seam.events):
-        is_failure = event[OP] in ("error", "warning") and event[SOURCE] != REFUSAL
+        is_failure = event[OP] in ("error", "warning") and event[SOURCE] != REFUSAL_SOURCE
         if is_failure and event[ID] > since and test(event):
             alike = {name: value for name, value in (event[TAGS] or {}).items() if name != "epoch"}
             same = (event[OP], event[NAME], event[FRAME], event[EVENT], str(alike))
@@ -367,14 +397,14 @@ def handlers(request: Json) -> Json:
 def machines(request: Json) -> Json:
     """Return the state of each registered machine."""
     if not seam.machines:
-        raise Refusal("band-missing", "no machine is registered: the application calls machine(name, get)")
+        raise Refusal("band-missing", "no machine is registered: the application must call machine(name, get)")
     expected = [name for name in seam.machines if request.get("id") in (None, name)]
     selected = {name: {"state": Egress().show(seam.machines[name]())} for name in expected}
     return {"machines": selected, "count": len(selected)}
 
 
 def probe(_request: Json) -> Json:
-    """Return the number of calls of this accessor and the number of loads of code."""
+    """Return how often this accessor was called and how often code was loaded."""
     seam.probes += 1
     return {"probe": seam.probes, "buildTick": seam.loads, "sessionId": seam.session_id}
 
@@ -399,3 +429,4 @@ READING: Mapping[str, Accessor] = {
     "probe": probe,
     "reset-for-test": reset_for_test,
 }
+"""The accessors that only read the state of the application."""

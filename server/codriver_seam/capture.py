@@ -17,7 +17,7 @@ import sys
 import time
 import types
 
-from .copies import Copied, Monitored, codes_in, functions_of, parameters_of
+from .copies import BuiltinMonitor, CopyingMonitor, codes_in, find_functions, parameters_of
 from .recording import LISP, FormattedText, Plain, comparable, emit, fields_of, is_reading, seam
 from .values import Refusal
 
@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 KEYS = ("of", "when", "pred", "hits")
-"""The keys of a request for a capture."""
+"""The keys that a request for a capture may have."""
 HITS, MOST = 50, 1000
 """The default and maximum number of events that a capture reports."""
 VARIABLES, VALUE = 1000, 300
 """Maximum length of the variables in an event, and of its result."""
 OUTCOMES = ("result", "raised")
-"""Names in conditions for the result of a call and for the class of its exception."""
+"""Names that conditions can use for the result of a call and for the class of its exception."""
 
 
 class Target:
     """The target of a capture: `module:function`, `module:Class.method`, `file:line` or Basilisp's `ns/fn`.
 
     Raises:
-        Refusal: there is no such function or line.
+        Refusal: the function or line does not exist.
     """
 
     def __init__(self, text: str) -> None:
@@ -54,12 +54,12 @@ class Target:
         self.line: int | None = None
         before, colon, after = text.rpartition(":")
         if not colon and "/" in text:
-            self.function = _function_in(_value_in_lisp(*text.split("/", 1)), text)
+            self.function = _function_in(_lisp_var_value(*text.split("/", 1)), text)
             self.codes = [self.function.__code__]
             return
         if not colon or not before or not after:
             raise Refusal(
-                "path-not-found", f"of is module:function, module:Class.method ns/fn or file:line, not {text!r}"
+                "path-not-found", f"of must be module:function, module:Class.method, ns/fn or file:line, not {text!r}"
             )
         if after.isdigit():
             self.codes = self._at(before, int(after))
@@ -69,20 +69,21 @@ class Target:
 
     @property
     def code(self) -> types.CodeType:
-        """Return the code of the target, the first if its file was loaded several times."""
+        """Return the code of the target. If its file was loaded several times, return the first one."""
         return self.codes[0]
 
     @property
     def position(self) -> str:
-        """Return the file and line."""
+        """Return the file and line of the target."""
         return f"{self.code.co_filename}:{self.line or self.code.co_firstlineno}"
 
     @property
     def name(self) -> str:
-        """Return the qualified name of the function."""
+        """Return the qualified name of the target's function."""
         return str(getattr(self.function, "__qualname__", getattr(self.code, "co_qualname", self.code.co_name)))
 
     def _named(self, module: str, name: str) -> types.FunctionType:
+        """Return the function with a qualified name in a loaded module."""
         value: Any = sys.modules.get(module)
         if value is None:
             like = [loaded for loaded in sorted(sys.modules) if loaded.rpartition(".")[2] == module.rpartition(".")[2]][
@@ -100,7 +101,7 @@ class Target:
     def _at(self, file: str, line: int) -> list[types.CodeType]:
         """Return the code of the innermost function around a line. The line of its `def` selects its calls."""
         ending = "/" + file.replace(os.sep, "/").lstrip("./")
-        all_codes = {id(function.__code__): function.__code__ for function in functions_of(lambda _: True)}
+        all_codes = {id(function.__code__): function.__code__ for function in find_functions(lambda _: True)}
         codes = [code for code in all_codes.values()
                  if ("/" + code.co_filename.replace(os.sep, "/")).endswith(ending)]  # fmt: skip
         files = sorted({code.co_filename for code in codes})
@@ -110,7 +111,7 @@ class Target:
         every = {id(inner): inner for code in codes for inner in codes_in(code)}.values()
         around = [code for code in every if code.co_firstlineno <= line <= _last_line(code)]
         if not around:
-            raise Refusal("path-not-found", f"line {line} of {file} is in no function that is loaded")
+            raise Refusal("path-not-found", f"line {line} of {file} is not in any loaded function")
         first = max(code.co_firstlineno for code in around)
         found = [code for code in around if code.co_firstlineno == first and code.co_flags & 0x2]
         lines = sorted(
@@ -120,22 +121,27 @@ class Target:
             return found
         if line not in lines:
             near = [number for number in lines if abs(number - line) <= 5]
-            raise Refusal("path-not-found", f"no code starts on line {line} of {file}; it does on {near or lines[:10]}")
+            raise Refusal(
+                "path-not-found", (f"no code starts on line {line} of {file}, but code starts on {near or lines[:10]}")
+            )
         self.line = line
         return found
 
 
-def _value_in_lisp(namespace: str, name: str) -> Any:
+def _lisp_var_value(namespace: str, name: str) -> Any:
     """Return the value of a Basilisp var."""
     runtime, symbols = (sys.modules.get(f"basilisp.lang.{name}") for name in ("runtime", "symbol"))
     found: Any = runtime.Namespace.get(symbols.symbol(namespace)) if runtime and symbols else None
     var = found.find(symbols.symbol(name)) if found and symbols else None
     if var is None:
-        raise Refusal("path-not-found", f"there is no var {namespace}/{name}; of Python it is module:function")
+        raise Refusal(
+            "path-not-found", (f"there is no var {namespace}/{name}; for a Python function, use module:function")
+        )
     return var.value
 
 
 def _owners(value: Any) -> tuple[Any, ...]:
+    """Return the objects that may hold an attribute of a value: the class and its bases, or the value itself."""
     return tuple(type.mro(value)) if isinstance(value, type) else (value,)
 
 
@@ -186,7 +192,7 @@ class Capture:
         """Start capturing.
 
         Raises:
-            Refusal: this is impossible in this version of Python.
+            Refusal: the target cannot be captured in this version of Python.
         """
         way = _way()
         description: Json = {"of": self.target.name, "at": self.target.position, "hits": self._most, "how": way.how}
@@ -194,12 +200,12 @@ class Capture:
             for code in self.target.codes:
                 self._undo.append(way.listen(code, self))
         except Refusal:
-            if self.target.function is None or isinstance(way, Monitored):
+            if self.target.function is None or isinstance(way, BuiltinMonitor):
                 self.stop()
                 raise
             self._undo.append(way.relay(self.target.function, self))
             description["how"] = "wrapped, because its source is not available"
-        running = _running(self.target.codes) if isinstance(way, Copied) else 0
+        running = _running(self.target.codes) if isinstance(way, CopyingMonitor) else 0
         if running:
             description["missed"] = f"calls that are already running ({running}), because Python is older than 3.12"
         self.description = description
@@ -211,12 +217,18 @@ class Capture:
             self._undo.pop()()
 
     def _check_names(self) -> None:
+        """Check that the condition uses only variables of the target.
+
+        Raises:
+            Refusal: it uses another one.
+        """
         code = self.target.code
         known = {*code.co_varnames, *code.co_cellvars, *code.co_freevars, *(OUTCOMES if self.line is None else ())}
         strange = [name for name in (self._condition.names if self._condition else ()) if name not in known]
         if strange:
-            raise Refusal("path-not-found", f"{self.target.name} has no variable {strange[0]}: "
-                          f"{', '.join(sorted(known))}")  # fmt: skip
+            raise Refusal("path-not-found",(
+                f"{self.target.name} has no variable {strange[0]}; its variables are {', '.join(sorted(known))}"
+            ))  # fmt: skip
 
     def row(self) -> Json:
         """Return the description of the capture for a list."""
@@ -252,7 +264,10 @@ class Capture:
             return None
 
     def end(self, state: Any, word: str, value: Any, values: Callable[[], Any]) -> None:
-        """Report a call that has ended, if the condition holds."""
+        """Report a call that has ended, if the condition holds.
+
+        `state` is the result of `begin`. `word` is `result` or `raised`, and `value` is the result or the exception.
+        """
         if self.is_over or is_reading.get():
             return
         try:
@@ -278,6 +293,7 @@ class Capture:
             self._fail(error)
 
     def _is_satisfied(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the condition and the predicate hold for these variables."""
         if self._condition is not None and not self._condition.is_satisfied(values):
             return False
         if self._predicate is None:
@@ -290,6 +306,7 @@ class Capture:
             is_reading.reset(token)
 
     def _emit(self, ms: float | None, tags: dict[str, str]) -> None:
+        """Emit an event for a hit, unless enough were emitted before."""
         number = next(self._numbers)
         if number > self._most:
             self.is_over = True
@@ -304,17 +321,25 @@ class Capture:
         self.is_over = self.is_over or is_last
 
     def _fail(self, error: Exception) -> None:
+        """Count a condition that failed, and store the first error."""
         self.failed += 1
         if not self.failure:
             self.failure = Plain(VALUE).raised(error)
 
 
 def _predicate(name: object) -> Callable[[Json], Any] | None:
+    """Return the registered predicate with this name, or None without a name.
+
+    Raises:
+        Refusal: no predicate has this name.
+    """
     if name is None:
         return None
     test = seam.predicates.get(str(name))
     if test is None:
-        raise Refusal("no-such-predicate", f"registered are: {', '.join(seam.predicates) or 'none'}")
+        raise Refusal(
+            "no-such-predicate", (f"there is no such predicate; registered are: {', '.join(seam.predicates) or 'none'}")
+        )
     return test
 
 
@@ -334,16 +359,16 @@ def _position_of(frame: Any) -> str:
     return "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _way() -> Monitored | Copied:
+def _way() -> BuiltinMonitor | CopyingMonitor:
     """Return how this process listens to functions, deciding it on first use."""
     if seam.way is None:
-        seam.way = Monitored() if Monitored.is_free() else Copied()
-    found: Monitored | Copied = seam.way
+        seam.way = BuiltinMonitor() if BuiltinMonitor.is_free() else CopyingMonitor()
+    found: BuiltinMonitor | CopyingMonitor = seam.way
     return found
 
 
-SHAPE = "a comparison of a variable with a literal, such as total > 100, or several with and, or"
-"""The description of conditions for messages."""
+CONDITION_SYNTAX = "a comparison of a variable with a literal, such as total > 100, or several with and, or"
+"""Describes the syntax of conditions in messages."""
 OPERATORS: Mapping[type, Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt,
     ast.GtE: operator.ge, ast.Is: operator.is_, ast.IsNot: operator.is_not,
@@ -368,7 +393,7 @@ class Condition:
         try:
             self._test = self._read(ast.parse(text.strip(), mode="eval").body)
         except (ValueError, KeyError, TypeError, SyntaxError, MemoryError, RecursionError):
-            raise Refusal("accessor-failed", f"when is {SHAPE}; {text[:80]!r} is none") from None
+            raise Refusal("accessor-failed", f"when must be {CONDITION_SYNTAX}; {text[:80]!r} is not") from None
 
     def is_satisfied(self, values: Mapping[str, Any]) -> bool:
         """Return whether the condition holds for these variables.
@@ -380,6 +405,11 @@ class Condition:
         return self._test(values)
 
     def _read(self, node: ast.expr) -> Test:
+        """Return the test for a part of the condition.
+
+        Raises:
+            ValueError, KeyError, TypeError: the part is not supported.
+        """
         if isinstance(node, ast.BoolOp):
             tests, combine = [self._read(part) for part in node.values], all if isinstance(node.op, ast.And) else any
             return lambda values: combine(test(values) for test in tests)
@@ -411,8 +441,13 @@ class Condition:
 
 
 def _value(values: Mapping[str, Any], name: str, steps: tuple[tuple[bool, Any], ...]) -> Any:
+    """Return the value that the steps lead to from the variable with this name.
+
+    Raises:
+        LookupError: the variable, an attribute or an item is missing.
+    """
     if name not in values:
-        raise LookupError(f"there is no {name} then")
+        raise LookupError(f"there is no variable {name} at that point")
     value = values[name]
     for is_field, key in steps:
         if is_field:

@@ -9,7 +9,7 @@ import contextvars
 import json
 import time
 
-from .accessors import READING, REFUSAL, changes, epoch_of, frame_of, read_literal, who_of
+from .accessors import READING, REFUSAL_SOURCE, changes, find_epoch, frame_of, origin_who, read_literal
 from .frames import Epoch, Unread, epoch, secrets, sensitive
 from .recording import CAUSE, OP, TAGS, cause, emit, is_reading, origin, seam
 from .sources import watch_cells, watch_hy
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from .streams import Write
 
 QUEUED = 200
-"""Maximum number of queued events whose epochs are awaited."""
+"""Maximum number of queued events that wait for their epochs."""
 
 
 FAILED = "accessor-failed"
-"""The reason of a refusal if code of the application failed, such as its getters, setters and predicates."""
-UNKEPT = "its state was not kept: the application gives frame() snapshot="
+"""The reason of a refusal if code of the application failed, such as a getter, setter or predicate."""
+STATE_NOT_STORED = "its state was not kept: the application gives frame() snapshot="
 """The message if the state of an epoch was not stored."""
 
 
@@ -41,10 +41,12 @@ def dispatch(request: Json) -> Json:
     found, is_sync = frame_of(request), bool(request.get("sync"))
     way = found.dispatch if is_sync else found.enqueue or found.dispatch
     if way is None:
-        raise Refusal("no-dispatch", f"the frame {found.name} has no {'dispatch=' if is_sync else 'enqueue='}")
+        raise Refusal(
+            "no-dispatch", (f"the frame {found.name} was registered without {('dispatch=' if is_sync else 'enqueue=')}")
+        )
     event = read_literal("event", request.get("event"), "not-an-event-vector")
     if not isinstance(event, (list, tuple)) or not event:
-        raise Refusal("not-an-event-vector", "an event is a list: its id, and then its arguments")
+        raise Refusal("not-an-event-vector", "an event must be a list: its id, followed by its arguments")
     number = next(seam.dispatches)
     token = cause.set((number, frozenset()))
     try:
@@ -54,19 +56,25 @@ def dispatch(request: Json) -> Json:
             _note_queued(number, found.name, str(event[0]))
     finally:
         cause.reset(token)
-    return {"frame": found.name, "eventId": str(event[0]), "dispatchId": number, "origin": who_of(origin.get()), **done}
+    return {
+        "frame": found.name,
+        "eventId": str(event[0]),
+        "dispatchId": number,
+        "origin": origin_who(origin.get()),
+        **done,
+    }
 
 
 def _note_queued(number: int, frame: str, event_id: str) -> None:
-    """Remember a queued event, to report it if it causes no epoch or other event."""
+    """Remember a queued event, in order to report it if it causes no epoch or other event."""
     seam.queued[number] = time.monotonic(), contextvars.copy_context(), frame, event_id
     while len(seam.queued) > QUEUED:
         seam.queued.pop(next(iter(seam.queued)), None)
 
 
 def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
-    """Handle an event immediately, and return the changes. If that fails, the previous state is restored."""
-    _refuse_draining(found)
+    """Handle an event immediately with `way`, and return the changes. If that fails, restore the previous state."""
+    _check_not_draining(found)
     within, failure = epoch(found.name, str(event[0])), ""
     try:
         with within:
@@ -91,7 +99,7 @@ def _handle_now(found: Frame, way: Callable[[Any], object], event: Any) -> Json:
 
 
 def _put_back(found: Frame, before: Any) -> str:
-    """Restore the previous state if it has changed, and describe the outcome."""
+    """Restore the previous state if the state has changed, and describe the outcome."""
     now = found.copy_state()
     if now is before:
         is_sure = found.is_sure or not is_mutable(now)
@@ -110,24 +118,29 @@ def _put_back(found: Frame, before: Any) -> str:
 
 
 def restore(request: Json) -> Json:
-    """Restore the state after an epoch or, with a negative number, before it."""
-    found, number = _changeable(request), request.get("epochId")
+    """Restore the state after an epoch. With a negative number, restore the state before that epoch."""
+    found, number = _settable_frame(request), request.get("epochId")
     if number is None:
-        raise Refusal("unknown-epoch", "give epochId, one of those that the accessor epochs lists")
-    recorded = epoch_of(found, abs(number), "unknown-epoch")
+        raise Refusal("unknown-epoch", "epochId is missing: pass one of those that the accessor epochs lists")
+    recorded = find_epoch(found, abs(number), "unknown-epoch")
     if number < 0:
         return {"frame": found.name, **_replace(found, _before(found, recorded), "restored")}
     if not is_restorable(recorded):
         halfway = f"that event failed halfway: {-recorded.id} is the state before it"
-        raise Refusal("non-ok-record", UNKEPT if recorded.outcome == "ok" else halfway)
+        raise Refusal("non-ok-record", STATE_NOT_STORED if recorded.outcome == "ok" else halfway)
     result = _replace(found, found.thaw(recorded.after), "restored")
     found.restored = recorded.id
     return {"frame": found.name, "epochId": recorded.id, **result}
 
 
 def _before(found: Frame, recorded: Epoch) -> Any:
+    """Return the state before an epoch.
+
+    Raises:
+        Refusal: the state was not stored.
+    """
     if not recorded.is_comparable or isinstance(recorded.before, Unread):
-        raise Refusal("non-ok-record", UNKEPT)
+        raise Refusal("non-ok-record", STATE_NOT_STORED)
     return found.thaw(recorded.before)
 
 
@@ -138,26 +151,36 @@ def is_restorable(recorded: Epoch) -> bool:
 
 def reset(request: Json) -> Json:
     """Replace the state with a value. The change is an epoch, so it can be undone."""
-    found = _changeable(request)
+    found = _settable_frame(request)
     value = read_literal("value", request.get("value"), "schema-mismatch")
     return {"frame": found.name, **_replace(found, value, "reset")}
 
 
-def _changeable(request: Json) -> Frame:
+def _settable_frame(request: Json) -> Frame:
+    """Return the requested frame, whose state can be replaced now.
+
+    Raises:
+        Refusal: the frame has no setter, or an event is being handled.
+    """
     found = frame_of(request)
     if found.set is None:
-        raise Refusal("read-only-frame", f"the frame {found.name} has no set=")
-    _refuse_draining(found)
+        raise Refusal("read-only-frame", f"the frame {found.name} is read-only, because it was registered without set=")
+    _check_not_draining(found)
     return found
 
 
-def _refuse_draining(found: Frame) -> None:
+def _check_not_draining(found: Frame) -> None:
+    """Check that the frame is not handling an event.
+
+    Raises:
+        Refusal: the frame is handling one.
+    """
     if found.draining:
-        raise Refusal("during-drain", "an event is being handled: call again when it is over")
+        raise Refusal("during-drain", "an event is being handled: call again when it has finished")
 
 
 def _replace(found: Frame, value: Any, operation: str) -> Json:
-    """Replace the state with a value, and return which epoch would undo that."""
+    """Replace the state with a value, and return the epoch that has to be restored to undo this."""
     found.note_secrets(value)
     if (why := _validation_error(found, value)) is not None:
         raise Refusal("schema-mismatch", why)
@@ -167,7 +190,7 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
     except Exception as error:
         words = f"set failed: {type(error).__name__}: {words_of(error)}{_put_back(found, before)}"
         raise Refusal(FAILED, words) from error
-    result: Json = {"undoneBy": _keeping(found, before, operation), "origin": who_of(origin.get())}
+    result: Json = {"undoneBy": _ensure_stored(found, before, operation), "origin": origin_who(origin.get())}
     if operation == "reset":
         record = Epoch(found, operation, before, found.copy_state())
         found.epochs.append(record)
@@ -176,8 +199,8 @@ def _replace(found: Frame, value: Any, operation: str) -> Json:
     return result
 
 
-def _keeping(found: Frame, now: Any, operation: str) -> int:
-    """Return the epoch that led to the current state, creating one if it was changed outside epochs."""
+def _ensure_stored(found: Frame, now: Any, operation: str) -> int:
+    """Return the epoch that led to the current state. Create one if the state was changed outside of epochs."""
     stored = tuple(found.epochs)
     for recorded in [*stored[-1:], *(recorded for recorded in stored if recorded.id == found.restored)]:
         if is_restorable(recorded) and next(differences(found.thaw(recorded.after), found.thaw(now)), None) is None:
@@ -188,7 +211,7 @@ def _keeping(found: Frame, now: Any, operation: str) -> int:
 
 
 def _validation_error(found: Frame, value: Any) -> str | None:
-    """Return why the application's validator rejects a value, or None."""
+    """Return the reason why the application's validator rejects a value, or None."""
     if found.validate is None:
         return None
     try:
@@ -201,7 +224,7 @@ def _validation_error(found: Frame, value: Any) -> str | None:
 
 
 SENSITIVE = "sensitive"
-"""The accessor for the server, which removes these values from the results of evaluated code."""
+"""Name of the accessor for the server, which removes the returned values from the results of evaluated code."""
 CHANGING: Mapping[str, Accessor] = {"dispatch": dispatch, "restore": restore, "reset": reset}
 """The accessors that change the application."""
 
@@ -220,10 +243,10 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
         answer = _answer(name, request, write)
         # The handler's exception is an event already.
         if is_change and answer.get("reason") not in (None, "handler-failed"):
-            source = "change" if answer["reason"] == FAILED else REFUSAL
+            source = "change" if answer["reason"] == FAILED else REFUSAL_SOURCE
             emit("error", answer["reason"], frame=request.get("frame"), source=source, message=answer["hint"])
         is_reading.set(True)
-        leaving = answer if name == SENSITIVE else _leaving(answer, request)
+        leaving = answer if name == SENSITIVE else _redact_and_cut(answer, request)
         return json.dumps(leaving, ensure_ascii=False, default=printed)
     finally:
         is_reading.reset(second)
@@ -231,6 +254,7 @@ def call(name: str, arguments: str = "{}", held: str = "null", write: Write | No
 
 
 def _answer(name: str, request: Json, write: Write | None) -> Json:
+    """Call an accessor, and return its answer or the answer for a refusal."""
     function = {**READING, **STREAMING, **CHANGING, SENSITIVE: sensitive}.get(name)
     if seam.session_id is None:
         return Refusal("not-enabled", "the application calls install(True), or runs with CODRIVER_SEAM=1").answer
@@ -244,7 +268,7 @@ def _answer(name: str, request: Json, write: Write | None) -> Json:
         return Refusal(FAILED, f"{type(error).__name__}: {words_of(error)}").answer
 
 
-def _leaving(answer: Json, request: Json) -> Json:
+def _redact_and_cut(answer: Json, request: Json) -> Json:
     """Remove secrets from an answer, then cut its value to the requested range, so that no secret is cut in two."""
     includes_sensitive = bool(request.get("includeSensitive"))
     clean: Json = answer if includes_sensitive else without(answer, secrets())

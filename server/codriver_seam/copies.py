@@ -44,22 +44,25 @@ if TYPE_CHECKING:
 
 
 MARK = "\0codriver "
-"""The prefix of placeholders for calls that are inserted into a copy while it is compiled."""
+"""The prefix of placeholders for functions.
+
+The placeholders are inserted into a copy of the code before it is compiled.
+"""
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 """Syntax nodes that create a new scope."""
 MANY, NAMED, GENERATOR, COROUTINE, ASYNC_GENERATOR = 0x04, 0x08, 0x20, 0x80, 0x200
 """Flags of a code object: `*` and `**` parameters, and the kinds of functions."""
 
 
-class CopyOf:
-    """The last constant of a copy, which contains the original code for anything that compares code."""
+class OriginalCode:
+    """The last constant of a copied code object. It has the original code, for anything that compares code."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
 
 
 class Source:
-    """The functions of one file, with copies of those that have listeners."""
+    """The functions of one file, and the copies of those that have listeners."""
 
     def __init__(self, file: str) -> None:
         self.file = file
@@ -89,13 +92,13 @@ class Source:
         return id(code) in self._of_copies
 
     def apply(self) -> None:
-        """Give each function the copy that its listeners need, or restore its own code.
+        """Give each function the copy that its listeners need, or restore its original code.
 
         Raises:
             Refusal: the line does not exist, or the function cannot be copied.
         """
         copies = self._compile() if self.sites else {}
-        for function in functions_of(lambda code: code.co_filename == self.file):
+        for function in find_functions(lambda code: code.co_filename == self.file):
             code = function.__code__
             known = self.find(code)
             if known is None:
@@ -105,15 +108,15 @@ class Source:
             function.__code__ = copies.get(known) or self._original.get(function, known)
 
     def _compile(self) -> dict[types.CodeType, types.CodeType]:
-        """Return a copy of each code in the compiled source that differs from it."""
+        """Return the copy of each code object in the compiled source that needs one."""
         calls: dict[str, Callable[..., Any]] = {}
         tree = ast.parse(self._text, self.file)
         for code, site in self.sites.items():
-            _instrument(_node_of(tree, code), site, calls)
+            _instrument(_function_node(tree, code), site, calls)
         try:
             made = compile(ast.fix_missing_locations(tree), self.file, "exec", dont_inherit=True)
         except (SyntaxError, ValueError, RecursionError) as error:
-            raise Refusal("band-missing", f"no copy of the function can be made: {error}") from None
+            raise Refusal("band-missing", f"the function cannot be copied: {error}") from None
         copies: dict[types.CodeType, types.CodeType] = {}
         _join(self._plain, made, calls, copies)
         for known, copy in copies.items():
@@ -130,7 +133,10 @@ def _text_of(file: str) -> str:
 def _join(
     plain: types.CodeType, made: types.CodeType, calls: dict[str, Callable[..., Any]], copies: dict[Any, Any]
 ) -> types.CodeType:
-    """Replace placeholders in a code object by functions, and nested functions by their copies, if it has any."""
+    """Replace placeholders in the code `made` by functions, and nested functions by their copies.
+
+    Return `plain`, the original code, if nothing was replaced.
+    """
     inner = iter([const for const in plain.co_consts if isinstance(const, types.CodeType)])
     constants, is_copy = [], False
     for const in made.co_consts:
@@ -144,15 +150,23 @@ def _join(
         constants.append(joined)
     if not is_copy:
         return plain
-    copy = copies[plain] = made.replace(co_consts=(*constants, CopyOf(plain)))
+    copy = copies[plain] = made.replace(co_consts=(*constants, OriginalCode(plain)))
     return copy
 
 
-def _node_of(tree: ast.Module, code: types.CodeType) -> Any:
+def _function_node(tree: ast.Module, code: types.CodeType) -> Any:
+    """Return the syntax node of the function with this code.
+
+    Raises:
+        Refusal: the code was not created by `def`.
+    """
     for node in ast.walk(tree):
         if isinstance(node, SCOPES[:2]) and (node.name, _first_line(node)) == (code.co_name, code.co_firstlineno):
             return node
-    raise Refusal("band-missing", f"{code.co_name} is not made by def: before Python 3.12 name the function it is in")
+    raise Refusal(
+        "band-missing",
+        (f"{code.co_name} was not created by def: before Python 3.12, name the function that contains it"),
+    )
 
 
 def _first_line(node: Any) -> int:
@@ -168,7 +182,7 @@ def _instrument(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> 
     for line in sorted(site.lines):
         position = _position(node.body, line)
         if position is None or (position == (node.body, 0) and ast.get_docstring(node, clean=False) is not None):
-            raise Refusal("path-not-found", f"no statement of {node.name} begins on line {line}")
+            raise Refusal("path-not-found", f"no statement of {node.name} starts on line {line}")
         statements, index = position
         mark = _mark(calls, lambda line=line: site.reached(sys._getframe(1), line))  # noqa: SLF001  # it is how a frame is had
         statements.insert(index, ast.copy_location(ast.Expr(_call(mark)), statements[index]))
@@ -181,7 +195,7 @@ def _position(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
     for index, statement in enumerate(statements):
         if not _first_line(statement) <= line <= statement.end_lineno:
             continue
-        parts = [statement.body] if isinstance(statement, SCOPES) else list(_blocks(statement))
+        parts = [statement.body] if isinstance(statement, SCOPES) else list(_statement_blocks(statement))
         for part in parts:
             found = None if isinstance(statement, SCOPES) else _position(part, line)
             if found is not None:
@@ -192,7 +206,8 @@ def _position(statements: list[Any], line: int) -> tuple[list[Any], int] | None:
     return None
 
 
-def _blocks(statement: Any) -> Iterator[list[Any]]:
+def _statement_blocks(statement: Any) -> Iterator[list[Any]]:
+    """Yield the lists of statements inside a compound statement."""
     for name in ("body", "orelse", "finalbody"):
         if getattr(statement, name, None):
             yield getattr(statement, name)
@@ -202,25 +217,29 @@ def _blocks(statement: Any) -> Iterator[list[Any]]:
 
 
 def _mark(calls: dict[str, Callable[..., Any]], call: Callable[..., Any]) -> str:
+    """Return a new placeholder for a function to call, and store the function."""
     calls[MARK + str(len(calls))] = call
     return MARK + str(len(calls) - 1)
 
 
 def _call(mark: str, *arguments: Any) -> Any:
+    """Return a syntax node that calls the function of a placeholder with arguments."""
     # Calling a string directly would cause a compiler warning.
     return ast.Call(ast.Attribute(ast.Constant(mark), "__call__", ast.Load()), list(arguments), [])
 
 
 def _instrument_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]]) -> None:
+    """Insert functions that report the start and the end of each call into a function's syntax node."""
+
     def returned(value: Any = None) -> Any:
-        site.note_end(sys._getframe(1), "result", value)  # noqa: SLF001  # the only way to a frame
+        site.report_call_end(sys._getframe(1), "result", value)  # noqa: SLF001  # the only way to a frame
         return value
 
-    start_mark = _mark(calls, lambda: site.note_start(sys._getframe(1)))  # noqa: SLF001  # as above
+    start_mark = _mark(calls, lambda: site.report_call_start(sys._getframe(1)))  # noqa: SLF001  # as above
     return_mark = _mark(calls, returned)
-    raised = _mark(calls, lambda: site.note_end(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
+    raised = _mark(calls, lambda: site.report_call_end(sys._getframe(1), "raised", sys.exc_info()[1]))  # noqa: SLF001  # as above
     start = 1 if ast.get_docstring(node, clean=False) is not None else 0
-    body = [_Returns(return_mark).visit(statement) for statement in node.body[start:]]
+    body = [_ReturnReporter(return_mark).visit(statement) for statement in node.body[start:]]
     handler = ast.ExceptHandler(None, None, [ast.Expr(_call(raised)), ast.Raise(None, None)])
     guarded = ast.Try(_flat(body) or [ast.Pass()], [handler], [ast.Expr(_call(return_mark))], [])
     anchor = node.body[-1]
@@ -228,16 +247,18 @@ def _instrument_calls(node: Any, site: Site, calls: dict[str, Callable[..., Any]
 
 
 def _flat(statements: list[Any]) -> list[Any]:
+    """Return the statements with nested lists of statements flattened."""
     return [statement for part in statements for statement in (part if isinstance(part, list) else [part])]
 
 
-class _Returns(ast.NodeTransformer):
+class _ReturnReporter(ast.NodeTransformer):
     """Makes each `return` of a function report its value, except in nested functions."""
 
     def __init__(self, mark: str) -> None:
         self._mark = mark
 
     def visit(self, node: Any) -> Any:
+        """Transform the `return` statements in a node."""
         if isinstance(node, (*SCOPES, ast.Lambda)):
             return node
         if isinstance(node, ast.Return):
@@ -259,22 +280,27 @@ class Relay:
         original = function.__code__
         if original.co_flags & ASYNC_GENERATOR:
             name = original.co_name
-            raise Refusal("band-missing", f"{name} is an asynchronous generator whose source is not available: "
-                          "before Python 3.12 its calls cannot be captured")  # fmt: skip
+            raise Refusal("band-missing",(
+                f"{name} is an asynchronous generator without available source: before Python 3.12, its calls cannot "
+                "be captured"
+            ))  # fmt: skip
         self.listeners: tuple[Listener, ...] = ()
         self.names = parameters_of(original)
         self._original, self._function = original, function
         self._inner = types.FunctionType(original, function.__globals__, function.__name__, None, function.__closure__)
-        generated = self._generated if original.co_flags & GENERATOR else None
-        self.code = _calling(original, generated or (self._awaited if original.co_flags & COROUTINE else self._called))
+        generated = self._run_generator if original.co_flags & GENERATOR else None
+        self.code = _forwarding_code(
+            original, generated or (self._awaited if original.co_flags & COROUTINE else self._called)
+        )
         function.__code__ = self.code
 
     def end(self) -> None:
-        """Restore the function's own code."""
+        """Restore the function's original code."""
         if self._function.__code__ is self.code:
             self._function.__code__ = self._original
 
     def _begin(self, values: tuple[Any, ...], caller: Any) -> list[tuple[Listener, Any]]:
+        """Report the start of a call. Return the listeners that do not ignore the call, each with its state."""
         named = dict(zip(self.names, values))
         return [
             (listener, active)
@@ -284,6 +310,7 @@ class Relay:
         ]
 
     def _end(self, active: list[tuple[Listener, Any]], values: tuple[Any, ...], word: str, value: Any) -> None:
+        """Report the end of a call to the listeners that `_begin` returned."""
         for listener, state in active:
             listener.end(state, word, value, lambda: dict(zip(self.names, values)))
 
@@ -296,6 +323,7 @@ class Relay:
         return self._inner(*rest[: original.co_argcount], *more, **only, **named)
 
     def _called(self, *values: Any) -> Any:
+        """Call the original function and report the call."""
         active = self._begin(values, sys._getframe(2))  # noqa: SLF001  # the only way to a frame
         try:
             value = self._go(values)
@@ -306,6 +334,7 @@ class Relay:
         return value
 
     async def _awaited(self, *values: Any) -> Any:
+        """Await the original function and report the call."""
         active = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
         try:
             value = await self._go(values)
@@ -315,7 +344,8 @@ class Relay:
         self._end(active, values, "result", value)
         return value
 
-    def _generated(self, *values: Any) -> Any:
+    def _run_generator(self, *values: Any) -> Any:
+        """Run the original generator and report its start and end."""
         active = self._begin(values, sys._getframe(1).f_back)  # noqa: SLF001  # as above
         try:
             value = yield from self._go(values)
@@ -326,7 +356,7 @@ class Relay:
         return value
 
 
-def _calling(original: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
+def _forwarding_code(original: types.CodeType, call: Callable[..., Any]) -> types.CodeType:
     """Return code with the name, parameters and kind of `original` that passes its parameter values to `call`."""
     names, free = list(parameters_of(original)), ", ".join(original.co_freevars)
     count, only = original.co_argcount, original.co_kwonlyargcount
@@ -347,7 +377,7 @@ def _calling(original: types.CodeType, call: Callable[..., Any]) -> types.CodeTy
     )
     inner = next(const for const in outer.co_consts if _is_code(const))
     mark = MARK.strip(chr(0))
-    constants = (*[call if const == mark else const for const in inner.co_consts], CopyOf(original))
+    constants = (*[call if const == mark else const for const in inner.co_consts], OriginalCode(original))
     copied = ("co_name", "co_qualname", "co_filename", "co_firstlineno")
     same: dict[str, Any] = {name: getattr(original, name) for name in copied if hasattr(original, name)}
     code: types.CodeType = inner.replace(co_consts=constants, **same)
@@ -358,8 +388,8 @@ def _is_code(value: object) -> bool:
     return isinstance(value, types.CodeType)
 
 
-class Copied:
-    """Listening with copies of code, before Python 3.12."""
+class CopyingMonitor:
+    """Listens to functions with instrumented copies of their code, before Python 3.12."""
 
     how = "copied"
 
@@ -368,7 +398,7 @@ class Copied:
         self._relays: dict[types.FunctionType, Relay] = {}
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Start to report the calls or a line of a code to a listener, and return a function that undoes that.
+        """Start reporting the calls or a line of a code object to a listener. Return a function that undoes this.
 
         Raises:
             Refusal: the source of the code is missing or has changed.
@@ -377,8 +407,10 @@ class Copied:
         known = source.find(code) if source is not None else None
         if source is None or known is None:
             why = "is not that: load it again, or" if source is not None else "is no Python:"
-            raise Refusal("band-missing", f"before Python 3.12 a line needs the source that {code.co_name} was made "
-                          f"of, and the file {why} name the function")  # fmt: skip
+            raise Refusal("band-missing",(
+                f"before Python 3.12, capturing a line requires the source from which {code.co_name} was compiled, "
+                f"and the file {why} name the function"
+            ))  # fmt: skip
         site = source.sites.setdefault(known, Site(known))
         if listener in site.listeners:
             return lambda: None
@@ -399,7 +431,7 @@ class Copied:
         return undo
 
     def relay(self, function: types.FunctionType, listener: Listener) -> Callable[[], None]:
-        """Start to report the calls of a function without source to a listener. Return a function that undoes this."""
+        """Start reporting the calls of a function without source to a listener. Return a function that undoes this."""
         relay = self._relays.get(function)
         if relay is None:
             relay = self._relays[function] = Relay(function)
@@ -431,13 +463,13 @@ class Copied:
 
 
 TOOL = 3
-"""A tool id of `sys.monitoring` that no convention reserves. `trace_calls` uses another one."""
-STARS = 0x04, 0x08
+"""The tool id for `sys.monitoring`, which no convention reserves. `trace_calls` uses another one."""
+STAR_FLAGS = 0x04, 0x08
 """The flags of code with `*` and `**` parameters."""
 
 
 class Site:
-    """The listeners of one code object, which receive its frames."""
+    """The listeners of one code object, which receive its interpreter frames."""
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
@@ -456,7 +488,7 @@ class Site:
         """Return whether there are listeners for calls."""
         return any(listener.line is None for listener in self.listeners)
 
-    def note_start(self, frame: Any) -> None:
+    def report_call_start(self, frame: Any) -> None:
         """Report the start of a call."""
         active = []
         for listener in self.listeners:
@@ -467,7 +499,7 @@ class Site:
         if active:
             self._active[id(frame)] = active
 
-    def note_end(self, frame: Any, word: str, value: Any) -> None:
+    def report_call_end(self, frame: Any, word: str, value: Any) -> None:
         """Report the end of a call."""
         for listener, state in self._active.pop(id(frame), ()):
             listener.end(state, word, value, lambda: frame.f_locals)
@@ -483,8 +515,8 @@ class Site:
         return is_needed
 
 
-class Monitored:
-    """Listening with `sys.monitoring`, from Python 3.12 on."""
+class BuiltinMonitor:
+    """Listens to functions with `sys.monitoring`, from Python 3.12 on."""
 
     how = "monitored"
 
@@ -500,7 +532,7 @@ class Monitored:
         return monitoring is not None and monitoring.get_tool(TOOL) in (None, __name__)
 
     def listen(self, code: types.CodeType, listener: Listener) -> Callable[[], None]:
-        """Start to report the calls or a line of a code to a listener, and return a function that undoes that."""
+        """Start reporting the calls or a line of a code object to a listener. Return a function that undoes this."""
         if self._monitoring.get_tool(TOOL) is None:
             self._begin()
         site = self._sites.setdefault(id(code), Site(code))
@@ -520,6 +552,7 @@ class Monitored:
         return id(function.__code__) in self._sites
 
     def _begin(self) -> None:
+        """Reserve the tool id, and register the callbacks."""
         events = self._monitoring.events
         self._monitoring.use_tool_id(TOOL, __name__)
         for event, callback in (
@@ -531,6 +564,7 @@ class Monitored:
             self._monitoring.register_callback(TOOL, event, callback)
 
     def _apply(self, site: Site) -> None:
+        """Enable the events of `sys.monitoring` that the listeners of a code object need."""
         events = self._monitoring.events
         # Setting the events again enables lines that were disabled.
         self._monitoring.set_local_events(TOOL, site.code, 0)
@@ -547,26 +581,30 @@ class Monitored:
     # On the application's threads
 
     def _started(self, code: types.CodeType, _offset: int) -> None:
+        """Report the start of a call to the listeners of its code."""
         site = self._sites.get(id(code))
         if site is not None:
-            site.note_start(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
+            site.report_call_start(sys._getframe(1))  # noqa: SLF001  # the only way to a frame
 
     def _returned(self, code: types.CodeType, _offset: int, value: object) -> None:
+        """Report the result of a call to the listeners of its code."""
         site = self._sites.get(id(code))
         if site is not None:
-            site.note_end(sys._getframe(1), "result", value)  # noqa: SLF001  # as above
+            site.report_call_end(sys._getframe(1), "result", value)  # noqa: SLF001  # as above
 
     def _unwound(self, code: types.CodeType, _offset: int, error: BaseException) -> None:
+        """Report the exception of a call to the listeners of its code."""
         if id(code) in self._sites:
-            self._sites[id(code)].note_end(sys._getframe(1), "raised", error)  # noqa: SLF001  # as above
+            self._sites[id(code)].report_call_end(sys._getframe(1), "raised", error)  # noqa: SLF001  # as above
 
     def _line(self, code: types.CodeType, line: int) -> Any:
+        """Report a line to the listeners of its code. Disable the event if the line has no listener."""
         site = self._sites.get(id(code))
         is_needed = site is not None and site.reached(sys._getframe(1), line)  # noqa: SLF001  # as above
         return None if is_needed else self._monitoring.DISABLE
 
 
-def functions_of(predicate: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
+def find_functions(predicate: Callable[[types.CodeType], bool]) -> Iterator[types.FunctionType]:
     """Yield the functions of this process whose code satisfies `predicate`."""
     for candidate in gc.get_objects():
         if type(candidate) is types.FunctionType and predicate(candidate.__code__):
@@ -584,4 +622,4 @@ def codes_in(code: types.CodeType) -> Iterator[types.CodeType]:
 def parameters_of(code: types.CodeType) -> tuple[str, ...]:
     """Return the names of a code object's parameters."""
     count = code.co_argcount + code.co_kwonlyargcount
-    return code.co_varnames[: count + sum(bool(code.co_flags & flag) for flag in STARS)]
+    return code.co_varnames[: count + sum(bool(code.co_flags & flag) for flag in STAR_FLAGS)]

@@ -11,7 +11,7 @@ import copy
 import pickle
 import time
 
-from .recording import add_facts, cause, emit, event_of, is_reading, note_error, origin, seam
+from .recording import add_facts, cause, emit, is_reading, note_error, origin, recorded_event, seam
 from .values import is_mutable, strings_at, words_of
 
 TYPE_CHECKING = False
@@ -31,7 +31,7 @@ class Frame:
     """A part of the application's state.
 
     `get` returns the state and `set` replaces it. `validate` returns what is wrong with a value. `dispatch` handles an
-    event before it returns, and `enqueue` passes an event to the application's own loop. `snapshot` is how to copy a
+    event before it returns, and `enqueue` passes an event to the application's event loop. `snapshot` is how to copy a
     state that is changed in place: `pickle`, `deepcopy`, or a function. `none` promises that states are never changed
     in place. Values at the `sensitive` paths are never displayed. `depth` is the number of epochs to store.
 
@@ -54,9 +54,15 @@ class Frame:
     ) -> None:
         self.name, self.get, self.set, self.validate = name, get, set, validate
         self.dispatch, self.enqueue = dispatch, enqueue
-        copies: dict[Any, Callable[[Any], Any] | None] = {"pickle": _pickled, "deepcopy": copy.deepcopy, "none": None}
+        copies: dict[Any, Callable[[Any], Any] | None] = {
+            "pickle": _pickle_state,
+            "deepcopy": copy.deepcopy,
+            "none": None,
+        }
         if isinstance(snapshot, str) and snapshot not in copies:
-            raise ValueError(f"snapshot= is one of {', '.join(map(repr, copies))}, or a function; not {snapshot!r}")
+            raise ValueError(
+                f"snapshot= must be one of {', '.join(map(repr, copies))}, or a function, not {snapshot!r}"
+            )
         self._copy: Any = copies[snapshot] if isinstance(snapshot, str) else snapshot
         self.is_sure = snapshot == "none"
         """Whether an object always represents the same state."""
@@ -72,14 +78,17 @@ class Frame:
         """The sensitive values at the last check."""
 
     def read_state(self) -> Any:
-        """Return the current state, and remember its values at sensitive paths. Raises the errors of `get`."""
+        """Return the current state, and remember its values at sensitive paths.
+
+        Raises the exceptions of `get`.
+        """
         value = self.get()
         if self.sensitive:
             self.note_secrets(value)
         return value
 
     def copy_state(self) -> Any:
-        """Return a lasting copy of the current state, or `Unread` if that fails."""
+        """Return a copy of the current state that later changes do not affect, or `Unread` if copying fails."""
         try:
             value = self.read_state()
             return value if self._copy is None else self._copy(value)
@@ -88,17 +97,17 @@ class Frame:
 
     def thaw(self, stored: Any) -> Any:
         """Return a copy of a stored state that may be given to the application."""
-        if type(stored) is _Pickled:
+        if type(stored) is _PickledState:
             return pickle.loads(stored)  # noqa: S301  # created by this module
         return stored if self._copy is None else self._copy(stored)
 
     @staticmethod
     def read(stored: Any) -> Any:
-        """Return a stored state for reading only."""
-        return pickle.loads(stored) if type(stored) is _Pickled else stored  # noqa: S301  # our own bytes
+        """Return a stored state, which the caller must not change."""
+        return pickle.loads(stored) if type(stored) is _PickledState else stored  # noqa: S301  # our own bytes
 
     def note_secrets(self, value: Any) -> None:
-        """Remember the strings at the sensitive paths of a value."""
+        """Remember the strings at the sensitive paths of a value, in order to redact them."""
         found: dict[str, str] = {}
         for path in self.sensitive:
             found.update(dict.fromkeys(strings_at(value, path), ".".join(map(str, path))))
@@ -117,16 +126,17 @@ class Frame:
             seam.sensitive_version = next(seam.changes)
 
 
-class _Pickled(bytes):
+class _PickledState(bytes):
     """A state that was stored with `pickle`."""
 
 
-def _pickled(value: Any) -> _Pickled:
-    return _Pickled(pickle.dumps(value, -1))
+def _pickle_state(value: Any) -> _PickledState:
+    """Return a state in the form in which it is stored."""
+    return _PickledState(pickle.dumps(value, -1))
 
 
 class Unread:
-    """The reason why a state could not be stored, in place of the state."""
+    """Stored in place of a state that could not be copied, with the reason."""
 
     def __init__(self, why: str) -> None:
         self.why = why
@@ -163,9 +173,9 @@ class Epoch:
 
 
 class epoch:  # noqa: N801  # it is used like a function
-    """A context manager that records the handling of an event as an epoch. Nested epochs of the same frame are ignored.
+    """A context manager that records the handling of an event as an epoch.
 
-    Exceptions are recorded and propagate.
+    Nested epochs of the same frame are ignored. Exceptions are recorded and propagate.
     """
 
     __slots__ = ("_before", "_event", "_frame", "_started_at", "_tags", "_token", "recorded")
@@ -202,14 +212,14 @@ class epoch:  # noqa: N801  # it is used like a function
         self.recorded = recorded
         found.epochs.append(recorded)
         found.draining.pop(self, None)
-        if error is not None and noted and (failure := event_of(error)) is not None:
+        if error is not None and noted and (failure := recorded_event(error)) is not None:
             add_facts(failure, epoch=recorded.id)
         emit("epoch", "snapshotted", frame=found.name, event_id=self._event, ms=ms, epoch=recorded.id)
         cause.reset(self._token)
 
 
 def look() -> None:
-    """Check the values at sensitive paths, before anything may display them. Causes no events, and never fails."""
+    """Read the values at sensitive paths before anything may display them. Causes no events, and never fails."""
     if is_reading.get():
         return  # a getter that prints would cause another check
     token = is_reading.set(True)
@@ -233,9 +243,9 @@ def secrets() -> list[str]:
 
 
 def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
-    """Return the version of the values seen at sensitive paths, and their names and values unless it is `known`.
+    """Return a version number and the names and values seen at sensitive paths.
 
-    This reads only stored values and runs no getters.
+    The names and values are omitted if the version is `known`. This reads only stored values and runs no getters.
     """
     version = seam.sensitive_version
     if version == known:
@@ -248,7 +258,10 @@ def sensitive_texts(known: int) -> tuple[int, list[tuple[str, str]]]:
 
 
 def sensitive(_request: Json) -> Json:
-    """Return all values that are or were at sensitive paths, with names. They are only for the caller's redactor."""
+    """Return all values that are or were at sensitive paths, with names.
+
+    Only the caller's redactor may receive them.
+    """
     secrets()
     return {"texts": sensitive_texts(-1)[1]}
 

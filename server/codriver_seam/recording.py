@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     """A tuple. The event of an exception is a list, to which later sightings add facts."""
 
 EVENTS = 2000
-"""Maximum number of events that are stored."""
+"""Maximum number of stored events."""
 TAG, PARTS = 300, 8
 """Maximum length of a tag, and maximum number of elements of a collection in a tag."""
-WRAPPED = 20
+MAX_UNWRAPPED_DECORATORS = 20
 """Maximum number of nested decorators that are unwrapped."""
 SCALARS = (int, float, bool, type(None))
 """Types whose values are stored unchanged in tags."""
@@ -56,8 +56,8 @@ is_reading = contextvars.ContextVar("codriver_seam_reading", default=False)
 """Whether the seam is reading for an agent, which causes no events."""
 CAUSES = 20
 """Maximum length of a chain of causes that is searched for a recorded exception."""
-ATTRIBUTE = "__codriver_seam__"
-"""The attribute of an exception that contains its mark."""
+MARK_ATTRIBUTE = "__codriver_seam__"
+"""The attribute of an exception that refers to its event."""
 
 
 class Seam:
@@ -98,7 +98,7 @@ seam = Seam()
 
 
 def forget() -> None:
-    """Reset the seam to its state after the import, for tests of applications."""
+    """Reset the seam to its state after the import. For tests of applications."""
     if seam.streams is not None:
         seam.streams.clear()
     vars(seam).update(vars(Seam()))
@@ -124,7 +124,7 @@ def machine(name: str, get: Callable[[], Any]) -> None:
 
 
 def predicate(name: str, test: Callable[[Json], Any]) -> None:
-    """Register a function that tests events, which filters can name as `pred`."""
+    """Register a function that tests events. Filters can name it as `pred`."""
     if seam.session_id is not None:
         seam.predicates[name] = test
 
@@ -134,15 +134,15 @@ def handler(kind: str, name: str, **more: Any) -> Callable[[Any], Any]:
 
     def note(function: Any) -> Any:
         # Handlers are also registered before `install`, which is called after the imports.
-        if row := handler_row(kind, name, function):
+        if row := describe_handler(kind, name, function):
             seam.handlers[kind, name] = {**row, **more}
         return function
 
     return note
 
 
-def handler_row(kind: str, name: str, function: Any) -> Json:
-    """Describe a handler with its position and the first line of its docstring, or return {} without a position."""
+def describe_handler(kind: str, name: str, function: Any) -> Json:
+    """Return a description of a handler with its position and the start of its docstring, or {} without a position."""
     code = getattr(_unwrapped(function), "__code__", None)
     if code is None:
         return {}
@@ -153,7 +153,7 @@ def handler_row(kind: str, name: str, function: Any) -> Json:
 
 def _unwrapped(function: Any) -> Any:
     """Return the function inside decorators that set `__wrapped__`."""
-    for _ in range(WRAPPED):
+    for _ in range(MAX_UNWRAPPED_DECORATORS):
         function = getattr(function, "__wrapped__", function)
     return function
 
@@ -196,12 +196,13 @@ def tag(value: Any) -> Any:
 
 
 def _part(value: Any) -> Any:
+    """Convert an element of a collection to its form in a tag."""
     kind = type(value)
     return cut(value, TAG // PARTS) if kind is str else value if kind in SCALARS else f"<{kind.__name__}>"
 
 
 def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
-    """Return a function with the current origin and dispatch id, to be called later in a queue or thread."""
+    """Return a function that has the current origin and dispatch id when it is called later in a queue or thread."""
     member, now = origin.get(), cause.get()
     # The current epochs will have ended by then.
     none: frozenset[str] = frozenset()
@@ -221,7 +222,7 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
 LONG, ITEMS, LEVELS, BITS = 200, 10, 3, 400
 """Maximum length of a string, size of a collection, nesting, and number of bits of an integer that are displayed."""
 MANY = 100
-"""Maximum size of a collection that is compared."""
+"""Maximum number of items of a collection that is compared."""
 SECRET = re.compile(
     r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
     r"|(^|_)(pwd|pin|pw)$|_key$",
@@ -229,11 +230,11 @@ SECRET = re.compile(
 )
 """Matches names of variables, fields and keys whose values may be secret."""
 HIDDEN = "<not shown>"
-"""The text that replaces such a value."""
+"""The text that is displayed in place of a value that may be secret."""
 ATOMS = (float, complex, bool, type(None), type(Ellipsis), range)
 """Types whose `repr` is always short."""
 LIBRARY = ("datetime", "decimal", "uuid", "fractions", "pathlib")
-"""Modules of the standard library whose values are printed and compared by their own code."""
+"""Modules of the standard library whose values may be printed and compared by their own code."""
 LISP = "basilisp.lang."
 """The prefix of Basilisp's modules."""
 LISP_BRACKETS = {"map": "{}", "vector": "[]", "set": "#{}", "list": "()"}
@@ -244,10 +245,11 @@ BRACKETS: Mapping[type, tuple[str, str]] = {
     set: ("{", "}"),
     frozenset: ("frozenset({", "})"),
 }
+"""The brackets of Python's collections."""
 
 
 class FormattedText(str):
-    """The text of a value, which is short enough for a tag."""
+    """A text that is stored in a tag without being shortened again."""
 
     __slots__ = ()
 
@@ -272,6 +274,7 @@ class Plain:
         return text
 
     def _text(self, value: Any, level: int) -> str:
+        """Format a value, without counting the length of the result."""
         kind = type(value)
         if kind in (str, bytes):
             most = max(0, min(LONG, self._left))
@@ -297,9 +300,10 @@ class Plain:
             return f"<{kind.__name__}>"
         size, pairs = len(value), value.items() if name == "map" else ()
         elements = [
-            self.text(key, LEVELS) + " " + self._of_key(key, part, level) for key, part in self._some(iter(pairs))
+            self.text(key, LEVELS) + " " + self._of_key(key, part, level)
+            for key, part in self._printable_parts(iter(pairs))
         ]
-        elements = elements or [self.text(part, level + 1) for part in self._some(iter(value))]
+        elements = elements or [self.text(part, level + 1) for part in self._printable_parts(iter(value))]
         brackets = LISP_BRACKETS[name]
         return (
             brackets[:-1]
@@ -309,6 +313,7 @@ class Plain:
         )
 
     def _of_key(self, key: Any, part: Any, level: int) -> str:
+        """Format a value that has a key, hiding it if the key suggests that the value is secret."""
         name = getattr(key, "name", "") or str(key)
         return HIDDEN if SECRET.search(name.replace("-", "_")) else self.text(part, level + 1)
 
@@ -326,11 +331,12 @@ class Plain:
         before, after = BRACKETS[base]
         if not size:
             return name + ("set()" if base is set else before + after)
-        elements = [self.text(part, level + 1) for part in self._some(base.__iter__(value))]
+        elements = [self.text(part, level + 1) for part in self._printable_parts(base.__iter__(value))]
         elements += [f"…+{size - len(elements)}"] if size > len(elements) else []
         return name + before + ", ".join(elements) + (",)" if base is tuple and size == 1 else after)
 
     def _record(self, value: Any, kind: type, level: int) -> str:
+        """Format an object of another class with its public attributes, unless it is nested too deeply."""
         if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
             return f"<{kind.__name__} {getattr(value, '__name__', '?')}>"
         fields = {name: part for name, part in fields_of(value).items() if not name.startswith("_")}
@@ -341,15 +347,18 @@ class Plain:
     def raised(self, error: BaseException) -> str:
         """Format an exception with its class and arguments."""
         arguments = BaseException.__dict__["args"].__get__(error)
-        return (
-            f"{type(error).__name__}({', '.join([self.text(argument, 1) for argument in self._some(iter(arguments))])})"
-        )
+        parts = [self.text(argument, 1) for argument in self._printable_parts(iter(arguments))]
+        return f"{type(error).__name__}({', '.join(parts)})"
 
-    def _some(self, parts: Iterator[Any]) -> Iterator[Any]:
+    def _printable_parts(self, parts: Iterator[Any]) -> Iterator[Any]:
+        """Yield parts while there are characters left, and at most `ITEMS`."""
         return (part for part in itertools.islice(parts, ITEMS) if self._left > 0)
 
     def _pairs(self, pairs: Iterable[tuple[Any, Any]], between: str, level: int = 0, size: int = 0) -> list[str]:
-        """Format pairs of a name or key and a value. The keys of a mapping are printed."""
+        """Format pairs of a name or key and a value, with the text `between` them.
+
+        The keys of a mapping are formatted as values.
+        """
         elements = []
         for key, part in itertools.islice(pairs, ITEMS if size else None):
             if self._left <= 0:
@@ -382,10 +391,10 @@ def fields_of(value: Any) -> dict[str, Any]:
 def comparable(value: Any) -> Any:
     """Return a form of a value that can be compared without running the application's code.
 
-    This is the value itself, the value of an Enum, or the value of a plain base class.
+    This form is the value itself, the value of an Enum, or the value of a plain base class.
 
     Raises:
-        TypeError: there is no such form.
+        TypeError: the value has no such form.
     """
     if isinstance(value, enum.Enum):
         value = value._value_
@@ -394,7 +403,7 @@ def comparable(value: Any) -> Any:
         return value
     if kind in (list, tuple, dict, set, frozenset):
         if len(value) > MANY:
-            raise TypeError(f"a {kind.__name__} of {len(value)} is not compared")
+            raise TypeError(f"a {kind.__name__} of {len(value)} items is too large to be compared")
         for part in [*value.values(), *value] if kind is dict else value:
             comparable(part)
         return value
@@ -404,11 +413,11 @@ def comparable(value: Any) -> Any:
         return str.__str__(value)
     if isinstance(value, (int, float)):
         return int.__int__(value) if isinstance(value, int) else float.__float__(value)
-    raise TypeError(f"a {kind.__name__} is not compared")
+    raise TypeError(f"a {kind.__name__} cannot be compared")
 
 
 class Mark:
-    """The reference from a recorded exception to its event."""
+    """The reference from a recorded exception to its event. It is stored as an attribute of the exception."""
 
     __slots__ = ("event",)
 
@@ -420,29 +429,33 @@ class Mark:
         return int, ()
 
 
-def event_of(error: BaseException) -> list[Any] | None:
+def recorded_event(error: BaseException) -> list[Any] | None:
     """Return the event of an exception, or of one of its causes, or None."""
-    marks = (_attributes(linked).get(ATTRIBUTE) for linked in _of_one_failure(error))
+    marks = (_attributes(linked).get(MARK_ATTRIBUTE) for linked in _with_causes(error))
     return next((mark.event for mark in marks if type(mark) is Mark), None)
 
 
 def mark(error: BaseException, event: list[Any]) -> None:
-    """Attach its event to an exception."""
-    _attributes(error)[ATTRIBUTE] = Mark(event)
+    """Attach the event of an exception to the exception."""
+    _attributes(error)[MARK_ATTRIBUTE] = Mark(event)
 
 
 def unmark(error: BaseException) -> None:
-    """Detach the event, so that the next sighting is recorded separately, as after a thread has ended."""
-    for linked in _of_one_failure(error):
-        _attributes(linked).pop(ATTRIBUTE, None)
+    """Detach the event from an exception, so that it is recorded again if it is seen later.
+
+    This is done, for example, after a thread has ended.
+    """
+    for linked in _with_causes(error):
+        _attributes(linked).pop(MARK_ATTRIBUTE, None)
 
 
 def _attributes(error: BaseException) -> dict[str, Any]:
+    """Return the attributes stored in an exception, without running its code."""
     found: dict[str, Any] = BaseException.__getattribute__(error, "__dict__")
     return found
 
 
-def _of_one_failure(error: BaseException) -> Iterator[BaseException]:
+def _with_causes(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception and its causes. A group with one member counts as caused by that member."""
     current: BaseException | None = error
     for _ in range(CAUSES):
@@ -465,14 +478,14 @@ def note_error(
     event_id: str | None = None,
     **facts: Any,
 ) -> int:
-    """Record an exception with its innermost position in the application's code, and return its event's id.
+    """Record an exception with its innermost position in the application's code, and return the id of its event.
 
-    If it was already recorded in the same dispatch, or was raised from a recorded one, new facts are added to that
-    event.
+    If the exception was already recorded in the same dispatch, or was raised from a recorded one, new facts are added
+    to that event.
     """
     if seam.session_id is None or is_reading.get():
         return 0
-    now, position, known = cause.get(), position_of(error), event_of(error)
+    now, position, known = cause.get(), error_positions(error), recorded_event(error)
     number = now[0] if now else None
     # The traceback of an exception reported by a library may not contain a frame of the application.
     at = position[0] or application_position(sys._getframe(1)) or position[1]  # noqa: SLF001  # the only way to a frame
@@ -518,14 +531,14 @@ def _join(event: list[Any], name: str, tags: Json, fields: Iterable[tuple[int, A
     event[TAGS] = {**first, **{name: value for name, value in tags.items() if name not in first}, **better}
 
 
-def failure_in(dispatch_id: int) -> list[Any] | None:
+def latest_failure(dispatch_id: int) -> list[Any] | None:
     """Return the event of a dispatch's newest exception, or None."""
     found = [event for event in tuple(seam.events) if type(event) is list and event[CAUSE] == dispatch_id]
     return found[-1] if found else None
 
 
 def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> None:
-    """Add the consequences of an exception to its event."""
+    """Add facts about the consequences of an exception to its event."""
     event[HANDLER] = event[HANDLER] or handler_id
     event[TAGS] = {**event[TAGS], **{name: value for name, value in tags.items() if name not in event[TAGS]}}
 
@@ -533,8 +546,8 @@ def add_facts(event: list[Any], handler_id: str | None = None, **tags: Any) -> N
 # Positions in source code
 
 
-def position_of(error: BaseException) -> tuple[str, str]:
-    """Return the innermost position of an exception in the application's code, and the innermost of all."""
+def error_positions(error: BaseException) -> tuple[str, str]:
+    """Return the innermost position of an exception in the application's code, and the innermost position of all."""
     position, inner, trace = "", "", error.__traceback__
     while trace is not None:
         name = trace.tb_frame.f_code.co_filename
@@ -546,7 +559,7 @@ def position_of(error: BaseException) -> tuple[str, str]:
 
 
 def application_position(frame: Any) -> str:
-    """Return the innermost position in the application's code from a frame outwards, or ""."""
+    """Return the innermost position in the application's code, searching from a frame outwards, or ""."""
     while frame is not None:
         if is_application_file(frame.f_code.co_filename):
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
@@ -569,6 +582,6 @@ OTHERS = (
 )
 """The prefixes of files that do not belong to the application.
 
-Without a virtual environment only the standard library counts, because an application may be next to it, as in
-/usr/src.
+Without a virtual environment, only the files of the standard library are excluded, because an application may be next
+to it, as in /usr/src.
 """

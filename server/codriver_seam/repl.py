@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 WORKER = "_codriver_worker"
-"""The name under which the embedded REPL is imported, so that the application can have modules of any other name."""
+"""The name under which the embedded REPL is imported, so that it cannot conflict with a module of the application."""
 PACKAGE_DIRECTORY = os.path.dirname(os.path.abspath(__file__))
 WORKER_DIRECTORIES = (
     os.path.join(os.path.dirname(PACKAGE_DIRECTORY), "codriver", "repls", "worker"),
     os.path.join(PACKAGE_DIRECTORY, "worker"),
 )
-"""Possible directories of the REPL's code: next to this package, or in it if both were copied."""
+"""Possible directories of the REPL's code: next to this package, or in the package if both were copied."""
 
 _started: list[Repl] = []
 """The REPL of this process, or of the parent from which it was forked."""
@@ -52,19 +52,21 @@ def start_repl(
     folder: str | None = None,
     loop: asyncio.AbstractEventLoop | None = None,
 ) -> Repl | None:
-    """Start a REPL in this process and return it, or return None if it is refused. A second call returns the same one.
+    """Start a REPL in this process and return it, or return None if it is refused.
 
-    A process started by `codriver run` already has a REPL, which is returned. Otherwise the REPL starts if `enabled` is
-    true or, without this argument, if `install` was enabled or CODRIVER_SEAM=1 is set. It is refused in processes of
-    Codriver itself, and in helper processes of one with a REPL. `folder` is the directory of the project, in which the
-    port file is written. The default is the current one. `loop` is the application's event loop for `await`, by default
-    the running one. The outcome is logged by the logger `codriver_seam`.
+    A second call returns the same REPL.
+
+    A process started by `codriver run` already has a REPL, which is returned. Otherwise, the REPL starts if `enabled`
+    is true or, without this argument, if `install` was enabled or CODRIVER_SEAM=1 is set. It is refused in processes of
+    Codriver itself, and in helper processes of a process with a REPL. `folder` is the directory of the project, in
+    which the port file is written. The default is the current directory. `loop` is the application's event loop for
+    `await`. The default is the running one. The outcome is logged by the logger `codriver_seam`.
     """
     if not (_is_enabled() if enabled is None else enabled):
         _log("warning", "no REPL is started: it is not enabled by install(True) or CODRIVER_SEAM=1")
         return None
     loop = loop or _running_loop()
-    shared = _of_run()
+    shared = _shared_run_state()
     if shared is not None:
         return _RunRepl(shared, loop)
     if _started and _started[0].is_open:
@@ -79,7 +81,7 @@ def start_repl(
 
 
 class _RunRepl:
-    """The REPL of a process started by `codriver run`, which connects to an agent's server when it is used."""
+    """The REPL of a process started by `codriver run`. It connects to an agent's server when the agent uses it."""
 
     port = 0
     port_file: str | None = None
@@ -91,24 +93,24 @@ class _RunRepl:
 
     @property
     def is_open(self) -> bool:
-        """Return True, because agents can use it as long as the process exists."""
+        """Return True, because agents can use the REPL as long as the process exists."""
         return True
 
     def stop(self) -> None:
-        """Disconnect the agent that uses it, if any."""
+        """Disconnect the agent that uses the REPL, if any."""
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
             repl.stop()
 
     def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run `await` in evaluated code on this loop from now on."""
+        """Run `await` in evaluated code on this event loop from now on."""
         self._shared["loop"] = loop
         repl = self._shared["repl"]
         if repl is not None and self._shared["pid"] == os.getpid():
             repl.use_loop(loop)
 
 
-def _of_run() -> Any:
+def _shared_run_state() -> Any:
     """Return what this process shares with its REPL if `codriver run` started it, or None."""
     import signal
 
@@ -154,13 +156,14 @@ def _load(name: str) -> Any:
     """Import a module of the embedded REPL.
 
     Raises:
-        ImportError: its files were not found.
+        ImportError: the files of the REPL were not found.
     """
     if WORKER not in sys.modules:
         directory = next((path for path in WORKER_DIRECTORIES if os.path.isdir(path)), None)
         if directory is None:
             raise ImportError(
-                f"the embedded REPL is in none of {WORKER_DIRECTORIES}: install codriver, or copy its worker there"
+                f"the embedded REPL was not found in any of {WORKER_DIRECTORIES}: install codriver, or copy its "
+                "worker to one of them"
             )
         loading: dict[str, Any] = {"__name__": f"{WORKER}.loading"}
         with open(os.path.join(directory, "loading.py"), encoding="utf-8") as file:

@@ -17,11 +17,11 @@ from .recording import (
     add_facts,
     application_position,
     cause,
+    describe_handler,
     emit,
-    failure_in,
-    handler_row,
     is_application_file,
     is_reading,
+    latest_failure,
     note_error,
     origin,
     seam,
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
     from .recording import Json
 
 
-SQL = 200
+MAX_SQL_CHARACTERS = 200
 """Maximum length of an SQL statement in an event."""
 WATCHED = "_codriver_seam"
-"""The attribute that marks a watched shell."""
+"""The attribute that marks a shell that is already watched."""
 TOOL = 4
-"""A tool id of `sys.monitoring` that no convention reserves."""
+"""The tool id for `sys.monitoring`, which no convention reserves."""
 
 
 # Logging
@@ -72,9 +72,8 @@ class _Handler(logging.Handler):
 def _kind_of(record: logging.LogRecord) -> str:
     """Return the op-type for a log record.
 
-    A library's warning is an issue of the application while it handles an event.
-
-    At other times libraries warn about themselves, for example when a server starts.
+    A warning of a library is an issue of the application only while the application handles an event. At other times,
+    libraries warn about themselves, for example when a server starts.
     """
     if record.levelno >= logging.ERROR:
         return "error"
@@ -115,7 +114,7 @@ def watch_threads() -> None:
 
 
 def watch_asyncio(loop: Any) -> None:
-    """Record reports to an event loop's exception handler, such as exceptions of tasks that nobody awaits."""
+    """Record what is reported to an event loop's exception handler, such as exceptions of tasks that nobody awaits."""
     previous = loop.get_exception_handler()
     if seam.session_id is None or getattr(previous, "is_of_seam", False):
         return
@@ -139,7 +138,7 @@ def watch_asyncio(loop: Any) -> None:
 
 
 def watch_cells() -> None:
-    """Set the origin of events in each cell of a Jupyter kernel to the one in the cell's request.
+    """Set the origin of the events in each cell of a Jupyter kernel to the origin in the cell's request.
 
     Source: IPython's callbacks `pre_run_cell` and `post_run_cell`; ipykernel's `Kernel.get_parent`.
     """
@@ -163,7 +162,7 @@ def watch_cells() -> None:
 
 
 def watch_hy() -> None:
-    """Set the origin of events in each evaluation of hy-nrepl to the one in its request.
+    """Set the origin of the events in each evaluation of hy-nrepl to the origin in its request.
 
     Source: hy-nrepl 1.0.4, `ops/eval.hy`: each evaluation runs in its own thread, which stores the request.
     """
@@ -186,14 +185,14 @@ def watch_hy() -> None:
 
 
 def watch_sqlalchemy(engine: Any) -> None:
-    """Record the statements of an SQLAlchemy engine without parameters, with their duration, including failed ones."""
+    """Record an SQLAlchemy engine's statements with their duration, including failed ones, but without parameters."""
     sqlalchemy = sys.modules.get("sqlalchemy")
     if seam.session_id is None or sqlalchemy is None:
         return
     event = sqlalchemy.event
     for name, listener in (
         ("before_cursor_execute", _before),
-        ("after_cursor_execute", _after),
+        ("after_cursor_execute", _record_statement),
         ("handle_error", _failed),
     ):
         if not event.contains(engine, name, listener):
@@ -201,11 +200,13 @@ def watch_sqlalchemy(engine: Any) -> None:
 
 
 def _before(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+    """Store the time at which a statement starts."""
     del connection, cursor, statement, parameters, many
     context.codriver_seam_started_at = time.perf_counter()
 
 
-def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+def _record_statement(connection: Any, cursor: Any, statement: Any, parameters: Any, context: Any, many: Any) -> None:  # noqa: PLR0913, PLR0917, RUF100
+    """Record a statement that has finished."""
     del connection, parameters, many
     ms = round((time.perf_counter() - context.codriver_seam_started_at) * 1000, 3)
     # Few drivers know the number of rows before they are read.
@@ -216,10 +217,11 @@ def _after(connection: Any, cursor: Any, statement: Any, parameters: Any, contex
 
 
 def _shortened(statement: str) -> str:
-    return " ".join(statement[: 2 * SQL].split())[:SQL]
+    return " ".join(statement[: 2 * MAX_SQL_CHARACTERS].split())[:MAX_SQL_CHARACTERS]
 
 
 def _failed(context: Any) -> None:
+    """Record the exception of a statement that failed."""
     note_error(context.original_exception, source="sqlalchemy", sql=_shortened(context.statement or ""))
 
 
@@ -227,19 +229,19 @@ def _failed(context: Any) -> None:
 
 
 def trace_calls(*functions: Callable[..., Any]) -> str:
-    """Record each call of these functions when it ends, and return a description of how.
+    """Record each call of these functions when it ends, and return a description of how calls are recorded.
 
-    From Python 3.12 on `sys.monitoring` is used, which costs other functions nothing. Before that, each function is
-    replaced in its module, so calls through names that were imported earlier are not recorded.
+    From Python 3.12 on, this uses `sys.monitoring`, which does not slow down other functions. Before that, each
+    function is replaced in its module, so calls through names that were imported earlier are not recorded.
     """
     if seam.session_id is None:
         return "the seam is off"
     codes = [traced.__code__ for traced in functions if hasattr(traced, "__code__")]
     if hasattr(sys, "monitoring"):
-        _monitor(codes)
+        _monitor_calls(codes)
         return "monitored"
     for function in functions:
-        _wrap(function)
+        _wrap_in_module(function)
     return "wrapped where they are defined"
 
 
@@ -247,7 +249,8 @@ _call_starts: dict[int, float] = {}
 """The start time of each call in progress, by the id of its frame."""
 
 
-def _monitor(codes: list[CodeType]) -> None:
+def _monitor_calls(codes: list[CodeType]) -> None:
+    """Record the calls of these code objects with `sys.monitoring`."""
     monitoring = sys.monitoring  # type: ignore[attr-defined, unused-ignore]  # from Python 3.12 on
     events = monitoring.events
     if monitoring.get_tool(TOOL) != __name__:
@@ -262,28 +265,30 @@ def _monitor(codes: list[CodeType]) -> None:
 
 
 def _started(_code: CodeType, _offset: int) -> None:
+    """Store the time at which a call starts."""
     _call_starts[id(sys._getframe(1))] = time.perf_counter()  # noqa: SLF001  # there is no public API for frames
 
 
 def _returned(code: CodeType, _offset: int, value: object) -> None:
     started_at = _call_starts.pop(id(sys._getframe(1)), None)  # noqa: SLF001  # as above
     if started_at is not None:
-        _note_call(code, started_at, type(value).__name__)
+        _record_call(code, started_at, type(value).__name__)
 
 
 def _unwound(code: CodeType, _offset: int, error: BaseException) -> None:
     started_at = _call_starts.pop(id(sys._getframe(1)), None) if _call_starts else None  # noqa: SLF001  # as above
     if started_at is not None:
-        _note_call(code, started_at, f"raised {type(error).__name__}")
+        _record_call(code, started_at, f"raised {type(error).__name__}")
 
 
-def _note_call(code: CodeType, started_at: float, result: str) -> None:
+def _record_call(code: CodeType, started_at: float, result: str) -> None:
     ms = round((time.perf_counter() - started_at) * 1000, 3)
     name = getattr(code, "co_qualname", code.co_name)
     emit("call", name, source="calls", ms=ms, result=result, at=f"{code.co_filename}:{code.co_firstlineno}")
 
 
-def _wrap(function: Any) -> None:
+def _wrap_in_module(function: Any) -> None:
+    """Replace a function in its module or class by one that records its calls."""
     owner: Any = sys.modules.get(function.__module__)
     *path, name = function.__qualname__.split(".")
     for step in path:
@@ -297,9 +302,9 @@ def _wrap(function: Any) -> None:
         try:
             value = function(*arguments, **named)
         except BaseException as error:
-            _note_call(function.__code__, started_at, f"raised {type(error).__name__}")
+            _record_call(function.__code__, started_at, f"raised {type(error).__name__}")
             raise
-        _note_call(function.__code__, started_at, type(value).__name__)
+        _record_call(function.__code__, started_at, type(value).__name__)
         return value
 
     setattr(owner, name, noted)
@@ -310,12 +315,12 @@ ROUTE = "route"
 FACTS = "codriver_seam.request"
 """The key for facts about a request in its WSGI environment."""
 UNASKED = ("HEAD ", "OPTIONS ")
-"""Prefixes of routes with methods that frameworks add."""
+"""Prefixes of the names of routes whose methods frameworks add automatically."""
 
 
 @contextlib.contextmanager
 def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
-    """Record a request as one event when it ends. Events during it get its dispatch id.
+    """Record a request as one event when it ends. Events during the request get its dispatch id.
 
     The caller sets `status`, and `route`, which is the path as the handler declares it.
     """
@@ -331,7 +336,7 @@ def _request(method: str, path: str, source: str) -> Iterator[dict[str, Any]]:
     finally:
         ms = round((time.perf_counter() - started_at) * 1000, 3)
         route, status = _name(method, facts["route"]) if "route" in facts else None, facts["status"]
-        failure = failure_in(number) if status >= 500 else None
+        failure = latest_failure(number) if status >= 500 else None
         if failure is not None:
             add_facts(failure, handler_id=route, status=status)
         # A recorded exception already reports the failure. This event adds the duration.
@@ -366,7 +371,7 @@ def _route_of(request: Any) -> dict[str, str]:
 
 
 def watch_wsgi(app: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a WSGI application to record its requests until the response starts."""
+    """Wrap a WSGI application to record its requests, from their arrival until the response starts."""
     return app if seam.session_id is None or isinstance(app, _Wsgi) else _Wsgi(app)
 
 
@@ -383,10 +388,11 @@ def watch_flask(app: Any) -> None:
         flask.request.environ.get(FACTS, {}).update(_route_of(flask.request))
 
     flask.got_request_exception.connect(failed, app, weak=False)
-    seam.routes.append(lambda: _of_flask(app))
+    seam.routes.append(lambda: _flask_handlers(app))
 
 
-def _of_flask(app: Any) -> list[Json]:
+def _flask_handlers(app: Any) -> list[Json]:
+    """Return the routes of a Flask application as handlers."""
     rules = [(rule.methods, rule.rule, app.view_functions.get(rule.endpoint)) for rule in app.url_map.iter_rules()]
     return _rows(rules)
 
@@ -401,6 +407,7 @@ class _Asgi:
         return getattr(self._inner, name)
 
     def _route_of(self, endpoint: Any) -> dict[str, str]:
+        """Return the route of an endpoint, if the application has it."""
         routes = getattr(self._inner, "routes", ()) if endpoint is not None else ()
         return next(({"route": route.path} for route in routes if getattr(route, "endpoint", None) is endpoint), {})
 
@@ -424,11 +431,12 @@ def watch_asgi(app: Callable[..., Any]) -> Callable[..., Any]:
     if seam.session_id is None or isinstance(app, _Asgi):
         return app
     if hasattr(app, "routes"):
-        seam.routes.append(lambda: _of_asgi(app))
+        seam.routes.append(lambda: _asgi_handlers(app))
     return _Asgi(app)
 
 
-def _of_asgi(app: Any) -> list[Json]:
+def _asgi_handlers(app: Any) -> list[Json]:
+    """Return the routes of an ASGI application as handlers."""
     routes = [(getattr(route, "methods", None), route.path, getattr(route, "endpoint", None)) for route in app.routes]
     return _rows(routes)
 
@@ -436,9 +444,10 @@ def _of_asgi(app: Any) -> list[Json]:
 def _rows(routes: Iterable[tuple[Any, str, Any]]) -> list[Json]:
     """Return routes as handlers, one per method and path, without methods that frameworks add."""
     named = [(_name(method, path), function) for methods, path, function in routes for method in sorted(methods or ())]
-    rows = [handler_row(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
+    rows = [describe_handler(ROUTE, name, function) for name, function in named if not name.startswith(UNASKED)]
     return [row for row in rows if row]
 
 
 def _name(method: str, path: str) -> str:
+    """Return the name of a route's handler."""
     return f"{method} {path}"

@@ -18,7 +18,7 @@ import time
 from queue import Empty, SimpleQueue
 
 from . import capture
-from .accessors import line_of, matcher, note_overdue, who_of
+from .accessors import line_of, matcher, note_overdue, origin_who
 from .frames import secrets
 from .recording import (
     CAUSE,
@@ -52,11 +52,11 @@ if TYPE_CHECKING:
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
 CALLS = "calls"
-"""The topic of captures. Their subscriptions end after enough events."""
+"""The topic of captures. A subscription to it ends after the requested number of events."""
 TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error", CALLS: "call"}
-"""The op-type of the events of each topic, or None for any."""
+"""The op-type of each topic's events, or None for all events."""
 MOST = 10
-"""Maximum number of subscriptions."""
+"""Maximum number of subscriptions in a process."""
 QUEUED, QUEUED_BYTES = 500, 2**20
 """Maximum number and total size of queued events per subscription."""
 BATCH, REST_S, LONGEST_REST_S = 100, 0.02, 0.5
@@ -76,15 +76,16 @@ TEXT_FIELDS = (("operation", NAME), ("frame", FRAME), ("eventId", EVENT), ("hand
 class Subscription:
     """A subscription, until it is ended, its lease expires, or its reader is gone.
 
-    When nothing is in progress, the `sent`, `dropped` and queued events add up to the number that matched the filter.
+    When nothing is being written, the number of `sent`, `dropped` and queued events is the number that matched the
+    filter.
     """
 
     def __init__(self, identity: str, request: Json, write: Write, wake: Callable[[], object]) -> None:
         topic = request.get("topic") or "trace"
         if topic not in TOPICS:
-            raise Refusal("unknown-topic", f"topics: {', '.join(TOPICS)}")
+            raise Refusal("unknown-topic", f"topic must be one of {', '.join(TOPICS)}")
         self.id, self.topic, self.filter = identity, topic, request.get("filter") or {}
-        self.created, self.origin, self.sent = time.time(), str(request.get("who") or who_of(origin.get())), 0
+        self.created, self.origin, self.sent = time.time(), str(request.get("who") or origin_who(origin.get())), 0
         self._lease_s = float(request.get("leaseS") or LEASE_S)
         self._most_bytes = int(request.get("maxBytes") or QUEUED_BYTES)
         most = max(1, min(int(request.get("maxEvents") or QUEUED), QUEUED))
@@ -102,12 +103,12 @@ class Subscription:
         self._write = write
         self.capture = capture.Capture(identity, self.filter) if topic == CALLS else None
         """The capture, which starts and ends with a subscription of that topic."""
-        self.offer = self._offering(wake)
+        self.offer = self._make_offer(wake)
         """Receives each event of the application on the application's thread."""
         self.renew()
 
-    def _offering(self, wake: Callable[[], object]) -> Callable[[Event], None]:
-        """Return a function that queues an event if it matches. It never waits or raises."""
+    def _make_offer(self, wake: Callable[[], object]) -> Callable[[Event], None]:
+        """Return a function that queues an event if the event matches. The function never waits or raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
         criteria = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
         test = matcher({**criteria, "source": self.id} if self.capture else criteria) if self.filter else None
@@ -132,9 +133,9 @@ class Subscription:
         return offer
 
     def _is_first(self, event: list[Any]) -> bool:
-        """Return whether this is the first sighting of an exception.
+        """Return whether this is the first event of an exception.
 
-        It is delayed, so that later facts are included.
+        The event is delayed, so that it includes later facts.
         """
         if event[ID] in self._failures:
             return False
@@ -143,7 +144,7 @@ class Subscription:
         return True
 
     def renew(self) -> None:
-        """Restart the lease."""
+        """Restart the time of the lease."""
         self.ends = time.monotonic() + self._lease_s
 
     @property
@@ -167,7 +168,7 @@ class Subscription:
                 **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
-        """Write a batch of queued events, if it is due. Raises the errors of `write`."""
+        """Write a batch of queued events, if one is due. Raises the exceptions of `write`."""
         if not self.is_awake or now < self.due:
             return
         if self._unsent is None and (self._queue or self.dropped > self._reported_drops):
@@ -206,12 +207,13 @@ class Subscription:
 
 
 def _size(queued: tuple[int, Event]) -> int:
+    """Return the approximate size of a queued event in characters."""
     tags = queued[1][TAGS]
     return EVENT_BYTES + (sum(len(tag) for tag in tags.values() if type(tag) is str) if tags else 0)
 
 
 def row_of(event: Event) -> Json:
-    """Return an event as it is pushed: short fields without control characters, and its line."""
+    """Return an event in the form in which it is pushed: short fields without control characters, and its line."""
     row: Json = {"id": event[ID], "time": event[TIME], "opType": _short(event[OP])}
     row.update([(name, _short(event[index])) for name, index in TEXT_FIELDS if event[index] is not None])
     event_origin = event[ORIGIN]
@@ -229,7 +231,7 @@ def _short(value: Any) -> str:
 
 
 class Streams:
-    """The subscriptions of this process, and the thread that writes for them."""
+    """The subscriptions of this process, and the thread that writes their events."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -248,14 +250,17 @@ class Streams:
         """
         with self._lock:
             if len(self._all) >= MOST:
-                raise Refusal("too-many-subscriptions", f"{MOST} are the most; end one: {', '.join(self._all)}")
+                raise Refusal(
+                    "too-many-subscriptions",
+                    (f"there are already {MOST} subscriptions, which is the maximum; end one: {', '.join(self._all)}"),
+                )
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
             subscription = Subscription(identity, request, write, self._wake)
             if subscription.capture is not None:
                 subscription.capture.start()
             self._all[identity] = subscription
-            self._set_offers()
+            self._update_offers()
             if self._writer is None:
                 self._writer = threading.Thread(target=self._run, name="codriver seam", daemon=True)
                 self._writer.start()
@@ -285,13 +290,13 @@ class Streams:
         """Return the descriptions of all subscriptions."""
         return [subscription.row() for subscription in tuple(self._all.values())]
 
-    def leave_captures(self) -> None:
+    def abandon_captures(self) -> None:
         """Stop all captures from reporting events."""
         for subscription in tuple(self._all.values()):
             if subscription.capture is not None:
                 subscription.capture.is_over = True
 
-    def _set_offers(self) -> None:
+    def _update_offers(self) -> None:
         seam.offers = tuple([subscription.offer for subscription in self._all.values()])
 
     def _wake(self) -> None:
@@ -302,7 +307,7 @@ class Streams:
     def _run(self) -> None:
         """Write until no subscription is left."""
         is_reading.set(True)
-        while self._has_any():
+        while self._end_expired():
             note_overdue()
             now = time.monotonic()
             for subscription in tuple(self._all.values()):
@@ -310,12 +315,13 @@ class Streams:
             self._sleep()
 
     def _flush(self, subscription: Subscription, now: float) -> None:
+        """Write the queued events of a subscription, or end it if its reader is gone."""
         try:
             subscription.flush(now)
         except Exception:  # noqa: BLE001  # the reader is gone
             self.end(subscription.id)
 
-    def _has_any(self) -> bool:
+    def _end_expired(self) -> bool:
         """End expired subscriptions, and return whether any are left."""
         now = time.monotonic()
         with self._lock:
@@ -331,14 +337,14 @@ class Streams:
             return bool(self._all)
 
     def _leave(self, subscriptions: list[Subscription]) -> None:
-        """End subscriptions and their captures."""
+        """End subscriptions and stop their captures."""
         for subscription in subscriptions:
             if subscription.capture is not None:
                 subscription.capture.stop()
         self._all = {
             name: subscription for name, subscription in self._all.items() if subscription not in subscriptions
         }
-        self._set_offers()
+        self._update_offers()
 
     def _sleep(self) -> None:
         """Sleep until an event is queued, a frame is due, or a lease expires."""
@@ -352,9 +358,9 @@ class Streams:
 
 
 def _after_fork() -> None:
-    """Leave the subscriptions to the parent, because captures in a child have no reader."""
+    """Abandon the subscriptions in a child process. They belong to the parent and have no reader in the child."""
     if seam.streams is not None:
-        seam.streams.leave_captures()
+        seam.streams.abandon_captures()
     seam.streams, seam.offers = None, ()
 
 
@@ -374,6 +380,7 @@ def printing() -> Write:
 
 
 def _streams() -> Streams:
+    """Return the subscriptions of this process, creating the object on first use."""
     if seam.streams is None:
         seam.streams = Streams()
     found: Streams = seam.streams
@@ -394,7 +401,7 @@ def unsubscribe(request: Json) -> Json:
 
 
 def subscriptions(request: Json) -> Json:
-    """Return the subscriptions, after restarting the leases of those in `renew`."""
+    """Return the subscriptions, after restarting the leases of those that `renew` lists."""
     found = _streams()
     found.renew(list(request.get("renew") or ()))
     rows = found.rows()
@@ -406,3 +413,4 @@ STREAMING: Mapping[str, Accessor] = {
     "unsubscribe": unsubscribe,
     "subscriptions": subscriptions,
 }
+"""The accessors for subscriptions."""

@@ -21,9 +21,9 @@ TEXT, ITEMS, DEPTH, MAX_CHARACTERS = 2048, 50, 8, 20_000
 END = ITEMS // 2
 """Number of elements displayed at each end of a larger collection that was requested directly."""
 SECRET = 8
-"""Minimum length of a string that is treated as a secret."""
+"""Minimum length of a string that is redacted as a secret."""
 TORN = 4
-"""Minimum length of the beginning of a secret that is removed from the end of a cut text."""
+"""Minimum length of the beginning of a secret that is redacted at the end of a cut text."""
 REDACTED = "<redacted>"
 """The text that replaces a secret."""
 LEAVES = frozenset({int, float, bool, type(None), bytes, str})
@@ -33,7 +33,7 @@ ANY = "*"
 LISP = {"basilisp.lang.vector": "[{}]", "basilisp.lang.list": "({})", "basilisp.lang.set": "#{{{}}}"}
 """Basilisp's collections other than mappings, by module, with their brackets."""
 PLAIN = (str, bytes, int, float, complex, type(None), frozenset, range)
-"""Types of immutable values."""
+"""Types of values that cannot be changed."""
 
 
 class Refusal(Exception):  # noqa: N818  # a refusal is no error of the application
@@ -47,7 +47,7 @@ class Refusal(Exception):  # noqa: N818  # a refusal is no error of the applicat
 class Egress:
     """Formats values in Python's notation, without those at `hidden` paths.
 
-    Large parts are replaced by marks with their type, size and path. `is_whole` disables that.
+    Large parts are replaced by marks with their type, size and path, unless `is_whole` is set.
     """
 
     def __init__(self, hidden: Sequence[Path] = (), *, is_whole: bool = False) -> None:
@@ -58,22 +58,23 @@ class Egress:
     def show_requested(self, value: Any, path: Path) -> str:
         """Format the value at a requested path.
 
-        If it is large, its ends are included, because its mark would be useless.
+        If the value is large, its ends are included, because a mark alone would be useless.
         """
         self._requested = path
         return self.show(value, path)
 
     def show(self, value: Any, path: Path = ()) -> str:
         """Format a value at a path of the state."""
-        if self._hidden and any(_covers(hidden, path) for hidden in self._hidden):
+        if self._hidden and any(_overlaps_hidden(hidden, path) for hidden in self._hidden):
             self.redacted += 1
             return REDACTED
         parts = None if isinstance(value, PLAIN[:-2]) else parts_of(value)
-        text = self._leaf(value, path) if parts is None else self._branch(value, parts, path)
+        text = self._format_leaf(value, path) if parts is None else self._format_branch(value, parts, path)
         self._left -= len(text) if parts is None else 2
         return text
 
-    def _leaf(self, value: Any, path: Path) -> str:
+    def _format_leaf(self, value: Any, path: Path) -> str:
+        """Format a value without parts, or its mark if it is a large string."""
         is_text = type(value) is str
         size = len(value) if is_text else 0
         if size > TEXT and not self._is_whole:
@@ -84,7 +85,8 @@ class Egress:
             return self._mark(type(value).__name__, len(text), path)
         return text
 
-    def _branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
+    def _format_branch(self, value: Any, parts: list[tuple[Any, Any]], path: Path) -> str:
+        """Format a value with parts, or its mark if it is large or nested too deeply."""
         kind = type(value)
         level = len(path) - len(self._requested or ())
         if parts and not self._is_whole and (level >= DEPTH or self._left <= 0):
@@ -117,12 +119,13 @@ class Egress:
         return f"{first}, <{len(parts) - 2 * END} more of {kind} {len(parts)}>, {last}"
 
     def _mark(self, kind: str, count: int, path: Path) -> str:
+        """Return the mark that replaces a large part, and count it."""
         self.elided += 1
         return f"<elided {kind} {count} {list(path)!r}>"
 
 
-def _covers(hidden: Path, path: Path) -> bool:
-    """Return whether a path leads to something hidden, or into it."""
+def _overlaps_hidden(hidden: Path, path: Path) -> bool:
+    """Return whether a path is above, at or below the hidden path."""
     return len(path) >= len(hidden) and all(key in (ANY, step) for key, step in zip(hidden, path))
 
 
@@ -160,7 +163,7 @@ def strings_at(value: Any, path: Path) -> Iterator[str]:
     """Yield the strings at a sensitive path and below it that are long enough to be redacted."""
     parts = [value]
     for step in path:
-        parts = _stepped(parts, step)
+        parts = _parts_after_step(parts, step)
     for part in parts:
         if type(part) is not str:
             yield from _strings_below(part)
@@ -168,7 +171,7 @@ def strings_at(value: Any, path: Path) -> Iterator[str]:
             yield part
 
 
-def _stepped(values: list[Any], step: Any) -> list[Any]:
+def _parts_after_step(values: list[Any], step: Any) -> list[Any]:
     """Return the parts of values after one step of a sensitive path. Exact dicts are read directly."""
     found: list[Any] = []
     for value in values:
@@ -184,6 +187,7 @@ def _stepped(values: list[Any], step: Any) -> list[Any]:
 
 
 def _strings_below(value: Any) -> Iterator[str]:
+    """Yield all strings in a value that are long enough to be redacted."""
     if type(value) is str:
         if len(value) >= SECRET:
             yield value
@@ -212,23 +216,25 @@ def differences(old: Any, new: Any, path: Path = ()) -> Iterator[Difference]:
 
 
 def within(found: Iterator[Difference], at: Path) -> Iterator[Difference]:
-    """Limit differences to a path, including the parts there of values that changed as a whole."""
+    """Limit differences to a path. If a value above the path changed as a whole, compare its parts at the path."""
     for op, path, old, new in found:
         if path[: len(at)] == at:
             yield op, path, old, new
         elif at[: len(path)] == path:
             rest = at[len(path) :]
-            yield from _difference(_found_at(old, rest), _found_at(new, rest), at)
+            yield from _difference(_part_list(old, rest), _part_list(new, rest), at)
 
 
 def _difference(old: list[Any], new: list[Any], at: Path) -> Iterator[Difference]:
+    """Yield the difference between two values, each of which is in a list that is empty if it does not exist."""
     if old and new:
         yield from differences(old[0], new[0], at)
     elif old or new:
         yield ("added", at, None, new[0]) if new else ("removed", at, old[0], None)
 
 
-def _found_at(value: Any, path: Path) -> list[Any]:
+def _part_list(value: Any, path: Path) -> list[Any]:
+    """Return a list with the part at a path, which is empty if the path does not exist."""
     try:
         return [part_at(value, path)]
     except Refusal:
@@ -236,6 +242,7 @@ def _found_at(value: Any, path: Path) -> list[Any]:
 
 
 def _is_equal(old: Any, new: Any) -> bool:
+    """Return whether two values are equal. Values that cannot be compared count as different."""
     try:
         return bool(old == new)
     except Exception:  # noqa: BLE001  # arrays have no truth value
@@ -261,7 +268,7 @@ def printed(value: Any) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an exception, or a description if reading it fails."""
+    """Return the message of an exception, or a description if getting the message fails."""
     try:
         return cut(str(error), TEXT)
     except Exception as failure:  # noqa: BLE001  # `__str__` may raise anything
@@ -274,16 +281,16 @@ def cut(text: str, most: int) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return a text with invisible characters escaped, because it may come from the application's users."""
-    return text if text.isprintable() else "".join([_visible(char) for char in text])
+    """Return a text with invisible characters escaped. The text may come from the application's users."""
+    return text if text.isprintable() else "".join([_escape_invisible(char) for char in text])
 
 
-def _visible(char: str) -> str:
+def _escape_invisible(char: str) -> str:
     return char if char.isprintable() else ascii(char)[1:-1]
 
 
 def without(value: Any, secrets: Sequence[str]) -> Any:
-    """Return an answer with each secret removed from its texts, in plain, printed and escaped form.
+    """Return an answer in which each secret is removed from all texts, in its plain, printed and escaped form.
 
     `secrets` must be sorted with the longest first.
     """
@@ -293,13 +300,13 @@ def without(value: Any, secrets: Sequence[str]) -> Any:
         for secret in secrets:
             for form in {secret, printed(secret)[1:-1], one_line(secret)}:
                 value = value.replace(form, REDACTED)
-        return _untorn(value, secrets) if "…" in value else value
+        return _remove_cut_secrets(value, secrets) if "…" in value else value
     if isinstance(value, dict):
         return {key: without(part, secrets) for key, part in value.items()}
     return [without(part, secrets) for part in value] if isinstance(value, (list, tuple)) else value
 
 
-def _untorn(text: str, secrets: Sequence[str]) -> str:
+def _remove_cut_secrets(text: str, secrets: Sequence[str]) -> str:
     """Remove beginnings of secrets from the ends of cut parts of a text."""
     sections = text.split("…")
     for index, section in enumerate(sections[:-1]):

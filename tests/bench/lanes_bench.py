@@ -18,7 +18,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.features.handoff.conflict_ledger import Conflicts
-from codriver.features.handoff.conflicts import note_sent, notes_of_conflicts
+from codriver.features.handoff.conflicts import conflict_notes, note_sent
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.calls.session_choice import lane_of_caller, resolve
@@ -83,7 +83,7 @@ def evaluate(call, code, times):
     )
     timed("kept", lambda: note_sent(call, target.repl, target.session, request))
     core.dispatch({}, (EvaluationFinished(request.id, "done", "user"),))
-    notes = notes_of_conflicts(call, core.state.evaluations[request.id])
+    notes = conflict_notes(call, core.state.evaluations[request.id])
     found = timed("told", lambda: run_now(notes))
     assert found == []
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_datalog.budget import ITEM_BYTES, MAX_MADE_BYTES, SMALL_VALUE, Budget
+from codriver_datalog.budget import ITEM_BYTES, MAX_CREATED_BYTES, MAX_UNCOUNTED_LENGTH, Budget
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 
 
@@ -42,7 +42,7 @@ def test_released_rows_can_be_used_again():
 def test_large_values_together_are_bounded_by_their_memory(weight):
     budget = Budget(Clock(), 1)
     value, size = ("x" * 2**20, 2**20) if weight == "a character" else ((1,) * 2**18, 2**18 * ITEM_BYTES)
-    for _ in range(MAX_MADE_BYTES // size):
+    for _ in range(MAX_CREATED_BYTES // size):
         budget.make(value)
     with pytest.raises(OutOfRowsError):
         budget.make(value)
@@ -51,6 +51,6 @@ def test_large_values_together_are_bounded_by_their_memory(weight):
 @pytest.mark.slow
 def test_small_values_do_not_count_besides_their_rows():
     budget = Budget(Clock(), 1)
-    for _ in range(MAX_MADE_BYTES // SMALL_VALUE + 2):
-        budget.make("x" * SMALL_VALUE)
+    for _ in range(MAX_CREATED_BYTES // MAX_UNCOUNTED_LENGTH + 2):
+        budget.make("x" * MAX_UNCOUNTED_LENGTH)
         budget.make(5)

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from codriver_datalog.entity_store import MAX_UNINDEXED, TRIM_AT, EntityStore, Schema
+from codriver_datalog.entity_store import MAX_UNINDEXED, MIN_TRIM_RECORDS, EntityStore, Schema
 
 SCHEMA = Schema("e", ("line", "who", "text"), frozenset({"line"}), frozenset({"who"}))
 WHO = 1
@@ -25,7 +25,7 @@ def expected(lines):
     return {who: [line for line in lines if line % 3 == place] for place, who in enumerate(("ann", "bob", "eve"))}
 
 
-@pytest.mark.parametrize("left", [1, TRIM_AT, 4 * TRIM_AT, 300])
+@pytest.mark.parametrize("left", [1, MIN_TRIM_RECORDS, 4 * MIN_TRIM_RECORDS, 300])
 def test_an_index_includes_entities_removed_since_the_snapshot(left):
     store = EntityStore(SCHEMA)
     add(store, 0, 300)

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver_datalog.budget import Budget
-from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING, Boolean, ValueMap, from_python
+from codriver_datalog.edn import MAX_ITEMS, MAX_NESTING_DEPTH, Boolean, ValueMap, from_python
 from codriver_datalog.functions import FUNCTIONS
 
 PAIRS = ValueMap(a=1)
@@ -45,21 +45,21 @@ def test_a_function_returns_what_clojures_returns(name, arguments, expected):
 
 
 DEEP = ()
-for _ in range(MAX_NESTING):
+for _ in range(MAX_NESTING_DEPTH):
     DEEP = (DEEP,)
 
 
 @pytest.mark.parametrize(
     ("name", "arguments", "words"),
     [
-        ("count", (5,), "a collection is needed, not a number"),
-        ("first", (Boolean.TRUE,), "a collection is needed, not a boolean"),
-        ("nth", ((5, 6), 2), "there is no item 2 among 2"),
-        ("nth", ((5, 6), -1), "there is no item -1 among 2"),
-        ("hash-map", ("a",), "keys and values in turn, not of 1 items"),
-        ("vector", (DEEP,), f"collections nest deeper than {MAX_NESTING}"),
+        ("count", (5,), "expected a collection, not a number"),
+        ("first", (Boolean.TRUE,), "expected a collection, not a boolean"),
+        ("nth", ((5, 6), 2), "there is no item at position 2: the collection has 2 items"),
+        ("nth", ((5, 6), -1), "there is no item at position -1: the collection has 2 items"),
+        ("hash-map", ("a",), "an even number of keys and values, not 1 items"),
+        ("vector", (DEEP,), f"collections cannot be nested deeper than {MAX_NESTING_DEPTH}"),
         ("range", (MAX_ITEMS + 1,), f"more than {MAX_ITEMS} numbers"),
-        ("clojure.string/upper-case", (5,), "a string is needed, not a number"),
+        ("clojure.string/upper-case", (5,), "expected a string, not a number"),
     ],
 )
 def test_a_function_explains_unsuitable_arguments(name, arguments, words):

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from codriver_datalog.edn import (
-    MAX_NESTING,
+    MAX_NESTING_DEPTH,
     Boolean,
     Keyword,
     Text,
@@ -90,11 +90,11 @@ def test_two_regexes_or_two_nils_compare_equal():
 
 def test_nesting_is_measured_only_up_to_its_limit():
     deep = ()
-    for _ in range(MAX_NESTING * 3):
+    for _ in range(MAX_NESTING_DEPTH * 3):
         deep = (deep,)
     assert nesting_depth(1) == 0
     assert nesting_depth((1, frozenset({(2,)}), ValueMap(a=1))) == 3
-    assert MAX_NESTING < nesting_depth(deep) <= MAX_NESTING + 2
+    assert MAX_NESTING_DEPTH < nesting_depth(deep) <= MAX_NESTING_DEPTH + 2
 
 
 def test_text_length_counts_nested_texts():

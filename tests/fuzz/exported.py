@@ -8,20 +8,20 @@ import warnings
 
 from codriver.features.export.documents import python_documents
 from codriver.features.export.documents.layout import Origin, arrange
-from codriver.features.export.documents.recordings import Recorded, RecordingError, as_lines, from_lines
+from codriver.features.export.documents.recordings import Recorded, RecordingError, parse_recording, to_json_lines
 from codriver.features.export.documents.steps import python_steps
-from codriver.features.export.documents.verification import Checked, Raised
+from codriver.features.export.documents.verification import CheckedStep, RaisedError
 from fuzz.drawing import text_of
 
 
 def recording(data):
     """Check that a recording is unchanged after it is written and read again, or is rejected with a line number."""
     try:
-        found = from_lines(text_of(data))
+        found = parse_recording(text_of(data))
     except RecordingError as error:
         assert re.search(r"line \d+ |it is empty|it is of the format", str(error))
         return
-    assert from_lines(as_lines(found).encode().decode()) == found
+    assert parse_recording(to_json_lines(found).encode().decode()) == found
 
 
 def python_session(data):
@@ -34,9 +34,9 @@ def python_session(data):
             return
         assert [_dumped(step.text) for step in steps] == [ast.dump(node) for node in ast.parse(text).body]
         of, origin = Recorded("e-1", text, description=text), Origin("py", "python", "2026-01-01")
-        ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": Raised("a.B", text)}
+        ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": RaisedError("a.B", text)}
         for end in (*ends, {"verdict": "varies", "value": text, "pattern": ".*"}, {"verdict": "ran", "out": text}):
-            checked = tuple(Checked(step, of, **end) for step in steps if "value" not in end or _is_value(step))
+            checked = tuple(CheckedStep(step, of, **end) for step in steps if "value" not in end or _is_value(step))
             for page in (
                 python_documents.pytest_file(arrange(checked, "python"), checked, origin),
                 python_documents.script(checked, origin),

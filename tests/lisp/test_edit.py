@@ -431,7 +431,7 @@ class TestTargeting:
     @pytest.mark.parametrize("line", [0, -1])
     def test_lines_before_the_first_are_refused(self, line):
         [(_, told)] = problems("(a)\n", Replace(at(line, "(a)"), "(x)"))
-        assert told == f"there is no line {line}: lines count from 1"
+        assert told == f"there is no line {line}: line numbers start at 1"
 
     def test_the_context_of_a_line_far_beyond_the_end_is_the_end(self):
         [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors

@@ -123,7 +123,7 @@ class Batch:
         elif role == "insert" and new:
             self.put(Insert(target, new))
             self.trees["before"].setdefault(span, []).extend(tree_of(new))
-            at = self.document.with_comments(unit)
+            at = self.document.start_with_comments(unit)
             self.spliced.append((at, at, new))
         else:
             self.put(Replace(target, new))

@@ -4,7 +4,7 @@ import pytest
 from alike import rounds
 
 from codriver_lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver_lisp.source_text import Document, Limits, Target, reindented
+from codriver_lisp.source_text import Document, Limits, Target, reindent
 from codriver_lisp.splices import replace
 from lisp.test_edit import at, edited
 
@@ -174,9 +174,9 @@ def test_a_branch_without_a_form_is_no_target():
 
 def nested(text):
     """Return real code nested within other forms: in a branch, in a do in a branch, spliced, and in a comment."""
-    inner = reindented(text, "  ", "\n")
-    branch = reindented(f"(do\n  {inner}\n  )", "   ", "\n")
-    spliced = reindented(text, "            ", "\n")
+    inner = reindent(text, "  ", "\n")
+    branch = reindent(f"(do\n  {inner}\n  )", "   ", "\n")
+    spliced = reindent(text, "            ", "\n")
     return f"#?(:clj\n   {branch}\n   :cljs nil)\n\n(do\n  {inner}\n  #?@(:clj [{spliced}\n            ]))\n"
 
 

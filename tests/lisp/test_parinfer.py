@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_lisp.parinfer import MESSAGES, Balanced, ParinferError, balance, indent_mode
+from codriver_lisp.parinfer import MESSAGES, BalancedText, ParinferError, balance, indent_mode
 from codriver_lisp.reader import check, tokens
 
 
@@ -135,7 +135,7 @@ def test_damaged_real_code_matches_parinfer_js(parinfer_js, sources):
     ],
 )
 def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
-    assert balance(text) == Balanced(balanced, changed=True)
+    assert balance(text) == BalancedText(balanced, changed=True)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_brackets_follow_indentation_and_nothing_else_changes(text, balanced):
     ],
 )
 def test_balanced_or_refused_text_is_unchanged(text):
-    assert balance(text) == Balanced(text, changed=False)
+    assert balance(text) == BalancedText(text, changed=False)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ POORLY_INDENTED = [
 
 @pytest.mark.parametrize(("text", "line"), POORLY_INDENTED)
 def test_balanced_text_with_suspicious_indentation_is_unchanged_and_reported(text, line):
-    assert balance(text) == Balanced(text, changed=False, doubtful_line=line)
+    assert balance(text) == BalancedText(text, changed=False, doubtful_line=line)
 
 
 def test_real_code_is_never_changed_and_reported_only_where_parinfer_js_would_change_it(parinfer_js, sources):
@@ -243,4 +243,4 @@ def test_balanced_text_is_readable_and_keeps_all_its_code(text):
 def test_balancing_twice_changes_nothing_more(sources):
     for name in ("clojure/zip.clj", "clojure/pprint/cl_format.clj", "basilisp/walk.lpy"):
         once = balance(sources[name]).text
-        assert balance(once) == Balanced(once, changed=False, doubtful_line=balance(once).doubtful_line)
+        assert balance(once) == BalancedText(once, changed=False, doubtful_line=balance(once).doubtful_line)

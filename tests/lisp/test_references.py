@@ -4,9 +4,9 @@ import pytest
 
 from codriver_lisp.edit import Edited, Refused, apply
 from codriver_lisp.source_text import Document
-from codriver_lisp.symbol_rename import Renamed
+from codriver_lisp.symbol_rename import DefinitionRenaming
 
-NAME = Renamed("a.b", "x", "w")
+NAME = DefinitionRenaming("a.b", "x", "w")
 
 
 def renamed(text, name=NAME):
@@ -62,10 +62,10 @@ def test_a_rename_that_would_change_another_meaning_is_refused(text, words):
 
 def test_records_are_renamed_with_constructors_and_protocols_with_methods():
     text = "(ns c (:require [a.b :as b :refer [->X]])) (->X) (b/map->X) (b/X)"
-    result = renamed(text.replace("X", "x"), Renamed("a.b", "x", "w", "type"))
+    result = renamed(text.replace("X", "x"), DefinitionRenaming("a.b", "x", "w", "type"))
     assert result.text == text.replace("X", "w")
     text = "(ns c (:require [a.b :as b])) (defrecord R [] b/P (X [x] x)) (b/X r)"
-    result = renamed(text.replace("X", "x"), Renamed("a.b", "x", "w", "protocol"))
+    result = renamed(text.replace("X", "x"), DefinitionRenaming("a.b", "x", "w", "protocol"))
     assert result.text == text.replace("X", "w")
 
 

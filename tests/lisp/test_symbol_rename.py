@@ -4,7 +4,7 @@ import pytest
 
 from codriver_lisp.edit import Edited, Refused, Rename, apply
 from codriver_lisp.source_text import Document, Target
-from codriver_lisp.symbol_rename import LOCAL, OUTER, OUTSIDE, WHYS
+from codriver_lisp.symbol_rename import OUTER, OUTSIDE, SHADOWED_REASON, UNCHANGED_REASONS
 
 
 def renamed(text, old="x", new="w", line=None, **options):
@@ -131,10 +131,10 @@ def test_the_answer_counts_renamed_names_and_explains_the_rest():
     assert result.text == "(ns n (:require [x :as y]))\n(def w 1)\n(defn f [x]\n  x)\n'x\n(reify P (x [_] w))\n"
     assert result.done[0].changes == 2
     assert result.done[0].left == {
-        WHYS["namespace"]: [1],
-        LOCAL: [3, 4],
-        WHYS["quoted"]: [5],
-        WHYS["method"]: [6],
+        UNCHANGED_REASONS["namespace"]: [1],
+        SHADOWED_REASON: [3, 4],
+        UNCHANGED_REASONS["quoted"]: [5],
+        UNCHANGED_REASONS["method"]: [6],
     }
 
 
@@ -143,7 +143,7 @@ def test_in_a_form_that_binds_the_name_the_local_name_is_renamed():
     result = renamed(text, line=2)
     assert result.text == "(def x 1)\n(defn f [a]\n  (let [w x] (g w (fn [w] w) 'x)))\n"
     assert result.done[0].changes == 4
-    assert result.done[0].left == {OUTER: [3], WHYS["quoted"]: [3]}
+    assert result.done[0].left == {OUTER: [3], UNCHANGED_REASONS["quoted"]: [3]}
 
 
 def test_in_a_form_that_does_not_bind_the_name_the_global_is_renamed():

@@ -203,9 +203,9 @@ REFUSED = {
     "captured_shop:Order": "name one of its methods",
     "builtins:len": "has no Python code",
     "no_such_file.py:3": "no function of it is loaded",
-    "captured_shop.py:4000": "in no function",
-    "captured_shop.py:1": "in no function",
-    "captured_shop": "of is module:function",
+    "captured_shop.py:4000": "is not in any loaded function",
+    "captured_shop.py:1": "is not in any loaded function",
+    "captured_shop": "of must be module:function",
     "captured-shop/pay": "there is no var captured-shop/pay",
 }
 

@@ -27,13 +27,13 @@ def test_health_lists_frames_and_bands_and_changes_nothing(shop):
 
 
 def test_an_unknown_snapshot_kind_is_refused_with_the_valid_ones(shop):
-    with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function; not 'deep'"):
+    with pytest.raises(ValueError, match="one of 'pickle', 'deepcopy', 'none', or a function, not 'deep'"):
         seam.frame("other", lambda: 1, snapshot="deep")
     assert query("health")["frames"] == ["shop"]
 
 
 def test_without_handlers_a_way_to_list_routes_is_suggested(shop, monkeypatch):
-    for name in seam.accessors.WATCHES:
+    for name in seam.accessors.FRAMEWORK_WATCH_CALLS:
         monkeypatch.delitem(sys.modules, name, raising=False)
     seam.recording.seam.handlers.clear()
     assert "hint" not in query("handlers")

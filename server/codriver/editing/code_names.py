@@ -28,7 +28,7 @@ from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read
 from codriver_lisp.source_text import Document
-from codriver_lisp.symbol_rename import Renamed, find_references
+from codriver_lisp.symbol_rename import DefinitionRenaming, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -133,7 +133,7 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
             # A namespace that is computed when the code runs, so its definitions are unknown.
             for name in (
                 ()
-                if definition.is_undoing or not definition.namespace
+                if definition.is_removal or not definition.namespace
                 else dict.fromkeys((definition.name, *definition.makes))
             ):
                 yield Making(
@@ -162,7 +162,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
     if namespace_of(whole) == home:
         return False
-    references = find_references(whole, Renamed(home, word, word), checks=False)
+    references = find_references(whole, DefinitionRenaming(home, word, word), checks=False)
     return any(start > len(known) for start, _, _ in references.positions)
 
 

@@ -33,7 +33,7 @@ from codriver.editing.references import OtherUses, find_other_uses, renamed_by
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.symbol_rename import Renamed
+from codriver_lisp.symbol_rename import DefinitionRenaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
@@ -314,7 +314,7 @@ class Editor:
                 results.append(result)
             else:
                 name = show(self._workspace, path)
-                of_this_file = {index for index in edits if not isinstance(edits[index], Renamed)}
+                of_this_file = {index for index in edits if not isinstance(edits[index], DefinitionRenaming)}
                 errors = errors + [
                     (index, requests[index].file if index in of_this_file else name, error) for index, error in result
                 ]

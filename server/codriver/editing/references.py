@@ -18,7 +18,7 @@ from codriver.files.working_trees import files_of
 from codriver_lisp.binding_forms import find_occurrences, namespace_of
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.source_text import Document
-from codriver_lisp.symbol_rename import Renamed, find_names
+from codriver_lisp.symbol_rename import DefinitionRenaming, find_names
 from codriver_lisp.symbol_rename import find_references as lisp_references
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def _in_lisp(text: str, target: SearchTarget, suffix: str) -> set[int]:
         atoms = (form for form in _all(document.reading.forms) if form.kind == "atom")
         return {document.positions.line(form.start) for form in atoms if text[form.start : form.end] == target.name}
     if target.space is not None and not document.is_hy:
-        found = lisp_references(document, Renamed(target.space, target.name, NO_NAME), checks=False)
+        found = lisp_references(document, DefinitionRenaming(target.space, target.name, NO_NAME), checks=False)
         return {document.positions.line(start) for start, *_ in found.positions}
     names = dict.fromkeys([target.name, target.name.replace("_", "-")] if document.is_hy else [target.name])
     return {
@@ -258,7 +258,7 @@ def _dotted(node: ast.expr) -> str:
 class OtherUses:
     """The uses of a renamed name in other files as `file:line`, these files, and unreadable files."""
 
-    name: Renamed | None
+    name: DefinitionRenaming | None
     uses: list[str] = field(default_factory=list)
     files: list[Path] = field(default_factory=list)
     unread: list[tuple[str, EditError]] = field(default_factory=list)
@@ -274,7 +274,7 @@ class OtherUses:
         return fields
 
 
-def renamed_by(path: Path, workspace: Path, edit: Rename) -> Renamed | None:
+def renamed_by(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming | None:
     """Return the name known to other files that a renaming in the file at `path` changes, or None if it is local.
 
     Raises:
@@ -285,15 +285,15 @@ def renamed_by(path: Path, workspace: Path, edit: Rename) -> Renamed | None:
     document = Document(_data(path, workspace).decode("utf-8-sig"))
     found = find_names(document, edit.old, edit.new)
     if edit.old.startswith(":"):
-        return None if edit.old.startswith("::") else Renamed(None, edit.old, edit.new)
+        return None if edit.old.startswith("::") else DefinitionRenaming(None, edit.old, edit.new)
     namespace = namespace_of(document)
     if namespace is None:
         return None
     old, new = (name.removeprefix(f"{namespace}/") for name in (edit.old, edit.new))
-    return None if "/" in old else Renamed(namespace, old, new, found.kind)
+    return None if "/" in old else DefinitionRenaming(namespace, old, new, found.kind)
 
 
-def find_other_uses(workspace: Path, defining_file: Path, name: Renamed) -> OtherUses:
+def find_other_uses(workspace: Path, defining_file: Path, name: DefinitionRenaming) -> OtherUses:
     """Return the uses of a name in other files. Links are not followed. Unread files are reported."""
     found = OtherUses(name)
     ends_at, size, seen = time.monotonic() + RENAME_S, 0, 0
@@ -313,7 +313,7 @@ def find_other_uses(workspace: Path, defining_file: Path, name: Renamed) -> Othe
     return found
 
 
-def _search_file(found: OtherUses, name: Renamed, path: Path, workspace: Path) -> int:
+def _search_file(found: OtherUses, name: DefinitionRenaming, path: Path, workspace: Path) -> int:
     """Record the uses in one file, and return its size."""
     if path.is_symlink() and (real := path.resolve()).is_relative_to(workspace) and not real.is_symlink():
         return 0  # the target is searched by its own name; from Python 3.13 on a link to itself is its own target

@@ -21,7 +21,7 @@ from tools_in_memory import serving
 from codriver.app.workspace_settings import load
 from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
 from codriver.features.clojuredocs.lookup import clojure_name
-from codriver.features.clojuredocs.settings import MAX_AGE_DAYS, URL
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
@@ -265,7 +265,7 @@ def test_an_address_set_by_a_checkout_needs_the_users_permission(tmp_path, monke
     loaded = load(tmp_path, environ={})
     assert [one.setting for one in loaded.withheld] == ["clojuredocsUrl"]
     assert loaded.settings.value_of(URL) == URL.default
-    assert loaded.settings.value_of(MAX_AGE_DAYS) == 1
+    assert loaded.settings.value_of(MAX_AGE_DAYS_SETTING) == 1
 
 
 @pytest.mark.anyio

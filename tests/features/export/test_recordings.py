@@ -7,13 +7,13 @@ from codriver.features.export.documents.recordings import (
     Recorded,
     Recording,
     RecordingError,
-    as_lines,
-    from_lines,
     last_that_define,
-    names_unknown,
-    of_ids,
+    parse_recording,
     recorded,
     since_checkpoint,
+    to_json_lines,
+    unknown_names,
+    with_ids,
 )
 
 
@@ -62,9 +62,9 @@ def test_a_checkpoint_is_found_by_its_name():
 
 
 def test_evaluations_selected_by_id_stay_in_order():
-    assert [one.id for one in of_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
+    assert [one.id for one in with_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
     with pytest.raises(NothingChosenError, match="e-9"):
-        of_ids(sessions(""), ["e-1", "e-9"])
+        with_ids(sessions(""), ["e-1", "e-9"])
 
 
 def test_a_recording_round_trips_through_its_lines():
@@ -72,13 +72,13 @@ def test_a_recording_round_trips_through_its_lines():
         "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
     )
     recording = Recording("python", "python", (evaluation, Recorded("e-2", "x")))
-    assert from_lines(as_lines(recording)) == recording
+    assert parse_recording(to_json_lines(recording)) == recording
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"format": "x", "version": 1}', "no json", '{"format": "codriver-recording", "version": 99, "dialect": "python", "repl": ""}'])  # fmt: skip  # noqa: E501
 def test_text_that_is_not_a_recording_is_refused(text):
     with pytest.raises(RecordingError, match="this is not a recording"):
-        from_lines(text)
+        parse_recording(text)
 
 
 @pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
@@ -86,7 +86,7 @@ def test_any_text_survives_a_recording(text):
     told = Recording(
         "python", "python", (Recorded("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
     )
-    assert from_lines(as_lines(told).encode().decode()) == told
+    assert parse_recording(to_json_lines(told).encode().decode()) == told
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_any_text_survives_a_recording(text):
      '{"id":"e","code":"1","time":[]}', "[" * 100_000, "9" * 9999, "{"],
 )  # fmt: skip
 def test_a_hostile_row_is_refused_with_its_line_number(row):
-    head = as_lines(Recording("python", "python", ()))
+    head = to_json_lines(Recording("python", "python", ()))
     with pytest.raises(RecordingError, match="line 3 "):
-        from_lines(f"{head}\n{row}\n")
+        parse_recording(f"{head}\n{row}\n")
 
 
 def test_a_hostile_header_is_refused():
     for head in ("[]", "7", "{}", '{"format": 1}', '{"format": []}', ""):
         with pytest.raises(RecordingError):
-            from_lines(head + "\n")
+            parse_recording(head + "\n")
 
 
 @pytest.mark.parametrize(
@@ -136,4 +136,4 @@ def test_evaluations_that_define_a_name_and_its_dependencies_are_counted_back(co
     ],
 )
 def test_unknown_names_are_extracted_from_the_error_message(note, names):
-    assert names_unknown([note]) == names
+    assert unknown_names([note]) == names

@@ -19,19 +19,24 @@ from codriver.features.export.documents.layout import Origin, arrange
 from codriver.features.export.documents.python_documents import notebook
 from codriver.features.export.documents.recordings import Recorded
 from codriver.features.export.documents.steps import cell_steps, python_steps
-from codriver.features.export.documents.verification import Observed, Raised, strictly, verifying
+from codriver.features.export.documents.verification import (
+    RaisedError,
+    StepResult,
+    require_identical_images,
+    verify_recorded,
+)
 
 ORIGIN = Origin("py", "python", "2026-01-02")
 
 
 def verified(evaluations, answers, dialect="python", delivery="each"):
     """Verify evaluations with the answer of each step given in `answers` by its code; other code has no value."""
-    asking, asked = verifying(evaluations, dialect, delivery), []
+    asking, asked = verify_recorded(evaluations, dialect, delivery), []
     try:
         question = next(asking)
         while True:
             asked.append(question)
-            question = asking.send(answers.get(question.code, Observed()))
+            question = asking.send(answers.get(question.code, StepResult()))
     except StopIteration as stop:
         return stop.value, asked
 
@@ -56,7 +61,7 @@ def line_of(page, text):
 
 
 def test_each_step_runs_once_in_its_original_namespace():
-    _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": Observed("1")})
+    _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": StepResult("1")})
     assert [one.namespace for one in asked] == ["shop"] * 3
     assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
 
@@ -83,7 +88,7 @@ def test_forms_loaded_by_an_edit_become_a_require():
 def test_code_of_two_sessions_runs_in_its_own_namespaces():
     moved = Recorded("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
     other = Recorded("e-2", "(+ 1 2)", namespace="user", values=("3",))
-    checked, asked = verified([moved, other], {"(+ 1 2)": Observed("3")}, "clojure")
+    checked, asked = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
     run = [(one.code, one.namespace) for one in asked if not one.code.startswith("(some?")]
     assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
     assert [one.of.namespace for one in checked] == ["user", "shop.high", "user"]
@@ -91,15 +96,15 @@ def test_code_of_two_sessions_runs_in_its_own_namespaces():
 
 def test_an_equal_value_passes_and_a_different_one_is_noted_with_both():
     checked, _ = verified(
-        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("3")}
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("3")}
     )
     assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
 
 
 def test_code_ending_in_a_statement_has_no_value_to_compare():
-    checked, _ = verified([Recorded("e-1", "a()\nx = 1")], {"a()": Observed("1")})
+    checked, _ = verified([Recorded("e-1", "a()\nx = 1")], {"a()": StepResult("1")})
     assert notes(checked) == [("ran", ""), ("ran", "")]
-    checked, _ = verified([Recorded("e-1", "x = 1\na()")], {"a()": Observed("1")})
+    checked, _ = verified([Recorded("e-1", "x = 1\na()")], {"a()": StepResult("1")})
     assert notes(checked) == [("ran", ""), ("differs", "recorded: no value; in a fresh REPL: 1")]
 
 
@@ -111,18 +116,18 @@ def test_code_with_a_redacted_secret_is_not_run_and_marked():
 
 
 def test_a_value_with_a_redacted_secret_is_not_asserted():
-    checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": Observed("'abc'")})
+    checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": StepResult("'abc'")})
     assert checked[0].verdict == "differs"
 
 
 @pytest.mark.parametrize(
     ("recorded", "came"),
     [
-        ({"values": ("'<<redacted:shop token>>'",)}, Observed("'hunter2'")),
-        ({"values": ("None",), "out": "<<redacted:shop token>>\n"}, Observed("None", out="hunter2\n")),
-        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed(raised=Raised("ValueError", "hunter2"))),
-        ({"err": "ValueError: <<redacted:shop token>>\n"}, Observed("'hunter2'")),
-        ({"values": ("'<<redacted:shop token>>'",)}, Observed(raised=Raised("KeyError", "hunter2"))),
+        ({"values": ("'<<redacted:shop token>>'",)}, StepResult("'hunter2'")),
+        ({"values": ("None",), "out": "<<redacted:shop token>>\n"}, StepResult("None", out="hunter2\n")),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, StepResult(raised=RaisedError("ValueError", "hunter2"))),
+        ({"err": "ValueError: <<redacted:shop token>>\n"}, StepResult("'hunter2'")),
+        ({"values": ("'<<redacted:shop token>>'",)}, StepResult(raised=RaisedError("KeyError", "hunter2"))),
     ],
 )
 def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
@@ -135,8 +140,8 @@ def test_a_repeated_error_is_expected_and_a_typo_omitted():
     evaluations = [Recorded("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
                    Recorded("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
     answers = {
-        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
-        "nope": Observed(raised=Raised("NameError", "name 'nope' is not defined")),
+        "1/0": StepResult(raised=RaisedError("ZeroDivisionError", "division by zero")),
+        "nope": StepResult(raised=RaisedError("NameError", "name 'nope' is not defined")),
     }
     checked, asked = verified(evaluations, answers)
     assert [one.verdict for one in checked] == ["raises", "absent"]
@@ -146,7 +151,7 @@ def test_a_repeated_error_is_expected_and_a_typo_omitted():
 
 def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
     evaluation = Recorded("e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2"))
-    answers = {"'price' in globals()": Observed("True"), "price(1)": Observed("4"), "other(2)": Observed("2")}
+    answers = {"'price' in globals()": StepResult("True"), "price(1)": StepResult("4"), "other(2)": StepResult("2")}
     checked, _ = verified([evaluation], answers)
     assert [one.is_patch for one in checked] == [True, False, False]
     document, _ = write_document(checked, lambda _page: ())
@@ -158,7 +163,7 @@ def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
 
 def test_a_session_may_redefine_its_own_names():
     evaluations = [Recorded(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)]
-    checked, asked = verified(evaluations, {"(defn f [])": Observed("#'mine/f")}, "clojure")
+    checked, asked = verified(evaluations, {"(defn f [])": StepResult("#'mine/f")}, "clojure")
     assert [one.is_patch for one in checked] == [False, False]
     assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
@@ -167,7 +172,7 @@ def test_a_script_enters_the_namespaces_of_its_forms():
     evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
                    Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),
                    Recorded("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
-    answers = {"(price 1)": Observed("3"), "(f)": Observed("1"), "(g)": Observed("2")}
+    answers = {"(price 1)": StepResult("3"), "(f)": StepResult("1"), "(g)": StepResult("2")}
     checked, _ = verified(evaluations, answers, "clojure")
     text = lisp_documents.script(checked, ORIGIN).text
     assert "(require 'shop.core)\n(in-ns 'shop.core)\n(price 1)\n;; => 3\n(ns mine)\n(f)\n" in text
@@ -176,7 +181,7 @@ def test_a_script_enters_the_namespaces_of_its_forms():
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     evaluation = Recorded("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
-    checked, asked = verified([evaluation], {"spin()": Observed(raised=Raised("Endless", "it had not ended"))})
+    checked, asked = verified([evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "it had not ended"))})
     assert all(one.is_short for one in asked)
     assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
 
@@ -184,9 +189,9 @@ def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
 @pytest.mark.parametrize(
     ("err", "values", "answer"),
     [
-        ("", ("1",), Observed(raised=Raised("ValueError", "no"))),
-        ("ValueError: no\n", (), Observed("1")),
-        ("ValueError: no\n", (), Observed(raised=Raised("ValueError", "something else"))),
+        ("", ("1",), StepResult(raised=RaisedError("ValueError", "no"))),
+        ("ValueError: no\n", (), StepResult("1")),
+        ("ValueError: no\n", (), StepResult(raised=RaisedError("ValueError", "something else"))),
     ],
 )
 def test_a_missing_or_different_failure_is_marked(err, values, answer):
@@ -197,9 +202,9 @@ def test_a_missing_or_different_failure_is_marked(err, values, answer):
 
 def test_output_must_be_reproduced_too():
     evaluation = Recorded("e-1", "f()", values=("1",), out="hello\n")
-    checked, _ = verified([evaluation], {"f()": Observed("1", "hello\n")})
+    checked, _ = verified([evaluation], {"f()": StepResult("1", "hello\n")})
     assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
-    checked, _ = verified([evaluation], {"f()": Observed("1", "goodbye\n")})
+    checked, _ = verified([evaluation], {"f()": StepResult("1", "goodbye\n")})
     assert notes(checked) == [("differs", "printed, recorded: hello; in a fresh REPL: goodbye")]
 
 
@@ -209,7 +214,7 @@ def test_steps_that_share_state_are_one_test_and_others_separate():
     given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501
     evaluations = [Recorded(f"e-{number}", code, values=(given[code],) if code in given else ())
                    for number, code in enumerate(codes)]  # fmt: skip
-    checked, _ = verified(evaluations, {code: Observed(value) for code, value in given.items()})
+    checked, _ = verified(evaluations, {code: StepResult(value) for code, value in given.items()})
     layout = arrange(checked, "python")
     assert [one.step.text for one in layout.above] == codes[:2]
     assert [[one.step.text for one in test] for test in layout.tests] == [
@@ -219,14 +224,14 @@ def test_steps_that_share_state_are_one_test_and_others_separate():
 
 def test_a_multi_line_string_keeps_its_lines_when_indented():
     code, value = "s = ['''a\n  b\n''']", "['a\\n  b\\n']"
-    checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": Observed(value)})
+    checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": StepResult(value)})
     document, _ = write_document(checked, lambda _page: ())
     assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
 
 
 def test_tests_that_fail_separately_are_merged_into_one():
     evaluations = [Recorded("e-1", "a()", values=("1",)), Recorded("e-2", "b()", values=("2",))]
-    checked, _ = verified(evaluations, {"a()": Observed("1"), "b()": Observed("2")})
+    checked, _ = verified(evaluations, {"a()": StepResult("1"), "b()": StepResult("2")})
 
     def answer(page):
         return (
@@ -241,7 +246,7 @@ def test_tests_that_fail_separately_are_merged_into_one():
 
 def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
     checked, _ = verified(
-        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": Observed("1"), "b()": Observed("2")}
+        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("2")}
     )
 
     def answer(page):
@@ -255,7 +260,7 @@ def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
 
 
 def test_a_document_that_never_passes_is_not_written():
-    checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": Observed("1")})
+    checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": StepResult("1")})
     with pytest.raises(DocumentFailsError):
         write_document(checked, lambda _page: (Failed("", (), "SyntaxError"),))
 
@@ -272,7 +277,7 @@ def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
 def test_an_exported_script_with_await_is_valid_python():
     codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
     evaluations = [Recorded(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)]
-    checked, _ = verified(evaluations, {"x": Observed("3")})
+    checked, _ = verified(evaluations, {"x": StepResult("3")})
     document, _ = write_document(checked, lambda _page: (), "script")
     ast.parse(document.text)
     assert "# => 3" in document.text
@@ -282,9 +287,9 @@ def test_a_notebook_follows_its_declared_format():
     evaluations = [Recorded("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
                    Recorded("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
     answers = {
-        "print(1)": Observed("None", "1\n"),
-        "2": Observed("2"),
-        "1/0": Observed(raised=Raised("ZeroDivisionError", "division by zero")),
+        "print(1)": StepResult("None", "1\n"),
+        "2": StepResult("2"),
+        "1/0": StepResult(raised=RaisedError("ZeroDivisionError", "division by zero")),
     }
     checked, _ = verified(evaluations, answers)
     book = json.loads(notebook(checked, ORIGIN))
@@ -303,8 +308,8 @@ def test_error_and_value_lines_of_a_script_are_always_comments(dialect, separato
     words = f"no{separator}(do-harm){separator}"
     evaluations = [Recorded("e-1", "(f)", err=f"Error: {words}"), Recorded("e-2", "(g)", values=(words,))]
     evaluations.append(Recorded("e-3", "(h)", values=("1",)))
-    raised = Observed(raised=Raised("Error", words))
-    checked, _ = verified(evaluations, {"(f)": raised, "(g)": Observed(words), "(h)": raised}, dialect)
+    raised = StepResult(raised=RaisedError("Error", words))
+    checked, _ = verified(evaluations, {"(f)": raised, "(g)": StepResult(words), "(h)": raised}, dialect)
     documents = lisp_documents if dialect == "clojure" else python_documents
     for page in (documents.script(checked, ORIGIN), documents.comment(checked, ORIGIN)):
         harmful = [line.strip() for line in page.text.splitlines() if "do-harm" in line]
@@ -320,14 +325,14 @@ def test_comments_are_no_steps_and_line_endings_follow_python():
 
 def test_a_rich_comment_contains_lisp_forms_and_values():
     evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
-    checked, _ = verified(evaluations, {'(f "a\n  b")': Observed("1")}, "clojure")
+    checked, _ = verified(evaluations, {'(f "a\n  b")': StepResult("1")}, "clojure")
     text = lisp_documents.comment(checked, ORIGIN).text
     assert text.startswith("(comment\n")
     assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
 
 
 def test_a_python_comment_looks_like_the_prompt():
-    checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": Observed("1")})
+    checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": StepResult("1")})
     text = python_documents.comment(checked, ORIGIN).text
     assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
 
@@ -336,7 +341,7 @@ def test_a_lisp_namespace_has_all_its_requires_in_one_clause():
     evaluations = [Recorded("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
                    Recorded("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
                    Recorded("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
-    answers = {"(set/union #{1} #{2})": Observed("#{2 1}"), "(price 1)": Observed("3")}
+    answers = {"(set/union #{1} #{2})": StepResult("#{2 1}"), "(price 1)": StepResult("3")}
     checked, _ = verified(evaluations, answers, "clojure")
     text = lisp_documents.test_file(arrange(checked, "clojure"), checked, ORIGIN, "clojure").text
     assert text.count(":require ") == 1
@@ -379,16 +384,16 @@ def figure(**picture):
 )
 def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, verdict, note, strict):
     for recorded in (figure(), without_data(figure())):
-        checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(fresh)})
+        checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(fresh)})
         assert checked[0].verdict == verdict
         assert checked[0].note.startswith(note) if verdict == "same" else note in checked[0].note
         assert "base64" not in checked[0].note
-        assert strictly(checked[0]).verdict == strict
+        assert require_identical_images(checked[0]).verdict == strict
 
 
 def test_an_image_without_a_text_value_is_compared_on_its_own():
     recorded = f"data:image/png;base64,{png()}"
-    checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": Observed(figure())})
+    checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(figure())})
     assert notes(checked) == [("same", "")]
 
 
@@ -396,11 +401,11 @@ def test_images_displayed_between_values_are_matched_across_steps():
     code = "draw()\ntitle()\nx = 1\nshow()\nlen('')"
     recorded = ("'drawn'", "'title'", figure(more=b"2"), "None", "0")
     answers = {
-        "draw()": Observed("'drawn'", displays=(figure(more=b"1"),)),
-        "title()": Observed("'title'", displays=(figure(more=b"2"),)),
-        "x = 1": Observed(figure(more=b"3")),
-        "show()": Observed("None"),
-        "len('')": Observed("0"),
+        "draw()": StepResult("'drawn'", displays=(figure(more=b"1"),)),
+        "title()": StepResult("'title'", displays=(figure(more=b"2"),)),
+        "x = 1": StepResult(figure(more=b"3")),
+        "show()": StepResult("None"),
+        "len('')": StepResult("0"),
     }
     checked, _ = verified([Recorded("e-1", code, values=recorded)], answers)
     assert notes(checked) == [("same", ""), ("same", ""), ("ran", ""), ("same", ""), ("same", "")]
@@ -409,8 +414,8 @@ def test_images_displayed_between_values_are_matched_across_steps():
 
 def test_a_figure_value_is_distinguished_from_figures_displayed_before():
     recorded = (figure(more=b"shown"), figure(more=b"value"))
-    answers = {"draw()\nf": Observed(), "draw()": Observed("1", displays=(figure(more=b"shown"),))}
-    answers["f"] = Observed(figure(more=b"value"))
+    answers = {"draw()\nf": StepResult(), "draw()": StepResult("1", displays=(figure(more=b"shown"),))}
+    answers["f"] = StepResult(figure(more=b"value"))
     checked, _ = verified(
         [Recorded("e-1", "x = draw()\nf", values=recorded)], {**answers, "x = draw()": answers["draw()"]}
     )
@@ -428,16 +433,16 @@ def test_a_figure_value_is_distinguished_from_figures_displayed_before():
 )
 def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verdict, note):
     evaluation = Recorded("e-1", "x = draw()", values=(figure(),))
-    checked, _ = verified([evaluation], {"x = draw()": Observed(displays=displays)})
+    checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].verdict == verdict
     assert note in checked[0].note
-    assert strictly(checked[0]).verdict == "differs"
+    assert require_identical_images(checked[0]).verdict == "differs"
 
 
 def test_a_step_that_fails_again_displayed_its_images_first():
     evaluation = Recorded("e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero")
-    answers = {"draw()": Observed("1", displays=(figure(),))}
-    answers["1/0"] = Observed(raised=Raised("ZeroDivisionError", "division by zero"))
+    answers = {"draw()": StepResult("1", displays=(figure(),))}
+    answers["1/0"] = StepResult(raised=RaisedError("ZeroDivisionError", "division by zero"))
     checked, _ = verified([evaluation], answers)
     assert notes(checked) == [("same", ""), ("raises", "")]
 
@@ -445,7 +450,7 @@ def test_a_step_that_fails_again_displayed_its_images_first():
 def test_a_notebook_contains_images_and_a_test_describes_them():
     evaluations = [Recorded("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
                    Recorded("e-2", "plot()", values=(figure(),))]  # fmt: skip
-    answers = {"draw()": Observed("'drawn'", displays=(figure(more=b"1"),)), "plot()": Observed(figure())}
+    answers = {"draw()": StepResult("'drawn'", displays=(figure(more=b"1"),)), "plot()": StepResult(figure())}
     checked, _ = verified(evaluations, answers)
     first, second = [cell["outputs"] for cell in json.loads(notebook(checked, ORIGIN))["cells"][1:]]
     assert [one["output_type"] for one in first] == ["display_data", "execute_result"]
@@ -464,7 +469,7 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
 def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
     evaluation = Recorded("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
     displays = tuple(figure(more=one.encode()) for one in fresh)
-    checked, _ = verified([evaluation], {"x = draw()": Observed(displays=displays)})
+    checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].images == displays
     assert checked[0].note.count("the picture differs") == {"123": 0, "456": 3, "111": 2}[fresh]
     (cell,) = json.loads(notebook(checked, ORIGIN))["cells"][-1:]
@@ -475,7 +480,7 @@ def test_a_notebook_keeps_all_images_of_a_value_and_of_a_failed_step():
     pair = f"{figure()} {figure(more=b'2')}"
     evaluations = [Recorded("e-1", "pair()", values=(pair,)),
                    Recorded("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
-    answers = {"pair()": Observed(pair), "show()": Observed(figure(), raised=Raised("ValueError", "no"))}
+    answers = {"pair()": StepResult(pair), "show()": StepResult(figure(), raised=RaisedError("ValueError", "no"))}
     cells = json.loads(notebook(verified(evaluations, answers)[0], ORIGIN))["cells"][1:]
     kinds = [[(one["output_type"], "image/png" in one.get("data", ())) for one in cell["outputs"]] for cell in cells]
     assert kinds == [[("display_data", True), ("execute_result", True)], [("display_data", True), ("error", False)]]
@@ -494,15 +499,16 @@ FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last)
     ("evaluation", "answer", "verdicts", "note"),
     [
         (CELL,
-         Observed("2", "2\n", displays=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
+         StepResult("2", "2\n", displays=(figure(),), cell=({"output_type": "display_data", "data": {}}, result("2"))),
          ["ran", "ran", "ran", "same"], "the picture differs"),
-        (CELL, Observed("2", "2\n", displays=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
-        (CELL, Observed("2", "2\n"), ["ran", "ran", "ran", "differs"], "recorded: 2; in a fresh REPL: no such value"),
-        (CELL, Observed("3", "2\n", displays=(figure(),)), ["ran"] * 3 + ["differs"],
+        (CELL, StepResult("2", "2\n", displays=(figure(),)), ["ran", "ran", "ran", "ran"], "the picture differs"),
+        (CELL, StepResult("2", "2\n"), ["ran", "ran", "ran", "differs"], "recorded: 2; in a fresh REPL: no such value"),
+        (CELL, StepResult("3", "2\n", displays=(figure(),)), ["ran"] * 3 + ["differs"],
          "recorded: 2; in a fresh REPL: 3"),
-        (FAILED, Observed(raised=Raised("ValueError", "no"), line=2), ["ran", "raises"], ""),
-        (FAILED, Observed(), ["ran", "ran", "ran", "differs"], "recorded: ValueError: no; in a fresh REPL: no failure"),
-        (FAILED, Observed(err=FAILED.err), ["ran", "ran", "ran", "ran"], ""),
+        (FAILED, StepResult(raised=RaisedError("ValueError", "no"), line=2), ["ran", "raises"], ""),
+        (FAILED, StepResult(), ["ran", "ran", "ran", "differs"],
+         "recorded: ValueError: no; in a fresh REPL: no failure"),
+        (FAILED, StepResult(err=FAILED.err), ["ran", "ran", "ran", "ran"], ""),
     ],
 )  # fmt: skip
 def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer, verdicts, note):
@@ -538,7 +544,7 @@ def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
 )
 def test_a_value_recorded_by_its_str_is_compared_by_str_too(as_told, verdict):
     evaluation = Recorded("e-1", "plot()", values=("[Line2D(_child1)]",))
-    answers = {"plot()": Observed("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": Observed(as_told)}
+    answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(as_told)}
     (checked,), asked = verified([evaluation], answers)
     assert checked.verdict == verdict
     assert [request.prints_for_agents for request in asked] == [False, True]

@@ -7,7 +7,7 @@ from tools_in_memory import serving
 
 from codriver.core.log_facts import CONNECTED, EDIT, FINISHED, LOAD, PURPOSE, TESTS, UNDO
 from codriver.core.values import CHECKPOINT
-from codriver.features.handoff.report import Present, compose
+from codriver.features.handoff.report import LiveState, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import SCHEMA, Entry
 
@@ -31,7 +31,7 @@ def without_sentences(entries):
 
 
 def handoff(entries):
-    return compose(read_story(entries, {}), Present(entries[-1].timestamp), "ann")
+    return compose(read_story(entries, {}), LiveState(entries[-1].timestamp), "ann")
 
 
 def section(entries, title):

@@ -17,7 +17,7 @@ from codriver.core.log_facts import (
     edit_facts,
 )
 from codriver.core.values import CHECKPOINT, Request, checkpoint_name
-from codriver.features.handoff.report import MAX_BYTES, Present, compose
+from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
@@ -70,7 +70,7 @@ class Log:
             Entry(one.line, one.category, one.text, NOW - 1000 * (len(self.entries) - one.line), *one[4:])
             for one in self.entries
         ]
-        return compose(read_story(entries, self.known), Present(NOW, **present), reader)
+        return compose(read_story(entries, self.known), LiveState(NOW, **present), reader)
 
     def line(self, title, reader="ann", **present):
         """Return the content of one line of the handoff; None if there is no such line."""
@@ -370,5 +370,5 @@ def test_no_log_exceeds_the_maximum_length(drawn, most_bytes):
         else:
             log.add("otherOutput" if kind == "o" else "checkpoint", text)
     story = read_story(log.entries, {})
-    told = compose(story, Present(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes)
+    told = compose(story, LiveState(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes)
     assert len(told.encode()) <= most_bytes

@@ -15,7 +15,7 @@ from live_server import until, user_settings_file
 from page_client import Events, opened
 
 import codriver.features.page
-from codriver.features.page.page_files import ASSETS
+from codriver.features.page.page_files import ASSETS_DIRECTORY
 from codriver.features.page.page_redirect import write_redirect
 
 pytestmark = pytest.mark.served("python", client="claude-code", other="codex-mcp-client")
@@ -930,8 +930,8 @@ def test_markdown_of_a_program_contains_no_links(page):
 
 
 def test_the_page_never_builds_markup_from_text():
-    files = sorted(ASSETS.iterdir())
+    files = sorted(ASSETS_DIRECTORY.iterdir())
     text = "".join(file.read_text() for file in files)
     for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "srcdoc", "http:", "//cdn"):
         assert word not in text.replace('xmlns="http://www.w3.org/2000/svg"', ""), word
-    assert "style=" not in (ASSETS / "index.html").read_text()
+    assert "style=" not in (ASSETS_DIRECTORY / "index.html").read_text()

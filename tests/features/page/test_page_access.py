@@ -7,17 +7,17 @@ import re
 
 import pytest
 
-from codriver.features.page.page_access import CODE_S, MAX_CODES, MAX_SPENT, Access
+from codriver.features.page.page_access import CODE_LIFETIME_S, MAX_CODES, MAX_INVALID_CODES, PageAccess
 
 
 @pytest.fixture
 def access():
-    return Access()
+    return PageAccess()
 
 
 def test_each_opening_has_a_128_bit_host_name_and_its_own_token(access):
     assert re.fullmatch(r"[0-9a-f]{32}\.localhost", access.random_host)
-    others = [Access() for _ in range(20)]
+    others = [PageAccess() for _ in range(20)]
     assert len({one.random_host for one in others}) == len({one.token for one in others}) == 20
 
 
@@ -29,9 +29,9 @@ def test_a_code_can_be_exchanged_once(access):
 
 def test_a_code_expires_after_ten_minutes(access):
     codes = [access.issue_code(access.random_host, 0) for _ in range(2)]
-    assert access.exchange(codes[0], access.random_host, CODE_S - 0.1)[0] == access.token
-    assert access.exchange(codes[1], access.random_host, CODE_S) == (None, "expired")
-    assert CODE_S == 600
+    assert access.exchange(codes[0], access.random_host, CODE_LIFETIME_S - 0.1)[0] == access.token
+    assert access.exchange(codes[1], access.random_host, CODE_LIFETIME_S) == (None, "expired")
+    assert CODE_LIFETIME_S == 600
 
 
 def test_at_most_eight_codes_are_outstanding_and_the_oldest_is_replaced(access):
@@ -56,10 +56,10 @@ def test_other_text_is_not_a_code(access, code):
 def test_a_bounded_number_of_used_codes_is_remembered(access):
     first = access.issue_code(access.random_host, 0)
     access.exchange(first, access.random_host, 0)
-    for _ in range(MAX_SPENT):
+    for _ in range(MAX_INVALID_CODES):
         access.exchange(access.issue_code(access.random_host, 0), access.random_host, 0)
     assert access.exchange(first, access.random_host, 0) == (None, "unknown")
-    assert len(access._spent) == MAX_SPENT
+    assert len(access._spent) == MAX_INVALID_CODES
 
 
 def test_a_proof_is_specific_to_the_token_and_the_nonce(access):
@@ -67,7 +67,7 @@ def test_a_proof_is_specific_to_the_token_and_the_nonce(access):
     expected = hmac.new(access.token.encode(), f"codriver page {nonce}".encode(), "sha256").hexdigest()
     assert access.prove(nonce) == expected
     assert access.prove("cd" * 32) != expected
-    assert Access().prove(nonce) != expected
+    assert PageAccess().prove(nonce) != expected
 
 
 @pytest.mark.parametrize("nonce", ["", "ab" * 31, "AB" * 32, "ab" * 33, "zz" * 32, f"{'ab' * 32}\n"])

@@ -3,10 +3,10 @@
 import pytest
 
 from codriver.features.page.http_connection import Request
-from codriver.features.page.page_access import Access
+from codriver.features.page.page_access import PageAccess
 from codriver.features.page.page_admission import kind_of
 
-ACCESS = Access()
+ACCESS = PageAccess()
 ACCESS.random_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
 OTHER_LIFE = f"{'a7' * 16}.localhost"
 HOST = f"{ACCESS.random_host}:4321"
@@ -115,7 +115,7 @@ def test_the_page_itself_is_served_only_to_a_tab_opening_its_address(headers):
 
 
 def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
-    access = Access()
+    access = PageAccess()
     access.issue_code("127.0.0.1", 0)
     from_elsewhere = changed(OPENED, sec_fetch_site="cross-site")
     assert kind("GET", "/", changed(from_elsewhere, host=access.random_host), access) == "file"
@@ -124,7 +124,7 @@ def test_a_link_or_a_file_can_open_the_page_only_by_its_own_host_name():
 
 
 def test_the_bare_address_is_admitted_only_after_it_was_chosen():
-    access, own = Access(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
+    access, own = PageAccess(), {"host": "127.0.0.1:4321", "origin": "http://127.0.0.1:4321"}
     call = changed(CALL, **own, codriver_token=access.token)
     access.issue_code(access.random_host, 0)
     assert kind("POST", "/do/events", call, access) == "refuse"
@@ -154,7 +154,7 @@ def test_a_table_is_served_only_to_a_frame_of_the_page(site, dest):
 
 
 def test_an_empty_token_grants_nothing():
-    access = Access()
+    access = PageAccess()
     access.token = ""
     headers = {"host": access.random_host, "origin": f"http://{access.random_host}", "codriver-token": ""}
     assert kind("POST", "/do/events", changed(CALL, **headers), access) == "refuse"

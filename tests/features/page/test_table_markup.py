@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from codriver.features.page.table_markup import without_connections
+from codriver.features.page.table_markup import remove_external_references
 
 PANDAS = """<style type="text/css">
 #T_1 td { color: red; }
@@ -19,7 +19,7 @@ PANDAS = """<style type="text/css">
 
 def test_a_pandas_table_is_unchanged():
     plain = PANDAS.replace(' type="text/css"', "")
-    assert without_connections(PANDAS) == plain
+    assert remove_external_references(PANDAS) == plain
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def test_a_pandas_table_is_unchanged():
     ],
 )  # fmt: skip
 def test_elements_of_tables_are_kept(markup):
-    assert without_connections(markup) == markup
+    assert remove_external_references(markup) == markup
 
 
 GONE = [
@@ -75,20 +75,20 @@ class Reader(HTMLParser):
 
 @pytest.mark.parametrize("markup", GONE)
 def test_links_and_resources_are_removed(markup):
-    _assert_harmless(without_connections(markup.format("http://evil.example/x")))
+    _assert_harmless(remove_external_references(markup.format("http://evil.example/x")))
 
 
 def test_no_combination_of_fragments_leads_elsewhere():
     drawn, pieces = random.Random(3), [*GONE, *"<>\"'/!-= \x00&", "</style>", "-->", "<![CDATA[", "]]>", "<?", PANDAS]
     for _ in range(3000):
         markup = "".join(drawn.choice(pieces) for _ in range(drawn.randint(1, 6))).replace("{0}", "//evil.example")
-        _assert_harmless(without_connections(markup))
+        _assert_harmless(remove_external_references(markup))
 
 
 def test_markup_cut_anywhere_is_harmless():
     markup = PANDAS + "".join(GONE).replace("{0}", "//evil.example")
     for end in range(0, len(markup), 7):
-        _assert_harmless(without_connections(markup[:end]))
+        _assert_harmless(remove_external_references(markup[:end]))
 
 
 def _assert_harmless(written):

@@ -2,7 +2,7 @@
 
 import platform
 
-from codriver.features.run.doctor_checks import check_programs, commands_of
+from codriver.features.run.doctor_checks import check_programs, find_start_commands
 
 
 def write(folder, **sources):
@@ -22,7 +22,7 @@ def test_commands_are_suggested_for_the_applications_in_the_source_files(tmp_pat
         tests__test_shop="app = Flask(__name__)\n",
         factory="def make():\n    app = Flask(__name__)\n",
     )
-    assert commands_of(tmp_path) == [
+    assert find_start_commands(tmp_path) == [
         "python manage.py runserver",
         "flask --app shop run",
         "uvicorn store.api:api",
@@ -32,7 +32,7 @@ def test_commands_are_suggested_for_the_applications_in_the_source_files(tmp_pat
 
 def test_a_flask_application_with_another_name_below_src_is_named_with_its_variable(tmp_path):
     write(tmp_path, src__web="import flask\nsite: flask.Flask = flask.Flask(__name__)\n")
-    assert commands_of(tmp_path) == ["flask --app web:site run"]
+    assert find_start_commands(tmp_path) == ["flask --app web:site run"]
 
 
 def test_nothing_is_suggested_without_python_sources(tmp_path):

@@ -344,7 +344,7 @@ def test_runs_that_start_at_the_same_time_get_different_names(tmp_path, monkeypa
 
 def test_a_run_reports_no_failure_if_somebody_else_has_just_started_the_server(live):
     code = "import sys; from pathlib import Path; from codriver.features.run import command; "
-    code += "command._await_server(Path(sys.argv[1]), 1, 1)"
+    code += "command._run_server_starter(Path(sys.argv[1]), 1, 1)"
     words = [sys.executable, "-c", code, str(live.workspace)]
     done = subprocess.run(words, capture_output=True, text=True, env=live.environ, check=True)
     assert (done.stdout, done.stderr) == ("", "")

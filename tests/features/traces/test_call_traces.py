@@ -14,7 +14,7 @@ from lent_servers import POLL_S
 from real_repls import repl
 
 from codriver.core.values import MAIN_SESSION, Request
-from codriver.features.traces.extra import REPLY_FIELD, REPORT, CallTrace
+from codriver.features.traces.extra import REPORT, RUN_REPLY_FIELD, CallTrace
 from codriver.features.traces.nrepl_recording import PROGRAMS, CallTraces
 from codriver.repls import dialects
 from codriver.repls.contract.adapter_values import Reported, Value
@@ -85,7 +85,7 @@ def killable(address):
 async def client(lease_s=60.0):
     events = []
     endpoint = repl("jvm").endpoint
-    hooks = AdapterHooks({REPLY_FIELD: REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
+    hooks = AdapterHooks({RUN_REPLY_FIELD: REPORT}, {CallTrace: partial(CallTraces, lease_s=lease_s)})
     async with connect(endpoint, listener=lambda *told: events.append(told), hooks=hooks) as adapter:
         found = Client(adapter, events)
         await found.value(DEFINED)

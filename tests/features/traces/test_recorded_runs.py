@@ -11,11 +11,11 @@ from codriver.features.traces.recorded_runs import (
     RULES,
     RUN_SCHEMA,
     RUNS,
+    MalformedRunError,
     RecordedRuns,
-    UnreadableRunError,
+    parse_value,
     read_run,
-    records_of,
-    value_in,
+    run_records,
 )
 from codriver.log.output_log import OutputLog
 from codriver.log.query_sources import QuerySource
@@ -79,7 +79,7 @@ def test_the_newest_runs_are_kept(runs, monkeypatch):
 
 def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
     monkeypatch.setattr(recorded_runs, "MAX_ENTITIES", 7)
-    records = list(records_of(read_run("e1", TWO_PRICES), 1))
+    records = list(run_records(read_run("e1", TWO_PRICES), 1))
     assert [record[0] for record in records] == list(range(1, 8))
 
 
@@ -97,7 +97,7 @@ def test_every_text_is_redacted():
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"functions": [], "calls": [[0]]}', json.dumps({"functions": 3})])
 def test_a_malformed_run_is_refused_with_an_explanation(text):
-    with pytest.raises(UnreadableRunError, match="e1"):
+    with pytest.raises(MalformedRunError, match="e1"):
         read_run("e1", text)
 
 
@@ -114,8 +114,8 @@ def test_a_malformed_run_is_refused_with_an_explanation(text):
     ],
 )
 def test_a_plain_value_is_a_number_or_a_text(text, value):
-    assert value_in(text) == value
-    assert type(value_in(text)) is type(value)
+    assert parse_value(text) == value
+    assert type(parse_value(text)) is type(value)
 
 
 def test_every_attribute_is_in_the_schema():

@@ -5,8 +5,8 @@ from made_runs import SHOP, TWO_PRICES, run_text
 
 from codriver.features.traces.recorded_runs import read_run
 from codriver.features.traces.trace_answers import (
-    OUTLINE_BYTES,
-    OUTLINE_LINES,
+    MAX_OUTLINE_BYTES,
+    MAX_OUTLINE_LINES,
     difference_lines,
     differences,
     outline,
@@ -30,7 +30,7 @@ def test_an_outline_is_a_tree_with_folded_repetitions():
 
 def test_an_outline_has_a_bounded_number_of_lines():
     calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
-    assert len(outline(run(*calls))) == OUTLINE_LINES
+    assert len(outline(run(*calls))) == MAX_OUTLINE_LINES
 
 
 def test_calls_leading_to_an_error_come_first():
@@ -40,7 +40,7 @@ def test_calls_leading_to_an_error_come_first():
     told_lines = outline(run(*calls))
     assert "    #33 shop.stored('x') raised KeyError('x')" in told_lines
     assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in told_lines
-    assert len(told_lines) == OUTLINE_LINES
+    assert len(told_lines) == MAX_OUTLINE_LINES
 
 
 def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
@@ -52,7 +52,7 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     calls += [(2, "stored", ["'x'"], "None")]
     told_lines = outline(run(*calls, functions=functions))
     assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
-    assert len("\n".join(told_lines).encode()) <= OUTLINE_BYTES
+    assert len("\n".join(told_lines).encode()) <= MAX_OUTLINE_BYTES
     redefined = run_text(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
     assert outline(read_run("e1", redefined))[-1] == told_lines[-1]
     green = [(*call[:3], "1") for call in calls]

@@ -10,14 +10,14 @@ from codriver.features.warm_tests.comparison import Comparison
 from codriver.features.warm_tests.decisions import (
     Project,
     WarmState,
-    after_failed_start,
-    after_obstacle,
-    after_plain_start,
-    after_saving,
-    decide,
-    in_circumstances,
+    allow_retry,
+    decide_start,
+    record_failed_start,
+    record_obstacle,
+    record_plain_start,
+    record_warm_start,
 )
-from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, learned
+from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, plan_from_run
 from codriver.features.warm_tests.saved_plans import MAX_PLANS, SavedPlans
 from codriver.testing.runs import RunSpec
 
@@ -28,7 +28,7 @@ READY = WarmState(is_ready=True, environment={"LANG": "C"})
 
 
 def test_a_run_is_warm_if_nothing_prevents_it():
-    assert decide(SPEC, PROJECT, READY).is_warm
+    assert decide_start(SPEC, PROJECT, READY).is_warm
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_a_run_is_warm_if_nothing_prevents_it():
     ],
 )
 def test_a_plain_run_has_its_reason(spec, project, state, reason):
-    found = decide(replace(SPEC, **spec), replace(PROJECT, **project), replace(READY, **state))
+    found = decide_start(replace(SPEC, **spec), replace(PROJECT, **project), replace(READY, **state))
     assert not found.is_warm
     assert reason in found.reason
 
@@ -73,41 +73,41 @@ def test_a_flaky_test_is_not_a_difference():
 
 def test_a_suspected_difference_makes_the_next_run_plain():
     suspected = Comparison("stamp").added({"t": "passed"}, is_warm=False).added({"t": "failed"}, is_warm=True)
-    assert not decide(SPEC, replace(PROJECT, comparison=suspected), READY).is_warm
+    assert not decide_start(SPEC, replace(PROJECT, comparison=suspected), READY).is_warm
 
 
 def test_three_runs_with_little_savings_disable_warming():
     project = replace(PROJECT, plain_start_s=1.0, plain_arguments=("a",))
     for _ in range(2):
-        project = after_saving(project, ("a",), 0.9, 0.2)
+        project = record_warm_start(project, ("a",), 0.9, 0.2)
         assert project.off == ""
-    assert after_saving(after_saving(project, ("a",), 0.1, 0.2), ("a",), 0.9, 0.2).off == ""
-    assert after_saving(project, ("b",), 0.9, 0.2).off == ""
-    assert after_saving(project, ("a",), 0.9, 0.2).off == decisions.SAVES_LITTLE
+    assert record_warm_start(record_warm_start(project, ("a",), 0.1, 0.2), ("a",), 0.9, 0.2).off == ""
+    assert record_warm_start(project, ("b",), 0.9, 0.2).off == ""
+    assert record_warm_start(project, ("a",), 0.9, 0.2).off == decisions.SAVES_TOO_LITTLE
 
 
 def test_a_project_with_little_savings_is_reconsidered_when_its_tests_import_more():
-    project = after_plain_start(PROJECT, ("a",), 0.1, 0.2)
-    assert project.off == decisions.SAVES_LITTLE
-    assert after_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_LITTLE
-    assert after_plain_start(project, ("b",), 1.0, 0.2) == Project()
+    project = record_plain_start(PROJECT, ("a",), 0.1, 0.2)
+    assert project.off == decisions.SAVES_TOO_LITTLE
+    assert record_plain_start(project, ("a",), 0.3, 0.2).off == decisions.SAVES_TOO_LITTLE
+    assert record_plain_start(project, ("b",), 1.0, 0.2) == Project()
 
 
 def test_a_project_that_keeps_needing_plain_processes_stays_plain():
     project = PROJECT
     for _ in range(decisions.MAX_CORRECTIONS):
         assert project.off == ""
-        project = after_obstacle(project, PLAN, "why")
+        project = record_obstacle(project, PLAN, "why")
     assert "why" in project.off
 
 
 def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
-    project = after_failed_start(PROJECT, "why", "first")
-    assert in_circumstances(project, "first").unfit == "why"
-    assert in_circumstances(project, "second").unfit == ""
+    project = record_failed_start(PROJECT, "why", "first")
+    assert allow_retry(project, "first").unfit == "why"
+    assert allow_retry(project, "second").unfit == ""
     for number in range(decisions.MAX_FAILED_STARTS):
-        project = after_failed_start(project, "why", str(number))
-    assert in_circumstances(project, "other").unfit == "why"
+        project = record_failed_start(project, "why", str(number))
+    assert allow_retry(project, "other").unfit == "why"
 
 
 def obstacle(kind, about="", **variables):
@@ -170,7 +170,7 @@ def test_a_plan_separates_libraries_imported_before_and_after_the_first_module()
         (("pytest", "/lib/pytest.py"), ("conftest", "/project/conftest.py"), ("click", "/lib/click.py"), ("sys2", "")),
         ("/lib/",),
     )
-    plan = learned(record, ["mine"])
+    plan = plan_from_run(record, ["mine"])
     assert plan.early == ("pytest",)
     assert plan.late == ("click", "sys2")
     assert set(plan.excluded) == {"mine"}

@@ -11,12 +11,12 @@ SERVER = str(Path(codriver.__file__).parents[1])
 RECORDS_WITHOUT_IO = """
 import _posixsubprocess, atexit, builtins, codecs, locale, random, signal, sys, threading, warnings
 sys.path.insert(0, sys.argv[1])
-from codriver.features.warm_tests.child.preload import Preloader, ReadFile
+from codriver.features.warm_tests.child.preload import Preloader, RecordingFileFunction
 sys.modules.pop("io")
 preloader = Preloader(set(sys.modules), (sys.prefix,), {}, {})
 with preloader.recording({}):
-    print(type(builtins.open) is ReadFile, type(sys.modules["_io"].open) is ReadFile)
-print(type(builtins.open) is ReadFile)
+    print(type(builtins.open) is RecordingFileFunction, type(sys.modules["_io"].open) is RecordingFileFunction)
+print(type(builtins.open) is RecordingFileFunction)
 """
 
 

@@ -14,12 +14,12 @@ from codriver.wire.untrusted import as_map, as_strings, as_text
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BY_CIDER: Final = f"{CIDER}; without it clojuredocs_info reads the public export"
+_REQUIRES_CIDER: Final = f"{CIDER}; without it clojuredocs_info reads the public export"
 CAPABILITY: Final = ServerCapability(
     "clojuredocs",
     ("clojuredocs-lookup", "cider/clojuredocs-lookup"),
     missing="it is about Clojure: clojuredocs_info reads the public export for names that Clojure has too",
-    missing_by_dialect=MappingProxyType({"clojure": _BY_CIDER, "unknown": _BY_CIDER}),
+    missing_by_dialect=MappingProxyType({"clojure": _REQUIRES_CIDER, "unknown": _REQUIRES_CIDER}),
 )
 """Source: cider-nrepl documentation, "Ops"."""
 

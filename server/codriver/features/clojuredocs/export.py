@@ -28,16 +28,22 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = "codriver-clojuredocs-1"
+"""Identifies the format of the cached file, in its first line."""
 FILE: Final = "clojuredocs.lines"
-FETCH_S: Final = 20.0
+"""The name of the cached file."""
+FETCH_TIMEOUT_S: Final = 20.0
 """Maximum duration of a download. Clients give up on the call that waits for it after 30 seconds."""
-SILENCE_S: Final = 10.0
+SILENCE_TIMEOUT_S: Final = 10.0
+"""Maximum number of seconds to wait for the next data of a download."""
 MAX_BYTES: Final = 128 * 2**20
 """Maximum size of an export. The actual size is about 10 MB."""
 CHUNK_BYTES: Final = 2**18
+"""Number of bytes to read at a time."""
 AGAIN_S: Final = 60.0
-"""Time to wait after a failed download, so that calls do not all wait when the machine is offline."""
+"""Time to wait after a failed download before trying again, so that calls do not all wait when the machine is offline.
+"""
 MAX_HEADER_CHARACTERS: Final = 1 << 16
+"""Maximum length of the cached file's first line, which has the address of its source."""
 NEVER: Final = "none"
 """The address that disables downloads."""
 
@@ -48,7 +54,10 @@ class FetchError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The entry found in the export. Without an exact match, `others` are vars with that name in other namespaces."""
+    """The result of searching the export.
+
+    Without an exact match, `others` are vars with that name in other namespaces.
+    """
 
     entry: Entry | None
     fetched_at: float
@@ -57,8 +66,8 @@ class Found:
     note: str | None = None
 
 
-class Export:
-    """The export. Lives as long as the server."""
+class ClojureDocsExport:
+    """The cached ClojureDocs export. Lives as long as the server."""
 
     def __init__(self, directory: Path) -> None:
         self._file = directory / FILE
@@ -97,12 +106,12 @@ class Export:
         if self._failed and self._failed[0] == url and time.monotonic() - self._failed[1] < AGAIN_S:
             return self._failed[2]
         try:
-            with anyio.fail_after(FETCH_S):
+            with anyio.fail_after(FETCH_TIMEOUT_S):
                 await to_thread.run_sync(fetch, url, self._file, abandon_on_cancel=True)
         except FetchError as error:
             cause = str(error)
         except TimeoutError:
-            cause = f"it took longer than {FETCH_S:g} s"
+            cause = f"it took longer than {FETCH_TIMEOUT_S:g} s"
         else:
             self._failed = None
             return None
@@ -122,17 +131,17 @@ def fetch(url: str, file: Path) -> None:
 
     if not url.startswith(("http://", "https://")):
         raise FetchError("its address is neither http nor https")
-    deadline = time.monotonic() + FETCH_S
+    deadline = time.monotonic() + FETCH_TIMEOUT_S
     request = urllib.request.Request(url, headers={"User-Agent": "codriver"})  # noqa: S310  # checked above
     data = bytearray()
     try:
-        with urllib.request.urlopen(request, timeout=SILENCE_S) as answer:  # noqa: S310  # checked above
+        with urllib.request.urlopen(request, timeout=SILENCE_TIMEOUT_S) as answer:  # noqa: S310  # checked above
             while chunk := answer.read1(CHUNK_BYTES):
                 data += chunk
                 if len(data) > MAX_BYTES:
-                    raise FetchError(f"it has more than {MAX_BYTES} bytes")
+                    raise FetchError(f"the export has more than {MAX_BYTES} bytes")
                 if time.monotonic() > deadline:
-                    raise FetchError(f"it took longer than {FETCH_S:g} s")
+                    raise FetchError(f"the download took longer than {FETCH_TIMEOUT_S:g} s")
     except urllib.error.HTTPError as error:
         with error:
             raise FetchError(f"its server answered {error.code} {error.reason}") from error
@@ -149,7 +158,7 @@ def _entries(data: bytes) -> list[tuple[str, str]]:
         listed = json.loads(data)["vars"]
         entries = [(f"{var['ns']}/{var['name']}", json.dumps(_entry_json(var), ensure_ascii=False)) for var in listed]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise FetchError("its content is not a ClojureDocs export") from error
+        raise FetchError("the content is not a ClojureDocs export") from error
     if not entries:
         raise FetchError("the export is empty")
     return [(name, text) for name, text in entries if not {"\t", "\n"} & set(name)]
@@ -176,10 +185,11 @@ def _write(file: Path, url: str, entries: Iterable[tuple[str, str]]) -> None:
         data = "".join(lines).encode("utf-8", "replace")
         files.replace(file, data, links=Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE)
     except OSError as error:
-        raise FetchError(f"it cannot be written to {file.parent}: {error.strerror}") from error
+        raise FetchError(f"the export cannot be written to {file.parent}: {error.strerror}") from error
 
 
 def _header(url: str) -> str:
+    """Return the first line of the cached file, with its format and the address that it was downloaded from."""
     return f"{FORMAT}\t{json.dumps(url)}\n"
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.clojuredocs.entries import CAPABILITY
-from codriver.features.clojuredocs.export import Export
+from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.lookup import describe_entry
 from codriver.features.clojuredocs.tool import TOOLS
 from codriver.files.own_folders import cache_directory
@@ -27,7 +27,7 @@ async def _read(services: Services, client: ClientSession, parts: Sequence[str],
 
 SERVER: Final = ServerHooks(
     tools=TOOLS,
-    parts=(Part(Export, lambda _services, _tasks: Export(cache_directory())),),
+    parts=(Part(ClojureDocsExport, lambda _services, _tasks: ClojureDocsExport(cache_directory())),),
     resources=(
         ResourceFamily(
             CAPABILITY.name,

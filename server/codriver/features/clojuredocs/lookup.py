@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.features.clojuredocs.entries import CAPABILITY, LookupEntry
-from codriver.features.clojuredocs.export import Export
-from codriver.features.clojuredocs.settings import MAX_AGE_DAYS, URL
+from codriver.features.clojuredocs.export import ClojureDocsExport
+from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
 from codriver.repls.contract.questions import Lookup
 from codriver.tools.answers.answer_budget import head
 from codriver.tools.calls.session_choice import resolve
@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Services
     from codriver.tools.calls.session_choice import Target
 
-SITE: Final = "https://clojuredocs.org"
+CLOJUREDOCS_URL: Final = "https://clojuredocs.org"
 CORE: Final = "clojure.core"
+"""The namespace of Clojure's core library."""
 SAME: Final = {"cljs.core": CORE, "basilisp.": "clojure.", "cljs.": "clojure."}
 """Prefixes of namespaces whose vars have a different name in Clojure. The first match is used."""
-DAY_S: Final = 86_400
+SECONDS_PER_DAY: Final = 86_400
 
 
 async def describe_entry(services: Services, key: str | None, symbol: str) -> dict[str, object]:
@@ -43,15 +44,15 @@ async def describe_entry(services: Services, key: str | None, symbol: str) -> di
             entry = await services.repls.adapter(target.repl.id).query(LookupEntry(symbol=qualified))
             if entry is not None:
                 return {**entry_json(entry, settings.max_text_bytes), "source": "repl"}
-    max_age_s = settings.value_of(MAX_AGE_DAYS) * DAY_S
-    found = await services.part(Export).find(qualified, url=settings.value_of(URL), max_age_s=max_age_s)
+    max_age_s = settings.value_of(MAX_AGE_DAYS_SETTING) * SECONDS_PER_DAY
+    found = await services.part(ClojureDocsExport).find(qualified, url=settings.value_of(URL), max_age_s=max_age_s)
     if found.entry is None:
         hint = "ClojureDocs covers Clojure and its own libraries; use symbol_info for everything else"
         if found.others:
             hint = f"call again with one of: {', '.join(found.others)}"
         raise refused(
             "unknown-symbol",
-            f"ClojureDocs has nothing about {qualified!r}",
+            f"ClojureDocs has no entry for {qualified!r}",
             hint=hint,
             details={"others": list(found.others)},
         )
@@ -98,7 +99,7 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
         "count": len(fitting["examples"]),
     }
     if entry.href and entry.href.startswith("/"):
-        fields["url"] = f"{SITE}{entry.href}"
+        fields["url"] = f"{CLOJUREDOCS_URL}{entry.href}"
     return {**fields, "omitted": omitted} if omitted else fields
 
 
@@ -112,6 +113,7 @@ def _session(services: Services, key: str | None) -> Target | None:
 
 
 async def _qualified(services: Services, target: Target | None, symbol: str) -> str:
+    """Return the qualified name of a symbol according to the session, or the symbol if it cannot be resolved."""
     if target is None or Lookup.capability not in _capabilities(target) or target.repl.dialect == "python":
         return symbol
     with suppress(CodriverError):

@@ -12,6 +12,8 @@ URL: Final = Setting(
     "Where the ClojureDocs export is fetched from; none means never.",
     grants="any value",
 )
-MAX_AGE_DAYS: Final = Setting(
+"""The setting with the address of the export."""
+MAX_AGE_DAYS_SETTING: Final = Setting(
     "clojuredocs_max_age_days", 30, "Days after which the ClojureDocs export is fetched again.", least=1, most=3650
 )
+"""The setting with the number of days after which the export is downloaded again."""

@@ -40,13 +40,13 @@ from codriver.features.export.documents.recordings import (
     NothingChosenError,
     Recording,
     RecordingError,
-    as_lines,
-    from_lines,
     last_that_define,
-    names_unknown,
-    of_ids,
+    parse_recording,
     recorded,
     since_checkpoint,
+    to_json_lines,
+    unknown_names,
+    with_ids,
 )
 from codriver.files import MEBIBYTE, Links, Rules, whole_files
 from codriver.files.own_folders import workspace_state_directory
@@ -59,17 +59,21 @@ if TYPE_CHECKING:
 
     from codriver.commands.testing import Outcome
     from codriver.features.export.documents.recordings import Recorded
-    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.documents.verification import CheckedStep
     from codriver.features.export.fresh_runs import FreshRuns
     from codriver.net.client import Connection
 
 FORMATS = (*get_args(Format), "recording")
 SUFFIXES = {".ipynb": "notebook", ".jsonl": "recording"}
+"""The format to use by the suffix of the output file, unless the format is given."""
 MAX_ENTRIES = 10_000
+"""Maximum number of log entries that are searched for evaluations."""
 STDOUT = "-"
+"""The output name that means standard output."""
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
 MAX_BYTES = 64 * MEBIBYTE
+"""Maximum size of a recording that is read."""
 
 
 class ExistsError(CodriverError):
@@ -149,7 +153,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     chosen = _chosen(workspace, ids, last, since, query, run, session, repl)
     form = form or SUFFIXES.get(Path(output).suffix, "test")
     if form == "recording":
-        text, summary = as_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
+        text, summary = to_json_lines(chosen.recording), f"{len(chosen.recording.evaluations)} evaluations"
     else:
         from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # not needed to copy a recording
 
@@ -178,13 +182,20 @@ def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
         return None
     file = Path(os.path.normpath(Path.cwd() / output))
     if not file.is_relative_to(workspace):
-        raise CodriverError(f"{file} is not in the workspace {workspace}: name a file in it, or - for standard output")
+        raise CodriverError(
+            f"{file} is not in the workspace {workspace}: name a file in the workspace, or - for standard output"
+        )
     if os.path.lexists(file) and not force:
         raise ExistsError(file)
     return file
 
 
 def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
+    """Write the document to the file. Without `force`, an existing file is not replaced.
+
+    Raises:
+        ExistsError: the file already exists.
+    """
     if os.path.lexists(file) and not force:
         raise ExistsError(file)
     whole_files.replace(file, text.encode(), links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
@@ -213,7 +224,7 @@ def _namespace(output: str) -> str:
 
 
 def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
-    """Return the verified document and a summary of how much of it reproduces."""
+    """Run the evaluations again, and return the verified document and a summary of how much of it reproduces."""
     import anyio  # noqa: PLC0415  # not needed to copy a recording
 
     from codriver.features.export.documents.document_check import check_format  # noqa: PLC0415  # as above
@@ -229,10 +240,10 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
     return document.text, summary(document.checked) + _more(chosen, document.checked)
 
 
-def _more(chosen: Slice, checked: Sequence[Checked]) -> str:
-    """Return a hint that names the earlier evaluations in which unknown names were defined; empty if there are none."""
+def _more(chosen: Slice, checked: Sequence[CheckedStep]) -> str:
+    """Return a hint on earlier evaluations that define names unknown in the fresh REPL, or an empty string."""
     last = len(chosen.recording.evaluations)
-    names = names_unknown(check.note for check in checked)
+    names = unknown_names(check.note for check in checked)
     most = last_that_define(chosen.known, last, names)
     if most == last:
         return ""
@@ -256,10 +267,10 @@ def _chosen(
         UsageError: the options cannot be combined.
     """
     if sum(map(bool, (ids, last, since, query))) > 1:
-        raise click.UsageError("choose by ids, --last, --since or --query, one of them")
+        raise click.UsageError("choose the evaluations with only one of: ids, --last, --since, --query")
     if run and query:
         raise click.UsageError(
-            "--query needs a running server, which has only its own log: omit --run, or choose by ids"
+            "--query needs a running server, which can only search its own log: omit --run, or choose by ids"
         )
     rows: Sequence[Mapping[str, Any]]
     if run:
@@ -274,7 +285,9 @@ def _chosen(
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
         homes = {name: _home(key, known) for name, key in keys.items()}
         evaluations = [check for check in recorded(rows) if session in (None, keys[check.id], homes[check.id])]
-    picked = since_checkpoint(evaluations, since) if since else of_ids(evaluations, ids) if ids else tuple(evaluations)
+    picked = (
+        since_checkpoint(evaluations, since) if since else with_ids(evaluations, ids) if ids else tuple(evaluations)
+    )
     picked = picked[-last:] if last else picked
     sessions = sorted({homes[check.id] for check in picked})
     if len(sessions) != 1:
@@ -293,13 +306,14 @@ def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
 def _recording(
     picked: tuple[Recorded, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
+    """Return a recording of the chosen evaluations with the session's dialect and REPL."""
     from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
     kind = kind_of(repl or "")
     dialect = str(row.get("dialect") or dialect_of_key(key) or (kind.dialect if kind else ""))
     process_origin = str(row.get("origin", "")) if row.get("kind") == "process" else ""
-    is_of_kernel = _is_of_kernel(row, key)
+    is_of_kernel = _is_kernel_session(row, key)
     kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
     words = repl or process_origin or kernel or words_of(dialect)
     if not words or not dialect:
@@ -307,7 +321,7 @@ def _recording(
     return Recording(dialect, words, picked, is_of_kernel)
 
 
-def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
+def _is_kernel_session(row: Mapping[str, Any], key: str) -> bool:
     """Return whether a session belongs to a kernel, by its address if the server has one, otherwise by its key."""
     if address := str(row.get("address", "")):
         return split_address(address)[0] == JUPYTER
@@ -315,6 +329,7 @@ def _is_of_kernel(row: Mapping[str, Any], key: str) -> bool:
 
 
 def _entries(connection: Connection) -> list[dict[str, Any]]:
+    """Return the newest entries of a running server's log."""
     answer = connection.call("repl_output_log", {"limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -324,12 +339,13 @@ def _entries(connection: Connection) -> list[dict[str, Any]]:
 
 
 def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
+    """Return the sessions of a running server by key."""
     with reading("server_health"):
         return {str(row["key"]): row for row in connection.call("server_health", {})["repls"]}
 
 
 def _found(connection: Connection, query: str) -> Iterator[str]:
-    """Yield the strings in a query's answer, which are ids of evaluations."""
+    """Yield the ids of evaluations that the query returns."""
     answer = connection.call("repl_output_log", {"query": query, "limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
@@ -418,18 +434,24 @@ def replay_command(
 
 
 def _summary(count: int, wrong: int, skipped: int) -> str:
+    """Return a line with the numbers of steps that reproduced, differed and were skipped."""
     text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
     return f"{text}, {skipped} cannot run again" if skipped else text
 
 
 def _read(file: Path) -> Recording:
+    """Read a recording from a file.
+
+    Raises:
+        RecordingError: the file is not a recording.
+    """
     try:
-        return from_lines(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
+        return parse_recording(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
     except UnicodeDecodeError as error:
-        raise RecordingError("it is no text") from error
+        raise RecordingError("it is not a text file") from error
 
 
-def _cases(recording: Recording, checked: Sequence[Checked], name: str) -> list[Case]:
+def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[Case]:
     """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
     cases = []
     for evaluation in recording.evaluations:

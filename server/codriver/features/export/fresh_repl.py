@@ -45,24 +45,26 @@ if TYPE_CHECKING:
     OnOutput = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
-"""Type of the failure of code that was interrupted because it took too long."""
+"""Type of the failure that stands for an interrupt of code that took too long."""
 WHOLE: Final = PrintLimits()
+"""Print limits that print values completely."""
 INTERRUPT_S: Final = 10.0
-BUILT: Final = "target"
-"""The directory in which Leiningen builds. Leiningen also writes its port there."""
-NREPL_MAIN: Final = ("-m", "nrepl.cmdline")
+"""How long to wait for an interrupted evaluation to end."""
+LEININGEN_TARGET: Final = "target"
+"""The directory in which Leiningen builds, and to which it also writes its port."""
+NREPL_MAIN_ARGUMENTS: Final = ("-m", "nrepl.cmdline")
+"""The arguments of Clojure that start an nREPL server."""
 NREPL_WITHOUT_PORT_FILE: Final = (
     "-e",
     """(do (require 'nrepl.server) (println (str "nREPL server started on port " (:port
     ((resolve 'nrepl.server/start-server) :bind "127.0.0.1" :port 0)))) (flush) @(promise))""",
 )
-"""Runs the server of `NREPL_MAIN` without its `main`, which would overwrite the `.nrepl-port` of a server or an editor.
-"""
+"""Runs the server of `NREPL_MAIN_ARGUMENTS` without its `main`, which overwrites an existing `.nrepl-port`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """The result of evaluated code: its values as text, its output, and its failure, if any."""
+    """The result of evaluated code: its values as strings, its output, and its failure, if any."""
 
     values: tuple[str, ...]
     out: str
@@ -111,7 +113,7 @@ def add_event(
 
 
 class FreshRepl:
-    """A fresh REPL, usable within the context of `fresh_repl`."""
+    """A fresh REPL, which can be used within the context of `fresh_repl`."""
 
     def __init__(
         self, adapter: Adapter, received: dict[str, ReceivedAnswers], timeout_s: float, *, is_kernel: bool = False
@@ -133,7 +135,9 @@ class FreshRepl:
         limits: PrintLimits = WHOLE,
         is_partial: bool = False,
     ) -> Ran:
-        """Evaluate code and wait for it, or load it as `file`. A missing namespace is searched for on disk.
+        """Evaluate code and wait for the result, or load the code as `file`.
+
+        A namespace that does not exist is searched for on disk.
 
         With `is_partial`, further calls send more code of the same evaluation, and figures are displayed at its end.
         Code that takes longer than `timeout_s`, or the limit for all evaluations, is interrupted.
@@ -177,15 +181,16 @@ class FreshRepl:
             await received.over.wait()
         if scope.cancelled_caught:
             await self._interrupt(received, code, limit_s)
-            return self._ran(name, _endless(limit_s))
+            return self._build_result(name, _endless_failure(limit_s))
         if isinstance(received.end, Exception):
             raise received.end
         failure = received.end.failure if received.end else None
         if failure is None and received.end is not None and received.end.status != "done":
             failure = Failure(received.end.status, "it did not end by itself")
-        return self._ran(name, failure)
+        return self._build_result(name, failure)
 
-    def _ran(self, name: str, failure: Failure | None) -> Ran:
+    def _build_result(self, name: str, failure: Failure | None) -> Ran:
+        """Return the result of the evaluation with this name, from the answers received so far."""
         received, run = self._received[name], self._adapter.cell_run(name) if self.is_kernel else None
         values = (*received.values, *received.updates.values())
         return Ran(values, "".join(received.out), "".join(received.err), failure, run.outputs if run else ())
@@ -203,7 +208,7 @@ class FreshRepl:
                 return
         head = code.strip().partition("\n")[0][:60]
         raise CodriverError(
-            f"`{head}` has not ended within {limit_s:g} s in the fresh REPL: omit it, or increase the limit"
+            f"`{head}` did not finish within {limit_s:g} s in the fresh REPL: omit it, or increase the limit"
         )
 
     async def run_tests(self, namespace: str) -> TestRun:
@@ -216,7 +221,7 @@ class FreshRepl:
             await self._adapter.send_input("")
 
 
-def _endless(limit_s: float) -> Failure:
+def _endless_failure(limit_s: float) -> Failure:
     return Failure(ENDLESS, f"it had not ended after {limit_s:g} s, and was interrupted")
 
 
@@ -294,11 +299,13 @@ async def _connected(
     running: ReplProcess,
     recipe: Recipe,
 ) -> Adapter:
-    """Connect to the REPL. A kernel does not report when it starts listening, so connecting is retried.
+    """Connect to the REPL and return its adapter.
+
+    A kernel does not report when it starts listening, so connecting is retried.
 
     Raises:
-        StartError: the kernel ended first or did not answer in time.
-        CodriverError: another REPL cannot be connected to.
+        StartError: the kernel exited first or did not answer in time.
+        CodriverError: the connection to another kind of REPL failed.
     """
     deadline = anyio.current_time() + recipe.start_timeout_s
     while True:
@@ -310,7 +317,7 @@ async def _connected(
             if running.over.is_set():
                 cause = await running.wait()
                 remedy = next((remedy for words, remedy in recipe.remedies if words in cause), cause)
-                raise StartError(f"the kernel is gone before it listened: {remedy}") from error
+                raise StartError(f"the kernel exited before it accepted a connection: {remedy}") from error
             if anyio.current_time() > deadline:
                 raise StartError(str(error)) from error
             await anyio.sleep(processes.POLL_S)
@@ -320,11 +327,11 @@ def _without_port_file(recipe: Recipe, workspace: Path, stack: AsyncExitStack) -
     """Return the recipe and a directory to start it in, so that it does not overwrite a port file of the workspace."""
     if recipe.port_file is None:
         return recipe, workspace
-    if recipe.command[-2:] == NREPL_MAIN:
+    if recipe.command[-2:] == NREPL_MAIN_ARGUMENTS:
         return replace(recipe, command=(*recipe.command[:-2], *NREPL_WITHOUT_PORT_FILE), port_file=None), workspace
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="codriver-fresh-")))
     for entry in workspace.iterdir():  # files that the program needs, such as nbb.edn
-        if not entry.name.startswith(".") and entry.name != BUILT:
+        if not entry.name.startswith(".") and entry.name != LEININGEN_TARGET:
             (directory / entry.name).symlink_to(entry)
     program, *arguments = recipe.command
     command = (str(workspace / program) if "/" in program else program, *arguments)

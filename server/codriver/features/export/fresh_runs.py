@@ -24,11 +24,11 @@ from codriver.errors import CodriverError, ReplDisconnectedError, StartError
 from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
 from codriver.features.export.documents.verification import (
     REPL_DIED,
-    Observed,
-    Raised,
+    RaisedError,
     StepRequest,
-    strictly,
-    verifying,
+    StepResult,
+    require_identical_images,
+    verify_recorded,
 )
 from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
 from codriver.features.jupyter.kernel_recipe import launch_kernel
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from codriver.features.export.documents.document_check import DocumentCheck
     from codriver.features.export.documents.layout import Format, Origin, Page
     from codriver.features.export.documents.recordings import Recorded, Recording
-    from codriver.features.export.documents.verification import Checked, Delivery
+    from codriver.features.export.documents.verification import CheckedStep, Delivery
     from codriver.features.export.fresh_repl import OnOutput, Ran
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.launch.recipes import Recipe
@@ -61,34 +61,39 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SUFFIXES: Final = {"basilisp": ".lpy", "nbb": ".cljs", "clojurescript": ".cljs", "hy": ".hy"}
-"""The suffix of a document's file by dialect, if it is not `.clj`."""
+"""The suffix of a document's file by dialect. Other dialects use `.clj`."""
 WHOLE: Final = PrintLimits()
+"""Print limits that print values completely."""
 AGENT_LIMITS: Final = PrintLimits(25, 7)
-"""The default limits in the settings, with which agents get values."""
+"""The default print limits in the settings, which apply to the values that agents receive."""
 SHORT_S: Final = 2.0
-"""How long to wait for code that had to be interrupted when it was recorded."""
-TEST_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
+"""Time limit for code that had to be interrupted when it was recorded."""
+TEST_FUNCTION_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 """Matches the name of each test in a Python document."""
-DRIVER: Final = "codriver_exported_tests"
+UNITTEST_MODULE: Final = "codriver_exported_tests"
 """The name of the module that runs a document's tests without pytest."""
 NO_RUN_HINT: Final = "Choose --format script"
-TEST_FILE: Final = "test_exported.py"
+DEFAULT_TEST_FILE: Final = "test_exported.py"
 """The file name used for a Python document that is not written to a Python file."""
 
 
 def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adapter]:
-    """Connect to a kernel. The adapter is large, and most documents need none."""
+    """Connect to a kernel.
+
+    Imports the adapter only when called, because it is large and most documents do not need it.
+    """
     from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter  # noqa: PLC0415  # see above
 
     return connect_jupyter(address, **how)
 
 
 CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({NREPL: connect_nrepl, JUPYTER: connect_kernel})
+"""The functions that connect to a REPL, by protocol."""
 
 
 @dataclass(slots=True)
 class Progress:
-    """The progress of a fresh run: how many of the `of` evaluations have started."""
+    """The progress of a fresh run: how many of its evaluations have started. `of` is the number of evaluations."""
 
     started: int = 0
     of: int = 0
@@ -100,7 +105,7 @@ class Progress:
             yield evaluation
 
     def words(self, repl: str) -> str:
-        """Describe the progress of the run in one line for a terminal."""
+        """Return a line for a terminal that describes the progress of the run in the REPL."""
         if not self.started:
             return f"a fresh REPL is started ({repl}), in which the code runs again"
         return f"evaluation {self.started} of {self.of} runs again in a fresh REPL ({repl})"
@@ -124,7 +129,10 @@ class Printed:
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Starts fresh REPLs of the kind `words` for a workspace. Each evaluation may take `timeout_s`."""
+    """Starts fresh REPLs for a workspace.
+
+    `words` are the words after `--repl` that select the kind of REPL. Each evaluation may take `timeout_s`.
+    """
 
     workspace: Path
     words: str
@@ -153,6 +161,11 @@ class FreshRuns:
         return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
     def _recipe(self, words: str) -> Recipe:
+        """Return how to start the REPL that the words after `--repl` select.
+
+        Raises:
+            StartError: evaluation is disabled on this machine, or no such REPL can be started.
+        """
         policy = machine_policy.read(machine_policy.policy_file())
         if machine_policy.EVALUATION in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
@@ -166,7 +179,7 @@ class FreshRuns:
     async def _repl_or_replacement(self, stack: AsyncExitStack, on_output: OnOutput) -> FreshRepl:
         """Start a fresh REPL that lives until `stack` exits.
 
-        If it is a kernel that cannot start, use its language's REPL.
+        If the REPL is a kernel that cannot start, start the embedded REPL of its language instead.
 
         Raises:
             StartError: the REPL cannot be started and has no replacement.
@@ -179,7 +192,7 @@ class FreshRuns:
             echo(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
             return await stack.enter_async_context(self.repl(on_output, PYTHON.repl))
 
-    async def verify(self, recording: Recording) -> tuple[Checked, ...]:
+    async def verify(self, recording: Recording) -> tuple[CheckedStep, ...]:
         """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
         printed = Printed(self.clean)
         async with AsyncExitStack() as stack:
@@ -188,7 +201,7 @@ class FreshRuns:
             settings = load(self.workspace, environ=os.environ, model=Settings).settings
             agent_limits = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(recording.evaluations)
-            delivery = _delivery_of(recording, repl)
+            delivery = _determine_delivery(recording, repl)
 
             async def another() -> FreshRepl:
                 nonlocal repl
@@ -208,11 +221,11 @@ class FreshRuns:
             if repl.dialect != "unknown":
                 await repl.run("0")  # the application declares its sensitive values before the run and at its end
             printed.end()
-        checked_strictly = map(strictly, checked) if self.is_strict else checked
+        checked_strictly = map(require_identical_images, checked) if self.is_strict else checked
         return tuple(without_secrets(check, self.clean) for check in checked_strictly)
 
     async def write_document(
-        self, checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
+        self, checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin
     ) -> SoundDocument:
         """Run the document as often as needed to find which parts pass, and return it.
 
@@ -222,18 +235,18 @@ class FreshRuns:
         try:
             page = next(requests)
         except StopIteration as stop:
-            return _sound_of(stop)
+            return _checked_document(stop)
         is_python_test = dialect == PYTHON.dialect and form == "test"
         run = self.run_python_tests if is_python_test else partial(self._run_in_repl, form, origin)
         return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: Page) -> tuple[Failed, ...]:
-        """Run the tests of a Python document in both orders, each in a new process, and return the failures.
+        """Run the tests of a Python document in both orders, each time in a new process, and return the failures.
 
         Raises:
-            CodriverError: pytest cannot run them.
+            CodriverError: pytest cannot run the tests.
         """
-        tests = TEST_NAME.findall(page.text)
+        tests = TEST_FUNCTION_NAME.findall(page.text)
         failed = await self._run_tests(page, tests)
         return failed if failed or len(tests) < 2 else await self._run_tests(page, tests[::-1])
 
@@ -241,7 +254,7 @@ class FreshRuns:
         """Run tests in this order, as if the document already existed in its file."""
         file = self.file
         if file is None or file.suffix != ".py":
-            file = (file.parent if file is not None else self.workspace) / TEST_FILE
+            file = (file.parent if file is not None else self.workspace) / DEFAULT_TEST_FILE
         report = await self._report(self._pytest_spec(file, page.text, tests), len(tests))
         if report.error is not None and report.error.kind == "no-pytest":
             report = await self._report(self._unittest_spec(file, page.text, tests), len(tests))
@@ -284,17 +297,18 @@ class FreshRuns:
         how = self._recipe(PYTHON.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
         program = "\n".join([python_text("python/document_tests.py"), load_tests, ""])
-        sources = {str(file): text.encode(), str(self.workspace / f"{DRIVER}.py"): program.encode()}
+        sources = {str(file): text.encode(), str(self.workspace / f"{UNITTEST_MODULE}.py"): program.encode()}
         return RunSpec(
             python=how.command[0],
             directory=self.workspace,
-            arguments=(DRIVER,),
+            arguments=(UNITTEST_MODULE,),
             environment=how.env,
             runner="unittest",
             sources=sources,
         )
 
     async def _run_in_repl(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+        """Run a document in a new REPL, and return its failures."""
         # The cells of a kernel become plain Python, which has to work without a kernel.
         words = PYTHON.repl if is_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
@@ -303,7 +317,7 @@ class FreshRuns:
     async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
         """Run a document in a REPL, including its tests in a Lisp, and return the failures."""
         if repl.dialect == PYTHON.dialect:
-            failed = _failure_of(await repl.run(page.text))
+            failed = _document_failures(await repl.run(page.text))
         else:
             ending = SUFFIXES.get(repl.dialect, ".clj")
             file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
@@ -325,8 +339,8 @@ def is_kernel(words: str) -> bool:
     return kind is not None and kind.protocol == JUPYTER
 
 
-def _delivery_of(recording: Recording, repl: FreshRepl) -> Delivery:
-    """Return which values can be compared.
+def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
+    """Return how the recorded values were delivered, which determines which values can be compared.
 
     Raises:
         CodriverError: code that did not run in a kernel would have to run in one.
@@ -359,17 +373,17 @@ async def verified(
     progress: Progress | None = None,
     delivery: Delivery = "each",
     start_another: Callable[[], Awaitable[FreshRepl]] | None = None,
-) -> tuple[Checked, ...]:
+) -> tuple[CheckedStep, ...]:
     """Run evaluations one after the other in this REPL and return the checked steps, with `clean` applied to all texts.
 
-    `agent_limits` are the print limits of the values that agents received. `start_another` starts a REPL that continues
-    after an evaluation ended the REPL, if the recorded one ended as well.
+    `agent_limits` are the print limits of the values that agents received. If an evaluation ends the REPL, as it did
+    when it was recorded, `start_another` starts the REPL for the remaining ones.
 
     Raises:
-        ReplDiedError: an evaluation ended the REPL, and it cannot be continued in another one.
+        ReplDiedError: an evaluation ended the REPL, and no other REPL can be started for the rest.
     """
     progress = progress or Progress()
-    requests = verifying(progress.counted(evaluations), dialect, delivery)
+    requests = verify_recorded(progress.counted(evaluations), dialect, delivery)
     try:
         request = next(requests)
         while True:
@@ -380,14 +394,14 @@ async def verified(
                 if start_another is None or not evaluation.ending:
                     raise ReplDiedError(evaluation, error) from error
                 repl = await start_another()
-                observed = Observed(raised=Raised(REPL_DIED, clean(error.cause)))
+                observed = StepResult(raised=RaisedError(REPL_DIED, clean(error.cause)))
             request = requests.send(observed)
     except StopIteration as stop:
-        checked: tuple[Checked, ...] = stop.value
+        checked: tuple[CheckedStep, ...] = stop.value
         return checked
 
 
-def without_secrets(check: Checked, clean: Callable[[str], str]) -> Checked:
+def without_secrets(check: CheckedStep, clean: Callable[[str], str]) -> CheckedStep:
     """Return the step without secrets that became known after it ran. Values that contained one are not asserted."""
     text, value = clean(check.step.text), check.value if check.value is None else clean(check.value)
     raised = check.raised and replace(check.raised, message=clean(check.raised.message))
@@ -395,17 +409,18 @@ def without_secrets(check: Checked, clean: Callable[[str], str]) -> Checked:
     if text != check.step.text:
         why = note or "its code contains a secret, which is omitted, so it cannot run again"
         step = replace(check.step, text=text)
-        return replace(check.demoted(why), step=step, verdict="absent", value=value, is_hidden=True)
+        return replace(check.without_assertion(why), step=step, verdict="absent", value=value, is_hidden=True)
     if check.cell is not None and (cell := _cleaned(check.cell, clean)) != check.cell:
         check = replace(check, cell=cell)
     if (value, raised, out, clean(check.pattern)) != (check.value, check.raised, check.out, check.pattern):
-        return replace(check.demoted(note or "its result contains a secret, which is omitted"), value=value)
+        return replace(check.without_assertion(note or "its result contains a secret, which is omitted"), value=value)
     return check if note == check.note else replace(check, note=note)
 
 
 async def _answer(
     repl: FreshRepl, request: StepRequest, clean: Callable[[str], str], agent_limits: PrintLimits
-) -> Observed:
+) -> StepResult:
+    """Run a requested step, and return its result without secrets."""
     ran = await repl.run(
         request.code,
         namespace=request.namespace,
@@ -414,16 +429,16 @@ async def _answer(
         limits=agent_limits if request.prints_for_agents else WHOLE,
         is_partial=request.is_partial,
     )
-    return _observed(ran, clean)
+    return _to_observed(ran, clean)
 
 
-def _observed(ran: Ran, clean: Callable[[str], str]) -> Observed:
+def _to_observed(ran: Ran, clean: Callable[[str], str]) -> StepResult:
     failure = ran.failure
-    raised = Raised(failure.type, clean(failure.message), failure.phase or "") if failure else None
+    raised = RaisedError(failure.type, clean(failure.message), failure.phase or "") if failure else None
     *displays, value = map(clean, ran.values) if ran.values else (None,)
     line = failure.line or 0 if failure else 0
     displayed = tuple(filter(None, displays))
-    return Observed(value, clean(ran.out), raised, displayed, _cleaned(ran.cell, clean), clean(ran.err), line)
+    return StepResult(value, clean(ran.out), raised, displayed, _cleaned(ran.cell, clean), clean(ran.err), line)
 
 
 def _cleaned(data: T, clean: Callable[[str], str]) -> T:
@@ -443,15 +458,16 @@ async def drive_check(
         while True:
             page = requests.send(await run(page))
     except StopIteration as stop:
-        return _sound_of(stop)
+        return _checked_document(stop)
 
 
-def _sound_of(stop: StopIteration) -> SoundDocument:
+def _checked_document(stop: StopIteration) -> SoundDocument:
+    """Return the result of the document check that raised this `StopIteration`."""
     found: SoundDocument = stop.value
     return found
 
 
-def _failure_of(ran: Ran) -> tuple[Failed, ...]:
+def _document_failures(ran: Ran) -> tuple[Failed, ...]:
     """Return the failure of a document that a REPL ran as a whole."""
     failure = ran.failure
     if failure is None:
@@ -492,6 +508,7 @@ def _name_of(nodeid: str) -> str:
 
 
 def _words_of(failure: TestFailure | None) -> str:
+    """Return the class and message of a test's failure, or an empty string if there is none."""
     if failure is None:
         return "it failed"
     is_named = not failure.type or failure.message.startswith(failure.type)
@@ -499,8 +516,9 @@ def _words_of(failure: TestFailure | None) -> str:
 
 
 async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
+    """Load a Lisp document, run its tests if it has any, and return the failures."""
     await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
-    failed = _failure_of(await repl.run(page.text, file=file))
+    failed = _document_failures(await repl.run(page.text, file=file))
     if failed:
         return failed
     if form != "test":
@@ -514,11 +532,11 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
 
 
 def words_of(dialect: str) -> str:
-    """Return the word for `--repl` that starts a REPL of the dialect; empty if there is none."""
+    """Return the word after `--repl` that starts a REPL of the dialect; empty if there is none."""
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 
 
-def report_differences(checked: Sequence[Checked]) -> None:
+def report_differences(checked: Sequence[CheckedStep]) -> None:
     """Print to standard error which steps do not reproduce, and why."""
     for check in checked:
         if check.note and not check.is_typo:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from codriver.log.output_log import Entry
 
 SEARCH_S = 5.0
+"""Maximum duration of the search for names in source files."""
 NOTHING = "nothing has been recorded in this workspace yet"
+"""Message for a workspace without any log."""
 
 
 @click.command("handoff", short_help="Summarize the work so far, for whoever takes over.")
@@ -53,15 +55,16 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 
 
 def _from_logs(workspace: Path, who: str) -> str:
+    """Return the handoff for the caller `who`, from the logs of earlier servers."""
     from codriver.features.handoff.defined_names import names_on_disk  # noqa: PLC0415  # only without a server
-    from codriver.features.handoff.report import Present, compose  # noqa: PLC0415  # as above
+    from codriver.features.handoff.report import LiveState, compose  # noqa: PLC0415  # as above
     from codriver.features.handoff.work_story import read_story  # noqa: PLC0415  # as above
     from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
 
     story = read_story(_entries(workspace), {})
     defined = {name for step in story.steps for name in step.names}
     on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_S)
-    return compose(story, Present(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
+    return compose(story, LiveState(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
 
 
 def _entries(workspace: Path) -> tuple[Entry, ...]:

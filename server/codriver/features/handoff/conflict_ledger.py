@@ -27,9 +27,11 @@ MAX_SUBMISSIONS: Final = 1000
 """Maximum number of evaluations of one REPL that are searched for conflicts."""
 MAX_CHARACTERS: Final = 4 * 2**20
 """Maximum length of the code stored for one REPL, and of a single submission that is parsed."""
-MAX_OF_NAME: Final = 8
-HEADER_CHARACTERS: Final = 2**13
-DEFINES: Final = {
+MAX_SUBMISSIONS_PER_NAME: Final = 8
+"""Maximum number of submissions stored for each defined name."""
+MAX_NAMESPACE_HEADER_CHARACTERS: Final = 2**13
+"""Maximum number of characters stored of a namespace's `ns` forms and imports."""
+DEFINED_NAME: Final = {
     "lisp": re.compile(
         r"\((?:[^\s()/]+/)?def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)"
         r"|\((?:alter-var-root\s+(?:#'|\(var\s+)|intern\s+\S+\s+'?)(?:[^\s()/]+/)?([^\s()\[\]{}\"';,@^`~/]+)"
@@ -39,13 +41,14 @@ DEFINES: Final = {
         r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(?:[\w.]+\.)?(\w+)\s*(?::[^=\n]+)?=(?!=)", re.MULTILINE
     ),
 }
-"""Patterns that find candidates for defined names without parsing."""
-NAMES_SPACE: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
+"""Patterns by language that find candidates for defined names without parsing."""
+NS_FORM_NAME: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)")
+"""Matches the beginning of an `ns` form up to its name."""
 
 
 @dataclass(slots=True, eq=False)
 class Submission:
-    """A piece of code that a caller sent to a REPL or wrote to a file."""
+    """Code that a caller sent to a REPL or wrote to a file."""
 
     evaluation: str
     number: int
@@ -66,14 +69,14 @@ class Submission:
     """Whether an answer has already reported the conflicts of this code."""
 
     def makings(self) -> tuple[Making, ...]:
-        """Return the definitions in the code, parsing it on the first call."""
+        """Return the definitions in the code. The first call parses it."""
         if self.found is None:
             self.found = code_names.makings(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:
         """Return the names that the code may define, found without parsing."""
-        pattern = DEFINES[self.language]
+        pattern = DEFINED_NAME[self.language]
         return {name for match in pattern.finditer(self.code) for name in match.groups() if name}
 
 
@@ -107,15 +110,15 @@ class ReplHistory:
     bases: dict[str, Submission | None] = field(default_factory=dict)
     """The first submission of each namespace, or None once its original code is known."""
 
-    def begin_with(self, base: Submission) -> None:
+    def add_base(self, base: Submission) -> None:
         """Record the code that a namespace had on disk before any caller sent code for it."""
-        self.glance()
+        self.index_new_names()
         self.submissions.appendleft(base)
         self.characters += len(base.code)
         for name in base.names():
             self.by_name.setdefault(name, []).insert(0, base)
         if head := code_names.header(base.code, base.language):
-            self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-HEADER_CHARACTERS:]
+            self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-MAX_NAMESPACE_HEADER_CHARACTERS:]
 
     def add(self, submission: Submission) -> None:
         """Store a submission and drop the oldest ones beyond the limits."""
@@ -129,7 +132,7 @@ class ReplHistory:
             for name in oldest.names() if oldest.number <= self.glanced else ():
                 self.by_name[name] = [other for other in self.by_name.get(name, ()) if other is not oldest]
 
-    def glance(self) -> None:
+    def index_new_names(self) -> None:
         """Extract the names from all code sent since the last call."""
         unread = [*takewhile(lambda other: other.number > self.glanced, reversed(self.submissions))]
         for submission in reversed(unread):
@@ -137,16 +140,16 @@ class ReplHistory:
             for name in submission.names():
                 known = self.by_name.setdefault(name, [])
                 known.append(submission)
-                del known[: len(known) - MAX_OF_NAME]
+                del known[: len(known) - MAX_SUBMISSIONS_PER_NAME]
             if head := code_names.header(submission.code, submission.language):
-                named = None if submission.language == "python" else NAMES_SPACE.search(head)
+                named = None if submission.language == "python" else NS_FORM_NAME.search(head)
                 space = named[1] if named else submission.space
-                self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-HEADER_CHARACTERS:]
+                self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-MAX_NAMESPACE_HEADER_CHARACTERS:]
 
 
 @dataclass(slots=True)
 class Conflicts:
-    """The code that callers sent to each REPL of a server, and the conflicts already reported."""
+    """The code that callers sent to each REPL of a server, and the conflicts that callers were already notified of."""
 
     histories: dict[str, ReplHistory] = field(default_factory=dict)
     reported: DeliveredNotes = field(default_factory=DeliveredNotes)
@@ -163,7 +166,7 @@ class Conflicts:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A definition by another caller that somebody uses, or replaces by `text`.
+    """A definition by another caller that the caller of a submission uses, or replaces by `text`.
 
     `before` is the text that the definition itself replaced.
     """
@@ -197,7 +200,7 @@ class Conflict:
 
 def found(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
     """Return the conflicts of a submission with earlier code by other callers, newest first."""
-    history.glance()
+    history.index_new_names()
     met: list[Conflict] = []
     for name in code_names.words(submission.code, submission.language) & history.by_name.keys():
         earlier = [
@@ -213,11 +216,11 @@ def found(state: State, history: ReplHistory, submission: Submission) -> list[Co
                 if making.name == name:
                     chains.setdefault(making.space, []).append((other, making))
         for chain in chains.values():
-            met += _of_chain(state, history, submission, chain)
+            met += _conflicts_about_name(state, history, submission, chain)
     return sorted(met, key=lambda conflict: (conflict.at_ms, conflict.name), reverse=True)
 
 
-def _of_chain(
+def _conflicts_about_name(
     state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, Making]]
 ) -> Iterator[Conflict]:
     """Yield the conflicts about one name, given its definitions in order."""
@@ -245,23 +248,23 @@ def _of_chain(
         return
     if before is None and made.is_dotted:
         return  # the object whose attribute is assigned is unknown
-    if before is None and (last.is_file or not _knew(state, history, submission, last, made)):
+    if before is None and (last.is_file or not _used_before(state, history, submission, last, made)):
         return
     client = state.clients.get(submission.client or "")
     if client is not None and client.since >= last.number:
         return  # a caller that joined later never saw the old definition
-    if _uses(history, submission, made):
+    if _uses_definition(history, submission, made):
         yield conflict(before.text if before else "")
 
 
-def _knew(state: State, history: ReplHistory, submission: Submission, last: Submission, made: Making) -> bool:
+def _used_before(state: State, history: ReplHistory, submission: Submission, last: Submission, made: Making) -> bool:
     """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
     earlier = (other for other in history.submissions if other.number < last.number and made.name in other.code)
     same_caller = (other for other in earlier if is_same_caller(state, submission, other) and _counts(state, other))
-    return any(_uses(history, other, made) for other in islice(same_caller, MAX_OF_NAME))
+    return any(_uses_definition(history, other, made) for other in islice(same_caller, MAX_SUBMISSIONS_PER_NAME))
 
 
-def _uses(history: ReplHistory, submission: Submission, made: Making) -> bool:
+def _uses_definition(history: ReplHistory, submission: Submission, made: Making) -> bool:
     name, known = (made.space, made.name), submission.head or history.headers.get(submission.space, "")
     return code_names.uses(submission.code, submission.language, submission.space, name, known=known)
 
@@ -279,6 +282,7 @@ def _counts(state: State, submission: Submission) -> bool:
 
 
 def _qualified(submission: Submission, made: Making) -> str:
+    """Return the qualified name of a definition."""
     if submission.language == "lisp":
         return f"{made.space}/{made.name}"
     return made.name if made.space in ("__main__", "Hy") else f"{made.space}.{made.name}"

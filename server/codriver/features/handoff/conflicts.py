@@ -42,19 +42,21 @@ if TYPE_CHECKING:
 
 
 MAX_NOTES: Final = 3
+"""Maximum number of notes on conflicts in an answer."""
 AT_ONCE_CHARACTERS: Final = 2**13
 """Maximum length of code that is analyzed in the event loop. Longer code goes to a worker thread."""
-RECENT_MS: Final = 3_600_000
+RECENT_EDIT_MS: Final = 3_600_000
+"""How long an edit by somebody else counts as recent: one hour."""
 
 
-def language_of(dialect: str) -> Language:
-    """Return the language in which a REPL's code is parsed; unknown dialects count as Lisp."""
+def language_for_dialect(dialect: str) -> Language:
+    """Return the language as which a REPL's code is parsed. Unknown dialects count as Lisp."""
     return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
 
 
 def note_sent(call: Call, repl: Repl, session: Session, request: Request) -> None:
     """Store code that was sent to a REPL, so that other callers can be notified of it."""
-    language = language_of(repl.dialect)
+    language = language_for_dialect(repl.dialect)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
     evaluation = call.services.core.state.evaluations.get(request.id)
     if is_apart or request.kind == "run-tests" or evaluation is None:
@@ -78,8 +80,8 @@ def note_sent(call: Call, repl: Repl, session: Session, request: Request) -> Non
     history.add(submission)
 
 
-async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
-    """Return the notes for the first answer about an evaluation: names it uses or redefines that others redefined."""
+async def conflict_notes(call: Call, evaluation: Evaluation) -> list[str]:
+    """Return notes for the first answer about an evaluation, on names in it that others redefined."""
     history = call.services.part(Conflicts).histories.get(evaluation.repl)
     if history is None or len(history.callers) < 2 or history.generation != evaluation.generation:
         return []
@@ -92,6 +94,7 @@ async def notes_of_conflicts(call: Call, evaluation: Evaluation) -> list[str]:
 
 
 async def _notes(call: Call, history: ReplHistory, submission: Submission) -> list[str]:
+    """Find the conflicts of a submission, in a worker thread if its code is long, and return notes on new ones."""
     unread = sum(
         len(conflict.code)
         for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))
@@ -114,15 +117,15 @@ def _unreported_notes(call: Call, who: str, met: Sequence[Conflict]) -> list[str
     return [*notes, f"and {more} more conflicting definitions: see repl_output_log"] if more else notes
 
 
-async def notes_of_edit(call: Call, edited: EditedFile) -> list[str]:
+async def edit_notes(call: Call, edited: EditedFile) -> list[str]:
     """Return the notes on an edit: changes by others to the same file, and to names that the new definitions use."""
     if edited.edit.after is None:
-        note = _others_edit(call, edited)
+        note = _recent_edit_note(call, edited)
         return [note] if note else []
-    return await _of_edit(call, edited)
+    return await _edit_conflict_notes(call, edited)
 
 
-async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
+async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
     path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
     is_shared = any(not is_edit_by(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
@@ -137,18 +140,18 @@ async def _of_edit(call: Call, edited: EditedFile) -> list[str]:
     if language is None or not (is_shared or is_repl_shared):
         return []
     space = _module(str(path), str(services.workspace)) if language == "python" else "user"
-    edits = EditsOf(language, space, file_name, (*earlier, edit) if is_shared else (edit,))
-    find = partial(_found_in_edit, state, edits, history if is_repl_shared else None)
+    edits = FileEditHistory(language, space, file_name, (*earlier, edit) if is_shared else (edit,))
+    find = partial(_find_edit_conflicts, state, edits, history if is_repl_shared else None)
     met = await services.work.editing.run(call.client, find)
     reported = _unreported_notes(call, edit.who, met)
-    note = _others_edit(call, edited)
+    note = _recent_edit_note(call, edited)
     return reported or ([note] if note else [])
 
 
-def _others_edit(call: Call, edited: EditedFile) -> str:
+def _recent_edit_note(call: Call, edited: EditedFile) -> str:
     """Return a note, once per edit, if somebody else made the previous edit of this file within the last hour."""
     edit, last = edited.edit, edited.earlier[-1] if edited.earlier else None
-    if last is None or is_edit_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_MS:
+    if last is None or is_edit_by(call.state, last, edit.who, edit.client) or edit.at_ms - last.at_ms > RECENT_EDIT_MS:
         return ""
     is_unreported = call.services.part(Conflicts).reported.claim(
         (call.client, edit.who), (edited.display_path, last.at_ms)
@@ -157,7 +160,7 @@ def _others_edit(call: Call, edited: EditedFile) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class EditsOf:
+class FileEditHistory:
     """The edits of one file, newest last, with the language and namespace of its code."""
 
     language: Language
@@ -166,8 +169,8 @@ class EditsOf:
     edits: tuple[Edit, ...]
 
 
-def _found_in_edit(state: State, of: EditsOf, history: ReplHistory | None) -> list[Conflict]:
-    """Return conflicts of the newest edit with earlier edits of the file and with code sent to a REPL. Blocks."""
+def _find_edit_conflicts(state: State, of: FileEditHistory, history: ReplHistory | None) -> list[Conflict]:
+    """Return the conflicts of the newest edit with earlier edits of the file and with code sent to a REPL. Blocks."""
     base = of.edits[0].before or ""
     file_history = ReplHistory(0)
     file_history.add(Submission("", 1, "", None, 0, base, of.language, of.space, is_file=True))
@@ -175,23 +178,25 @@ def _found_in_edit(state: State, of: EditsOf, history: ReplHistory | None) -> li
         submission = _changed(of, edit, number)
         file_history.add(submission)
     # An earlier definition that has since been reverted or overwritten is not a conflict.
-    now = _letters(of.edits[-1].before or "")
-    met = [conflict for conflict in found(state, file_history, submission) if _letters(conflict.made) in now]
+    now = _without_whitespace(of.edits[-1].before or "")
+    met = [conflict for conflict in found(state, file_history, submission) if _without_whitespace(conflict.made) in now]
     if history is not None:
         met = [*found(state, history, replace(submission, number=state.evaluated + 1)), *met]
     # A definition that was both written and evaluated is reported once.
     return list(
-        {(conflict.who, conflict.name, _letters(conflict.made)): conflict for conflict in reversed(met)}.values()
+        {
+            (conflict.who, conflict.name, _without_whitespace(conflict.made)): conflict for conflict in reversed(met)
+        }.values()
     )[::-1]
 
 
-def _letters(text: str) -> str:
-    """Return the text without whitespace, because evaluated code may be indented differently from its file."""
+def _without_whitespace(text: str) -> str:
+    """Return the text without whitespace. Evaluated code may be indented differently from its file."""
     return "".join(text.split())
 
 
-def _changed(of: EditsOf, edit: Edit, number: int) -> Submission:
-    """Return an edit as a submission: the definitions it changed, added or removed."""
+def _changed(of: FileEditHistory, edit: Edit, number: int) -> Submission:
+    """Return an edit as a submission: the definitions that it changed, added or removed."""
     before = code_names.makings(edit.before or "", of.language, of.space)
     after = code_names.makings(edit.after or "", of.language, of.space)
     old, names = (
@@ -215,19 +220,25 @@ def _changed(of: EditsOf, edit: Edit, number: int) -> Submission:
 
 def _language_of_file(path: Path) -> Language | None:
     dialects = dialects_by_suffix().get(path.suffix, ())
-    return language_of(dialects[0]) if dialects else None
+    return language_for_dialect(dialects[0]) if dialects else None
 
 
 def _module(file: str, workspace: str) -> str:
+    """Return the name of the Python module in a file, from its path in the workspace."""
     return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")
 
 
 RULES: Final = Rules(Links.NEVER, 2**18)
-ROOTS: Final = ("", "src", "test", "tests")
-ENDINGS: Final = (".clj", ".cljc", ".cljs", ".lpy")
-SESSION_SPACES: Final = frozenset({"__main__", "user", "Hy"})
+"""Limits for reading a source file of the workspace."""
+SOURCE_ROOTS: Final = ("", "src", "test", "tests")
+"""Directories of a workspace in which modules and namespaces are searched for."""
+LISP_FILE_SUFFIXES: Final = (".clj", ".cljc", ".cljs", ".lpy")
+SESSION_NAMESPACES: Final = frozenset({"__main__", "user", "Hy"})
+"""Namespaces that exist only in a session and have no file."""
 MAX_BASES: Final = 200
-FILED: Final = "a file"
+"""Maximum number of namespaces whose original code is recorded for a REPL."""
+FILE_CALLER: Final = "a file"
+"""The caller of code that was in a file before any caller sent code."""
 
 
 async def learn_bases(call: Call, history: ReplHistory) -> None:
@@ -239,7 +250,7 @@ async def learn_bases(call: Call, history: ReplHistory) -> None:
                 history.bases |= {
                     making.space: submission
                     for making in submission.makings()
-                    if making.space not in {*history.bases, *SESSION_SPACES}
+                    if making.space not in {*history.bases, *SESSION_NAMESPACES}
                 }
     requested = {space: submission for space, submission in history.bases.items() if submission is not None}
     if requested:
@@ -248,16 +259,19 @@ async def learn_bases(call: Call, history: ReplHistory) -> None:
             if history.bases.get(space) is not None:
                 history.bases[space] = None
                 if base is not None:
-                    history.begin_with(base)
+                    history.add_base(base)
 
 
 def _read(
     workspace: Path, requested: Mapping[str, Submission], edits: Mapping[Path, tuple[Edit, ...]]
 ) -> dict[str, Submission | None]:
-    """Read the file of each namespace as code that precedes all submissions; None if there is no file. Blocks.
+    """Return the original code in the file of each namespace, as a submission that precedes all others, or None.
 
-    If the first submission was the whole file and no edit of it is known, the file on disk already has the new code.
-    Such a namespace is left out, because an edit that becomes known later may reveal the original.
+    Blocks.
+
+    None means that there is no file. If the first submission was the whole file and no edit of it is known, the file on
+    disk already has the new code. Such a namespace is omitted, because an edit that becomes known later may reveal the
+    original.
     """
     found: dict[str, Submission | None] = {}
     for space, submission in requested.items():
@@ -271,22 +285,26 @@ def _read(
 def _base(
     workspace: Path, space: str, submission: Submission, path: Path | None, befores: list[str]
 ) -> Submission | None:
+    """Return the original code of a namespace, or None if its file cannot be read.
+
+    `befores` are the texts before the known edits of the file, oldest first.
+    """
     if path is None:
         return None
     try:
         code = befores[0] if befores else files.read_text(path, RULES, root=workspace)
     except (OSError, ValueError):
         return None
-    return Submission("", 0, FILED, None, 0, code, submission.language, space, is_file=True, location=path.name)
+    return Submission("", 0, FILE_CALLER, None, 0, code, submission.language, space, is_file=True, location=path.name)
 
 
 def _candidate_paths(workspace: Path, space: str, language: str) -> Iterator[Path]:
     """Yield the paths at which a module or namespace may be located."""
     parts = space.split(".") if language == "python" else space.replace("-", "_").split(".")
-    for root in ROOTS:
+    for root in SOURCE_ROOTS:
         location = workspace.joinpath(root, *parts)
         if language == "python":
             yield location.with_name(f"{location.name}.py")
             yield location / "__init__.py"
         else:
-            yield from (location.with_name(location.name + ending) for ending in ENDINGS)
+            yield from (location.with_name(location.name + ending) for ending in LISP_FILE_SUFFIXES)

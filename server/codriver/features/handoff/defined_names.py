@@ -16,23 +16,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-SEARCH_BYTES: Final = 8 * MEBIBYTE
-SEARCH_ENTRIES: Final = 20_000
+MAX_SEARCHED_BYTES: Final = 8 * MEBIBYTE
+"""Maximum number of bytes of source files to read in a search."""
+MAX_VISITED_ENTRIES: Final = 20_000
+"""Maximum number of directory entries to visit in a search."""
 RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
-LISP_NAME: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
-PYTHON_NAME: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
-ASSIGNED: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
+"""Limits for reading a source file."""
+LISP_DEFINITION: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
+PYTHON_DEFINITION: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)
+PYTHON_ASSIGNMENT: Final = re.compile(r"(?:^|;[ \t]*)(\w+(?:,[ \t]*\w+)*)[ \t]*(?::[^=\n]+)?=(?!=)", re.MULTILINE)
 
 
 def assigned_names(code: str) -> tuple[str, ...]:
     """Return the names that Python code assigns at the top level, in order, without private ones (`_x`)."""
-    names = [name.strip() for found in ASSIGNED.findall(code) for name in found.split(",")]
+    names = [name.strip() for found in PYTHON_ASSIGNMENT.findall(code) for name in found.split(",")]
     return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
 
 def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
-    """Return the names that code defines, in order: Python functions and classes, or Lisp `def…` forms."""
-    return tuple(dict.fromkeys((LISP_NAME if is_lisp else PYTHON_NAME).findall(code)))
+    """Return the names of the Python functions and classes, or of the Lisp `def…` forms, in code, in order."""
+    return tuple(dict.fromkeys((LISP_DEFINITION if is_lisp else PYTHON_DEFINITION).findall(code)))
 
 
 def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str], search_s: float) -> frozenset[str]:
@@ -42,8 +45,8 @@ def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str]
     are returned, so that no name is wrongly reported as missing from the files.
     """
     searched, found = frozenset(names), set[str]()
-    ends_at, left = time.monotonic() + search_s, SEARCH_BYTES
-    for path in files_of(workspace, tuple(suffixes), max_entries=SEARCH_ENTRIES) if searched else ():
+    ends_at, left = time.monotonic() + search_s, MAX_SEARCHED_BYTES
+    for path in files_of(workspace, tuple(suffixes), max_entries=MAX_VISITED_ENTRIES) if searched else ():
         if time.monotonic() > ends_at or left <= 0:
             return searched
         try:

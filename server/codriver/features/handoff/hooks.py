@@ -20,20 +20,27 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call, ClientStart, Services
 
 WAIT_S: Final = 2.0
-STARTED_BYTES: Final = 1500
-"""Maximum size of the handoff for an agent that starts from scratch, and so has not lost any context."""
+"""Time limit for creating the handoff."""
+MAX_NEW_AGENT_BYTES: Final = 1500
+"""Maximum size of the handoff for an agent that starts from scratch and has not lost any context."""
 FORGOTTEN: Final = frozenset({"compact", "resume"})
-"""The ways to start in which an agent has worked before. Source: Claude Code 2.1.330, `SessionStart`."""
-NOTHING_YET: Final = "Codriver: nothing has been evaluated in this workspace yet, and there is no REPL."
+"""The ways to start in which an agent lost the context of its earlier work.
+
+Source: Claude Code 2.1.330, `SessionStart`.
+"""
+NOTHING_EVALUATED_TEXT: Final = "Codriver: nothing has been evaluated in this workspace yet, and there is no REPL."
 
 
 async def _for_client(services: Services, client: ClientSession, given: Mapping[str, str]) -> str:
-    """Return the handoff for the caller `who`, or by default for the client's own caller (nobody for a command)."""
+    """Return the handoff for a client.
+
+    The query field `who` names its reader. By default, the reader is the client's own caller, or nobody for a command.
+    """
     who = given.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = slug(who) or ("" if is_command else client_slug(client.name))
     text = await handoff(services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S)
-    return text or NOTHING_YET
+    return text or NOTHING_EVALUATED_TEXT
 
 
 async def _read(services: Services, client: ClientSession, parts: Sequence[str], query: Mapping[str, str]) -> str:
@@ -49,7 +56,7 @@ async def _introduce(call: Call, start: ClientStart) -> str:
         client=call.client,
         is_for_another=call.client_name.startswith(COMMAND_NAME_PREFIX),
         wait_s=start.wait_s,
-        most_bytes=MAX_BYTES if start.source in FORGOTTEN else STARTED_BYTES,
+        most_bytes=MAX_BYTES if start.source in FORGOTTEN else MAX_NEW_AGENT_BYTES,
     )
 
 
@@ -57,8 +64,8 @@ SERVER: Final = ServerHooks(
     parts=(Part(Conflicts, lambda _services, _tasks: Conflicts()),),
     calls=CallHooks(
         sent=(conflicts.note_sent,),
-        notes=(conflicts.notes_of_conflicts,),
-        edited=(conflicts.notes_of_edit,),
+        notes=(conflicts.conflict_notes,),
+        edited=(conflicts.edit_notes,),
         started=(_introduce,),
     ),
     resources=(

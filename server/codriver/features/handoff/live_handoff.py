@@ -11,7 +11,7 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.handoff.defined_names import names_on_disk
-from codriver.features.handoff.report import MAX_BYTES, Present, compose
+from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from codriver.core.values import Evaluation
     from codriver.tools.calls.call import Services
 
-DRIFT_SHARE: Final = 0.2
-"""Share of the time limit spent on asking the REPLs for drift."""
-SEARCH_SHARE: Final = 0.5
-"""Share of the time limit spent on reading the log and searching source files."""
+DRIFT_TIME_FRACTION: Final = 0.2
+"""Fraction of the time limit that may be spent on requesting drift from the REPLs."""
+SEARCH_TIME_FRACTION: Final = 0.5
+"""Fraction of the time limit that may be spent on reading the log and searching source files."""
 MAX_ENTITIES: Final = 4000
 """Maximum number of log entities to process; this many take about a tenth of a second."""
 
@@ -37,15 +37,17 @@ async def handoff(
 ) -> str:
     """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
 
-    `is_for_another` means that the client is a command or a hook, so one of the other clients may be the reader's own.
+    If `is_for_another`, the client is a command or a hook, so one of the other clients may be the reader's own.
     """
-    story, on_disk = await services.work.files.run(client, partial(_story, services, SEARCH_SHARE * wait_s))
+    story, on_disk = await services.work.files.run(
+        client, partial(_read_story, services, SEARCH_TIME_FRACTION * wait_s)
+    )
     state = services.core.state
     drift: list[str] = []
-    with anyio.move_on_after(DRIFT_SHARE * wait_s):
+    with anyio.move_on_after(DRIFT_TIME_FRACTION * wait_s):
         for repl in state.repls.values():
             drift += await _drift(ServerReplUser(services, client), repl)
-    present = Present(
+    present = LiveState(
         now=services.now(),
         repls=tuple(map(_repl, state.repls.values())),
         running=tuple([_running(evaluation, services.now()) for evaluation in state.unfinished()]),
@@ -56,8 +58,8 @@ async def handoff(
     return compose(story, present, reader, most_bytes=most_bytes)
 
 
-def _story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
-    """Return the story of the work, and those of the names it defined that exist in a file. Blocks."""
+def _read_story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:
+    """Return the story of the work, and the names it defined that exist in a file. Blocks."""
     ends_at = time.monotonic() + search_s
     over = [
         evaluation for evaluation in services.core.state.evaluations.values() if evaluation.status in ("done", "failed")
@@ -79,16 +81,19 @@ async def _drift(asker: ServerReplUser, repl: Repl) -> list[str]:
 
 
 def _failed(evaluation: Evaluation) -> str | None:
+    """Return the error of an evaluation in one line, or None."""
     failure = evaluation.failure
     return f"{failure.type}: {failure.message.strip().partition(chr(10))[0]}" if failure else None
 
 
 def _repl(repl: Repl) -> str:
+    """Describe a REPL: its key, dialect, phase and generation."""
     generation = f", generation {repl.generation}" if repl.generation else ""
     return f"{repl.key} ({repl.dialect}, {repl.phase}{generation})"
 
 
 def _running(evaluation: Evaluation, now: int) -> str:
+    """Describe a running evaluation: its id, caller, status, duration and the beginning of its code."""
     since = f" for {max(0, now - evaluation.started_at) // 1000} s" if evaluation.started_at else ""
     return f"{evaluation.id} of {evaluation.who}, {evaluation.status}{since}: {evaluation.head}"
 

@@ -1,7 +1,7 @@
 """Render the handoff: a summary of the work for an agent that takes over or has lost its context.
 
 Pure: takes the story of the work and returns at most 4,000 bytes of text, about 1,000 tokens. Facts that are not in the
-log are passed as a `Present`. The most urgent items come first. If not everything fits, each section keeps its newest
+log are passed as a `LiveState`. The most urgent items come first. If not everything fits, each section keeps its newest
 items.
 """
 
@@ -23,22 +23,25 @@ if TYPE_CHECKING:
     """A step, whether it is still unresolved, and a description of its outcome."""
 
 MAX_BYTES: Final = 4000
+"""Maximum size of the handoff."""
 PART_CHARACTERS: Final = 200
+"""Maximum length of one part of a section."""
 MAX_PARTS: Final = 12
 """Maximum number of parts in each section before any are dropped to fit."""
 MAX_FAILURES: Final = 50
 """Maximum number of recent failures that are searched for a later success."""
-TYPO: Final = re.compile(
+TYPO_ERROR: Final = re.compile(
     r"(?:NameError|SyntaxError|IndentationError|TabError|AttributeError)\b|.*[Uu]nable to resolve symbol|Syntax error"
 )
-"""Matches errors that a typing mistake may have caused."""
+"""Matches errors that a typing mistake often causes."""
 MAX_TYPO_CHARACTERS: Final = 500
-ALIKE: Final = 0.75
-"""Similarity ratio from which code counts as a correction of other code."""
+"""Maximum length of code that is compared with other code to recognize a corrected typing mistake."""
+MIN_SIMILARITY: Final = 0.75
+"""Minimum similarity ratio at which code counts as a correction of other code."""
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class LiveState:
     """The current state of the server, which is not in the log.
 
     `now` is in epoch milliseconds; `on_disk` are the names that source files define.
@@ -70,7 +73,7 @@ class Section:
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
-def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
+def compose(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
     If the reader has made a call before, the report includes what others did since.
@@ -85,7 +88,7 @@ def compose(story: Story, present: Present, reader: str, *, most_bytes: int = MA
 def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
     """Return the head and the sections below it, shortened to `most_bytes` of UTF-8.
 
-    The longest section drops its last part first, and states how many it dropped.
+    The longest section drops its last part first. Each section states how many parts it dropped.
     """
     counts = [min(len(section.parts), MAX_PARTS) for section in sections]
     while True:
@@ -99,7 +102,8 @@ def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
         counts[longest] -= 1
 
 
-def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
+def _sections(story: Story, present: LiveState, reader: str) -> Iterator[Section]:
+    """Yield the sections of the report, the most important ones first."""
     unsaved = [(name, step) for name, step in _defined(story.steps) if name not in present.on_disk]
     current = tuple([_located(name, step) for name, step in unsaved if _is_still_connected(step, story)])
     previous = tuple([_located(name, step) for name, step in unsaved if not _is_still_connected(step, story)])
@@ -109,7 +113,7 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     yield Section("Goals", _goals(story.steps, reader))
     marks = reversed(story.checkpoints)
     yield Section("Checkpoints", tuple([_short(f"{mark.text}, {_age(mark.timestamp, present.now)}") for mark in marks]))
-    yield from _by_others(story.steps, present, reader)
+    yield from _others_section(story.steps, present, reader)
     yield Section(
         "Failing tests", tuple([_short(f"{name} ({run.who} {run.evaluation})") for name, run in failing.items()])
     )
@@ -123,11 +127,15 @@ def _sections(story: Story, present: Present, reader: str) -> Iterator[Section]:
     yield Section("Running", tuple(map(_short, present.running)))
     yield Section("REPLs", tuple(map(_short, present.repls)))
     yield Section("Other clients", present.others)
-    yield Section("Evaluated", _by_who(story.steps, present.now))
+    yield Section("Evaluated", _caller_lines(story.steps, present.now))
 
 
 def _first(
-    present: Present, failed: Sequence[Failed], failing: Sequence[str], current: Sequence[str], previous: Sequence[str]
+    present: LiveState,
+    failed: Sequence[Failed],
+    failing: Sequence[str],
+    current: Sequence[str],
+    previous: Sequence[str],
 ) -> Iterator[str]:
     """Yield the most urgent items in this order, each with the tool to call."""
     if present.running:
@@ -145,25 +153,25 @@ def _first(
         yield "definitions that may be lost: their code is in repl_output_log and $history"
 
 
-def _by_others(steps: Sequence[Step], present: Present, reader: str) -> Iterator[Section]:
+def _others_section(steps: Sequence[Step], present: LiveState, reader: str) -> Iterator[Section]:
     """Yield a section on what others evaluated since the reader's last call, if it made one."""
     reader_steps = [step for step in steps if step.who == reader]
     if reader_steps:
         last = reader_steps[-1]
         later = [step for step in steps if step.line > last.last_line and step.who != reader]
         since = f"{last.id}, line {last.last_line}, {_age(last.timestamp, present.now)}"
-        yield Section(f"Others since your last call ({since})", _by_who(later, present.now))
+        yield Section(f"Others since your last call ({since})", _caller_lines(later, present.now))
 
 
-def _by_who(steps: Iterable[Step], now: int) -> tuple[str, ...]:
+def _caller_lines(steps: Iterable[Step], now: int) -> tuple[str, ...]:
     """Return a line for each caller with counts and names of its evaluations, the most recent caller first."""
     by_who: dict[str, list[Step]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
-    return tuple([_short(_done_by(who, found, now)) for who, found in reversed(by_who.items())])
+    return tuple([_short(_caller_line(who, found, now)) for who, found in reversed(by_who.items())])
 
 
-def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
+def _caller_line(who: str, steps: Sequence[Step], now: int) -> str:
     failed = sum(bool(step.error) for step in steps)
     names = list(dict.fromkeys(name for step in reversed(steps) for name in step.names))
     words = [f"{who} {len(steps)}", *([f"{failed} failed"] if failed else [])]
@@ -172,7 +180,7 @@ def _done_by(who: str, steps: Sequence[Step], now: int) -> str:
 
 
 def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
-    """Return the distinct descriptions: first the reader's earliest (or the earliest of all), then newest first.
+    """Return the distinct descriptions: the reader's earliest (or the earliest of all), then the others, newest first.
 
     The earliest usually states the goal of the whole work, and later ones describe steps towards it.
     """
@@ -198,6 +206,7 @@ def _is_still_connected(step: Step, story: Story) -> bool:
 
 
 def _located(name: str, step: Step) -> str:
+    """Describe a defined name with its namespace and the evaluation that defined it."""
     return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
 
 
@@ -213,6 +222,7 @@ def _data(story: Story) -> Iterator[str]:
 
 
 def _named(step: Step) -> str:
+    """Describe an evaluation by its id, caller and session."""
     return f"{step.id} of {step.who} in {step.key}" if step.key else f"{step.id} of {step.who}"
 
 
@@ -221,7 +231,7 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_FAILURES:]:
         step = steps[index]
-        later = next((other for other in steps[index + 1 :] if not other.error and _is_same(step, other)), None)
+        later = next((other for other in steps[index + 1 :] if not other.error and _repeats(step, other)), None)
         end = "not resolved" if later is None else f"succeeded later ({later.id})"
         found.pop((step.key, step.code), None)
         found[step.key, step.code] = step, later is None, end
@@ -229,22 +239,22 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
     yield from sorted(newest_first, key=lambda failed: not failed[1])
 
 
-def _is_same(failed: Step, later: Step) -> bool:
+def _repeats(failed: Step, later: Step) -> bool:
     """Return whether `later` repeats a failed step: the same code or file in the same REPL, or one of its names."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
     is_same = later.code == failed.code or bool(failed.file and failed.file == later.file)
-    return is_same or _is_corrected(failed, later) or bool(set(failed.definitions) & set(later.names))
+    return is_same or _is_correction(failed, later) or bool(set(failed.definitions) & set(later.names))
 
 
-def _is_corrected(failed: Step, later: Step) -> bool:
+def _is_correction(failed: Step, later: Step) -> bool:
     """Return whether `later` is the same caller's correction of a typing mistake."""
-    if later.who != failed.who or not TYPO.match(failed.error):
+    if later.who != failed.who or not TYPO_ERROR.match(failed.error):
         return False
     import difflib  # noqa: PLC0415  # keeps the startup of `codriver watch` fast
 
     is_short = max(len(failed.code), len(later.code)) <= MAX_TYPO_CHARACTERS
-    return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= ALIKE
+    return is_short and difflib.SequenceMatcher(None, failed.code, later.code, autojunk=False).ratio() >= MIN_SIMILARITY
 
 
 def _tests(runs: Sequence[TestsRun]) -> tuple[dict[str, TestsRun], tuple[str, ...]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PART: Final = re.compile(r"[^\s./:]+")
 """A part of a test name or selection, such as a namespace, directory, file or test."""
 OUTCOMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
+"""The names of the counts of test outcomes in a log entry, in the order of a run's counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class TestsRun:
     """Whether only some tests of `paths` ran to completion."""
 
     def covers(self, name: str) -> bool:
-        """Return whether the test with this name is within `paths`."""
+        """Return whether the named test is within the selected `paths`."""
         parts = _parts(name)
         for path in self.paths:
             selected = _parts(path)
@@ -93,7 +94,7 @@ class TestsRun:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A moment that a caller named, to refer to it later."""
+    """A named point in time. A caller creates it to refer to it later."""
 
     name: str
     timestamp: int
@@ -110,7 +111,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """The reconstructed log, in line order; `checkpoints` and `edits` are ordered by time, newest last."""
+    """The work reconstructed from the log, in the order of its lines.
+
+    `checkpoints` and `edits` are ordered by time, newest last.
+    """
 
     steps: tuple[Step, ...] = ()
     runs: tuple[TestsRun, ...] = ()
@@ -159,7 +163,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
                 edits[edit] = None
         elif entry.evaluation:
             steps.setdefault(entry.evaluation, []).append(entry)
-            started.setdefault(entry.evaluation, connections.get(_repl_of(entry), _Connection()))
+            started.setdefault(entry.evaluation, connections.get(_repl_key(entry), _Connection()))
     found = (_step(evaluation, of, known, started[evaluation]) for evaluation, of in steps.items())
     lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
     return Story(
@@ -173,7 +177,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
     )
 
 
-def _repl_of(entry: Entry) -> str:
+def _repl_key(entry: Entry) -> str:
     return (entry.session_key or "").partition("/")[0]
 
 
@@ -184,7 +188,10 @@ def _checkpoint(entry: Entry) -> Checkpoint:
 
 
 def _run(entry: Entry) -> TestsRun | None:
-    """Return the test run that an entry records; None if no test ran or the run was not about the files."""
+    """Return the test run that an entry records.
+
+    Return None if no test ran or the run did not test the files as they were.
+    """
     facts = facts_of(entry)
     stopped = facts.get("stopped")
     counts = [int(facts.get(name, 0)) for name in OUTCOMES]
@@ -241,4 +248,5 @@ def _error_in(entries: list[Entry]) -> str:
 
 
 def _parts(name: str) -> list[str]:
+    """Return the parts of a test's name, without the suffix `py`."""
     return [part for part in PART.findall(name) if part != "py"]

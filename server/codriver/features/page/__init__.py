@@ -10,7 +10,7 @@ from codriver.features.page.settings import IS_ON
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
 
-REQUEST = "page"
+PAGE_REQUEST = "page"
 """The name of the request for an address of the page."""
 
 
@@ -20,7 +20,7 @@ def _server() -> ServerHooks:
 
     return ServerHooks(
         parts=(Part(Page, Page, run=Page.watch_settings, stop=Page.stop),),
-        requests=(Request(REQUEST, open_page),),
+        requests=(Request(PAGE_REQUEST, open_page),),
     )
 
 

@@ -27,7 +27,7 @@ class Connection:
         """The scope of the wait for a request, during which the connection may be closed."""
 
     async def wait_for(self, request: Callable[[], Awaitable[T | None]]) -> T | None:
-        """Await `request` and return its result, or None if the connection was closed to make room in the meantime."""
+        """Await `request` and return its result, or None if this connection was closed to make way for another one."""
         with anyio.CancelScope() as scope:
             self.waiting = scope
             try:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from anyio.abc import SocketStream
 
 READ_BYTES: Final = 64 * 1024
+"""Maximum number of bytes to read at a time."""
 MAX_HEAD_BYTES: Final = 16 * 1024
+"""Maximum size of the first line and the headers of a request."""
 MAX_BODY_BYTES: Final = 64 * 1024
 """Maximum size of a request body. A typed query is about a hundredth of this."""
 IDLE_S: Final = 60.0
@@ -59,6 +61,7 @@ class HttpConnection:
         return None
 
     async def _read(self, patience: anyio.CancelScope) -> Request | None:
+        """Read a request. `patience` is the scope whose deadline moves when the request starts to arrive."""
         head: h11.Request | None = None
         body = b""
         while True:
@@ -100,8 +103,8 @@ class HttpConnection:
         """Finish the body."""
         await self._write(h11.EndOfMessage())
 
-    async def hung_up(self) -> None:
-        """Return when the peer closes its side, or sends data after the request that is being answered."""
+    async def wait_for_disconnect(self) -> None:
+        """Wait until the peer closes its side, or sends data after the request that is being answered."""
         try:
             await self._stream.receive(1)
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):

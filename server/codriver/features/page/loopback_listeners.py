@@ -21,15 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Address = tuple[socket.AddressFamily, str]
-IPV4: Final[Address] = (socket.AF_INET, "127.0.0.1")
-IPV6: Final[Address] = (socket.AF_INET6, "::1")
-MAX_TRIES: Final = 64
-"""Maximum number of ports to try. More are only taken if somebody deliberately blocks them."""
-BACKLOG: Final = 128
+IPV4_LOOPBACK: Final[Address] = (socket.AF_INET, "127.0.0.1")
+IPV6_LOOPBACK: Final[Address] = (socket.AF_INET6, "::1")
+MAX_PORTS: Final = 64
+"""Maximum number of ports to try. This many are only in use if somebody deliberately blocks them."""
+LISTEN_BACKLOG: Final = 128
+"""Maximum number of connections that wait to be accepted."""
 IN_USE: Final = frozenset({errno.EADDRINUSE, errno.EACCES})
-"""Errors for a port that is in use. Windows uses the second if another program bound the port exclusively."""
+"""Error numbers for a port that is in use. Windows uses the second if another program bound the port exclusively."""
 ABSENT: Final = frozenset({errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL, errno.EPROTONOSUPPORT})
-"""Errors for an address that this machine does not have, which nobody else can bind either."""
+"""Error numbers for an address that this machine does not have, so that no other program can bind it either."""
 
 
 class NoPortError(StartError):
@@ -37,12 +38,12 @@ class NoPortError(StartError):
 
     def __init__(self) -> None:
         super().__init__(
-            f"cannot listen on 127.0.0.1 and [::1]: other programs have one of the two at each of {MAX_TRIES} ports "
+            f"cannot listen on 127.0.0.1 and [::1]: other programs have one of the two at each of {MAX_PORTS} ports "
             "that were tried; `ss -ltnp` lists them"
         )
 
 
-async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tuple[list[SocketListener], int]:
+async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_PORTS)) -> tuple[list[SocketListener], int]:
     """Listen on 127.0.0.1 and [::1] at the same port, and return the listeners and the port.
 
     `ports` are tried in turn; 0 requests any free port. Without IPv6, there is only a listener on 127.0.0.1.
@@ -53,7 +54,7 @@ async def listen_on_loopback(ports: Iterable[int] = repeat(0, MAX_TRIES)) -> tup
     """
     for number, port in enumerate(ports):
         # The system chooses a port for the first address. Alternating the addresses prevents others from blocking both.
-        addresses = (IPV4, IPV6) if number % 2 == 0 else (IPV6, IPV4)
+        addresses = (IPV4_LOOPBACK, IPV6_LOOPBACK) if number % 2 == 0 else (IPV6_LOOPBACK, IPV4_LOOPBACK)
         try:
             sockets = _bind_all(addresses, port)
         except OSError as error:
@@ -75,7 +76,7 @@ def _bind_all(addresses: Iterable[Address], port: int) -> list[socket.socket]:
             try:
                 raw = opened.enter_context(_bind(address, sockets[0].getsockname()[1] if sockets else port))
             except OSError as error:
-                if address is not IPV6 or error.errno not in ABSENT:
+                if address is not IPV6_LOOPBACK or error.errno not in ABSENT:
                     raise
             else:
                 sockets.append(raw)
@@ -93,7 +94,7 @@ def _bind(address: Address, port: int) -> socket.socket:
             raw.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # SO_REUSEADDR would allow binding a port that another program has already bound.
         raw.bind((host, port))
-        raw.listen(BACKLOG)
+        raw.listen(LISTEN_BACKLOG)
         raw.setblocking(False)  # noqa: FBT003  # the signature of the standard library
     except BaseException:
         raw.close()

@@ -18,16 +18,20 @@ from typing import Final, Literal
 
 LOOPBACK: Final = "127.0.0.1"
 HOST_BYTES: Final = 16
+"""Number of random bytes in the page's host name."""
 TOKEN_BYTES: Final = 32
+"""Number of random bytes in the token."""
 CODE_BYTES: Final = 24
-CODE_S: Final = 600.0
+"""Number of random bytes in a one-time code."""
+CODE_LIFETIME_S: Final = 600.0
 """How long a code is valid."""
 MAX_CODES: Final = 8
 """Maximum number of valid codes. A new code replaces the oldest one."""
-MAX_SPENT: Final = 64
+MAX_INVALID_CODES: Final = 64
 """Maximum number of invalid codes that are remembered in order to report why they are invalid."""
 NONCE: Final = re.compile(r"[0-9a-f]{64}")
-PROOF: Final = "codriver page "
+"""Matches a nonce, for which the server may be asked to prove that it knows the token."""
+PROOF_PREFIX: Final = "codriver page "
 """Prefix of the nonce, so that a proof cannot be used for anything else."""
 
 Spent = Literal["used", "expired", "replaced", "unknown"]
@@ -35,11 +39,13 @@ Spent = Literal["used", "expired", "replaced", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class _Code:
+    """A one-time code: the host for which it was issued, and when it expires."""
+
     host: str
     issued_at: float
 
 
-class Access:
+class PageAccess:
     """The keys to the page, valid from when it is opened until it is closed."""
 
     def __init__(self) -> None:
@@ -51,41 +57,46 @@ class Access:
         self._serves_loopback = False
 
     def serves(self, host: str) -> bool:
-        """Return whether the page is served at this host. The loopback address only counts after it was requested."""
+        """Return whether the page is served at this host.
+
+        The loopback address is served only after an address with it was requested.
+        """
         return host == self.random_host or (self._serves_loopback and host == LOOPBACK)
 
     def issue_code(self, host: str, now: float) -> str:
         """Issue a one-time code for the page under this host."""
-        self._expire(now)
+        self._expire_codes(now)
         self._serves_loopback |= host == LOOPBACK
         while len(self._codes) >= MAX_CODES:
-            self._spend(next(iter(self._codes)), "replaced")
+            self._invalidate_code(next(iter(self._codes)), "replaced")
         code = secrets.token_urlsafe(CODE_BYTES)
         self._codes[code] = _Code(host, now)
         return code
 
     def exchange(self, code: str, host: str, now: float) -> tuple[str | None, Spent | None]:
         """Exchange a code for the token. Return the token, or None and the reason why the code is invalid."""
-        self._expire(now)
+        self._expire_codes(now)
         found = self._codes.get(code)
         if found is None or found.host != host:
             return None, self._spent.get(code, "unknown")
-        self._spend(code, "used")
+        self._invalidate_code(code, "used")
         return self.token, None
 
     def prove(self, nonce: str) -> str | None:
         """Return a proof that this server knows the token, or None if the nonce is malformed."""
         if not NONCE.fullmatch(nonce):
             return None
-        return hmac.new(self.token.encode(), f"{PROOF}{nonce}".encode(), "sha256").hexdigest()
+        return hmac.new(self.token.encode(), f"{PROOF_PREFIX}{nonce}".encode(), "sha256").hexdigest()
 
-    def _expire(self, now: float) -> None:
+    def _expire_codes(self, now: float) -> None:
+        """Invalidate the codes whose time is over."""
         for code, found in [*self._codes.items()]:
-            if now - found.issued_at >= CODE_S:
-                self._spend(code, "expired")
+            if now - found.issued_at >= CODE_LIFETIME_S:
+                self._invalidate_code(code, "expired")
 
-    def _spend(self, code: str, reason: Spent) -> None:
+    def _invalidate_code(self, code: str, reason: Spent) -> None:
+        """Invalidate a code, and remember the reason."""
         del self._codes[code]
         self._spent[code] = reason
-        while len(self._spent) > MAX_SPENT:
+        while len(self._spent) > MAX_INVALID_CODES:
             self._spent.popitem(last=False)

@@ -18,7 +18,7 @@ from codriver.net.admission import token_matches
 
 if TYPE_CHECKING:
     from codriver.features.page.http_connection import Request
-    from codriver.features.page.page_access import Access
+    from codriver.features.page.page_access import PageAccess
 
 Kind = Literal["file", "frame", "enter", "prove", "call", "refuse"]
 """The kind of a request. `file`: part of the empty page, without data from the log. `frame`: a table, at an address
@@ -27,18 +27,23 @@ request that reads the log or acts.
 """
 
 TOKEN_HEADER: Final = "codriver-token"  # noqa: S105  # the name of a header, not a secret
+"""Header of a request with the token."""
 FRAMES: Final = "/frame/"
+"""Path prefix of tables."""
 CALLS: Final = "/do/"
-ENTER: Final = "/enter"
-PROVE: Final = "/prove"
+"""Path prefix of calls."""
+ENTER_PATH: Final = "/enter"
+PROVE_PATH: Final = "/prove"
 JSON: Final = "application/json"
 FORBIDDEN: Final = ("upgrade", "service-worker")
 """Headers of requests that are refused: WebSockets and the scripts of service workers."""
 PARTS: Final = frozenset({"script", "style", "image"})
-"""The destinations for which the page loads its files. Workers are not among them."""
-OPENINGS: Final = frozenset({"none", "same-origin"})
-"""Values of `Sec-Fetch-Site` with which the page may be opened at any host: a typed or clicked address, or a reload."""
+"""Values of `Sec-Fetch-Dest` with which the page loads its own files. Workers are not among them."""
+OPENING_SITES: Final = frozenset({"none", "same-origin"})
+"""Values of `Sec-Fetch-Site` with which the page may be opened at any host: a typed address, a bookmark, or a reload.
+"""
 HOST: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
+"""Matches a `Host` header, with the host name as its first group."""
 
 
 def host_of(request: Request) -> str:
@@ -47,14 +52,14 @@ def host_of(request: Request) -> str:
     return found[1] if found else ""
 
 
-def kind_of(request: Request, access: Access) -> Kind:
+def kind_of(request: Request, access: PageAccess) -> Kind:
     """Return the kind of a request. A request of kind `refuse` gets no answer."""
     given = request.headers
     host = host_of(request)
     if not access.serves(host) or any(name in given for name in FORBIDDEN):
         return "refuse"
-    if request.target in (ENTER, PROVE):
-        kind: Kind = "enter" if request.target == ENTER else "prove"
+    if request.target in (ENTER_PATH, PROVE_PATH):
+        kind: Kind = "enter" if request.target == ENTER_PATH else "prove"
         return kind if _is_same_origin_post(request) else "refuse"
     if request.target.startswith(CALLS):
         is_authorized = _is_same_origin_post(request) and token_matches(access.token, given.get(TOKEN_HEADER, ""))
@@ -64,10 +69,15 @@ def kind_of(request: Request, access: Access) -> Kind:
     if request.target.startswith(FRAMES):
         is_page_frame = (given.get("sec-fetch-site"), given.get("sec-fetch-dest")) == ("same-origin", "iframe")
         return "frame" if is_page_frame else "refuse"
-    return "file" if _is_opened(request, by_link=host == access.random_host) or _is_page_resource(request) else "refuse"
+    return (
+        "file"
+        if _is_opened_in_tab(request, by_link=host == access.random_host) or _is_page_resource(request)
+        else "refuse"
+    )
 
 
 def _origin_of(request: Request) -> str:
+    """Return the value that the `Origin` header has if the request comes from the page."""
     return f"http://{request.headers.get('host')}"
 
 
@@ -82,17 +92,18 @@ def _is_same_origin_post(request: Request) -> bool:
 
 
 def _is_page_resource(request: Request) -> bool:
+    """Return whether the page requests one of its own files, such as a script."""
     given = request.headers
     return given.get("sec-fetch-site") == "same-origin" and given.get("sec-fetch-dest") in PARTS
 
 
-def _is_opened(request: Request, *, by_link: bool) -> bool:
+def _is_opened_in_tab(request: Request, *, by_link: bool) -> bool:
     """Return whether a browser opens the page in a tab.
 
-    With `by_link`, links from other sites count, such as the redirect file. Only someone who knows the page's random
-    name can create such a link.
+    With `by_link`, links from other sites count, such as the one in the redirect file. Only someone who knows the
+    page's random name can create such a link.
     """
     given = request.headers
     is_tab = (given.get("sec-fetch-mode"), given.get("sec-fetch-dest")) == ("navigate", "document")
     site = given.get("sec-fetch-site")
-    return is_tab and request.target == "/" and (site in OPENINGS or (by_link and site == "cross-site"))
+    return is_tab and request.target == "/" and (site in OPENING_SITES or (by_link and site == "cross-site"))

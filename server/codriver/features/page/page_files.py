@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-ASSETS: Final = Path(__file__).with_name("assets")
+ASSETS_DIRECTORY: Final = Path(__file__).with_name("assets")
 KINDS: Final = MappingProxyType(
     {
         ".html": "text/html; charset=utf-8",
@@ -19,7 +19,9 @@ KINDS: Final = MappingProxyType(
         ".svg": "image/svg+xml",
     }
 )
+"""The content types of the page's files by suffix."""
 START: Final = "index.html"
+"""The file that is served at the path `/`."""
 
 GUARDS: Final = MappingProxyType(
     {
@@ -38,19 +40,20 @@ PAGE_POLICY: Final = (
     "img-src 'self' blob:; frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
     "require-trusted-types-for 'script'; trusted-types 'none'"
 )
-"""Content security policy of the page: only Codriver's own scripts, and no connections to other servers. Source: CSP
-Level 3.
+"""Content security policy of the page: allows only Codriver's own scripts, and connections only to its server.
+
+Source: CSP Level 3.
 """
 
 FRAME_POLICY: Final = (
     "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'self'; form-action 'none'"
 )
-"""Content security policy of a table: its own styles and images, but no scripts, no forms and no origin."""
+"""Content security policy of a table: allows its own styles and images, but no scripts, no forms and no origin."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageFile:
-    """One file of the page with its headers."""
+    """One file of the page, with its headers."""
 
     headers: Mapping[str, str]
     body: bytes
@@ -59,7 +62,7 @@ class PageFile:
 def page_files() -> Mapping[str, PageFile]:
     """Read all files of the page from disk, and return them by the path at which they are served."""
     found = {}
-    for path in sorted(ASSETS.iterdir()):
+    for path in sorted(ASSETS_DIRECTORY.iterdir()):
         if path.suffix in KINDS:
             headers = {**GUARDS, "content-type": KINDS[path.suffix], "content-security-policy": PAGE_POLICY}
             served_at = "/" if path.name == START else f"/{path.name}"

@@ -23,6 +23,7 @@ TEXT: Final = """<!doctype html>
 <script>location.replace({script})</script>
 <noscript><a href="{link}">Open the page</a></noscript>
 """
+"""The text of the redirect file."""
 
 
 def redirect_file(workspace: Path) -> Path:
@@ -31,7 +32,11 @@ def redirect_file(workspace: Path) -> Path:
 
 
 def write_redirect(file: Path, address: str) -> None:
-    """Write a file that redirects to an address and that only this user can read. Raises OSError if that fails."""
+    """Write a file that redirects to an address and that only this user can read.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
     script = json.dumps(address).replace("<", "\\u003c")
     text = TEXT.format(script=script, link=html.escape(address))
     files.replace(
@@ -40,6 +45,6 @@ def write_redirect(file: Path, address: str) -> None:
 
 
 def remove_redirect(file: Path) -> None:
-    """Remove the file if it exists."""
+    """Remove the redirect file if it exists."""
     with suppress(OSError), files.locate(file, files.Links.OF_USER, is_last_followed=False) as entry:
         entry.remove()

@@ -31,23 +31,29 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 TEXT_BYTES: Final = 1200
-RESULT_BYTES: Final = 1600
+"""Maximum number of bytes of the code or text in a row."""
+MAX_RESULT_BYTES: Final = 1600
+"""Maximum number of bytes of the values in a row."""
 OUTPUT_BYTES: Final = 1400
-ERROR_BYTES: Final = 800
+"""Maximum number of bytes of the output in a row."""
+MAX_ERROR_BYTES: Final = 800
+"""Maximum number of bytes of the error in a row."""
 SHORT_BYTES: Final = 120
 """Maximum bytes of `who`, `where` and other names, some of which clients choose."""
 MAX_ROWS: Final = 500
 """Maximum number of rows in an update. The rest is sent with the next one."""
 IMAGE_MARK: Final = "data:image/"
-TRACEBACK: Final = "Traceback (most recent call last)"
-PAST: Final = "past"
+"""The beginning of an image that a value contains."""
+TRACEBACK_START: Final = "Traceback (most recent call last)"
+PAST_STATUS: Final = "past"
 """Status of an evaluation that the server no longer knows."""
-OUTCOMES_OF_TESTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
+TEST_OUTCOME_NAMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")
 OUTCOMES: Final = frozenset({"evaluationResults", "evaluationErrorOutput"})
+"""Categories of log entries that contain a value or an error."""
 
 
 class RowReader:
-    """Reads the rows for one stream of the page."""
+    """Reads the rows of one page, and remembers which ones were sent."""
 
     def __init__(self, services: Services, since: int = 0, before: int = 0) -> None:
         """Start where an earlier stream to the same page ended (`since`, `before`), or with 0 for a new page."""
@@ -65,10 +71,11 @@ class RowReader:
         """Number of entries that left the log before they could be sent."""
 
     def _last_line(self) -> int:
+        """Return the highest line of all logs."""
         return max(log.last_line or 0 for log in self._logs())
 
     def _logs(self) -> Iterator[OutputLog | GrowingSource]:
-        """Yield the log, and the logs of features that grow with it."""
+        """Yield the server's log, and the logs of features that grow with it."""
         yield self._services.log
         yield from (store for _, store in self._services.log.sources.growing.values())
 
@@ -94,15 +101,16 @@ class RowReader:
         return [*rows.values()]
 
     def _add(self, rows: dict[str, Row], item: Entry | Mapping[str, Any], state: State) -> None:
+        """Add an entry of the log, or an event of a feature's log, to its row."""
         if isinstance(item, Entry):
             self._add_entry(rows, item, state)
         else:
-            rows[f"a{_line_of(item)}"] = _of_event(item)
+            rows[f"a{_line_of(item)}"] = _event_row(item)
 
     def changes(self, tests: Mapping[str, Row]) -> list[Row]:
         """Return the rows that changed, in the order of their changes.
 
-        `tests` has the progress of running tests by evaluation, as `tests_under_way` returns it.
+        `tests` has the progress of running tests by evaluation, as `running_test_progress` returns it.
         """
         services, state = self._services, self._services.core.state
         log = services.log
@@ -135,8 +143,8 @@ class RowReader:
         row = rows.setdefault(entry.evaluation, {"id": entry.evaluation})
         if "line" not in row:
             row |= {"line": entry.line, "at": entry.timestamp, **_whose(entry)}
-            row |= _standing_of(state.evaluations.get(entry.evaluation))
-            if row["status"] == PAST and (error := self._error_of_past(entry.evaluation)):
+            row |= _evaluation_status(state.evaluations.get(entry.evaluation))
+            if row["status"] == PAST_STATUS and (error := self._past_error(entry.evaluation)):
                 row |= {"status": "failed", "error": error}
         match entry.category:
             case "evaluatedCode":
@@ -151,20 +159,21 @@ class RowReader:
             case _:
                 _add_report(row, entry)
 
-    def _error_of_past(self, evaluation: str) -> str:
+    def _past_error(self, evaluation: str) -> str:
         """Return the error of an evaluation that the server no longer knows, or an empty string.
 
-        The log does not store outcomes, so this checks what the REPL printed last: an error without a value, or a
-        traceback after the last value. Error output next to a value does not count.
+        The log does not store outcomes, so the result depends on what the REPL printed last: an error without a value,
+        or a traceback after the last value. Error output next to a value does not count.
         """
         found = [entry for entry in self._services.log.entries(evaluation=evaluation) if entry.category in OUTCOMES]
         if not found or found[-1].category != "evaluationErrorOutput":
             return ""
         text = "".join(line.text for line in found if line.category == "evaluationErrorOutput")
         has_value = any(line.category == "evaluationResults" for line in found)
-        return "" if has_value and TRACEBACK not in text else _head(error_line(text), ERROR_BYTES)
+        return "" if has_value and TRACEBACK_START not in text else _head(error_line(text), MAX_ERROR_BYTES)
 
     def _server_row(self, entry: Entry) -> Row:
+        """Return the row of a log entry that belongs to no evaluation."""
         row = {
             "id": f"s{entry.line}", "line": entry.line, "at": entry.timestamp, **_whose(entry), "kind": "said",
             "text": _head(entry.text, TEXT_BYTES),
@@ -176,11 +185,11 @@ class RowReader:
         return row
 
     def _standing(self, rows: dict[str, Row], state: State) -> None:
-        """Update the status of evaluations that are running, or that were at the last update."""
+        """Update the status of evaluations that are running, or that were running at the last update."""
         live = {evaluation.id: evaluation.status for evaluation in state.unfinished()}
         for name in [*self._live, *live]:
             if self._live.get(name) != live.get(name):
-                rows.setdefault(name, {"id": name}).update(_standing_of(state.evaluations.get(name)))
+                rows.setdefault(name, {"id": name}).update(_evaluation_status(state.evaluations.get(name)))
         for row, evaluation in ((rows[name], state.evaluations[name]) for name in live if name in rows):
             row.setdefault("where", state.key_of(evaluation))
             if "who" not in row:
@@ -189,11 +198,12 @@ class RowReader:
         self._live = live
 
     def _words_of(self, evaluation: Evaluation) -> str:
+        """Return the beginning of an evaluation's code."""
         transcript = self._services.transcripts.get(evaluation.id)
         return transcript.head if transcript is not None else ""
 
 
-async def tests_under_way(services: Services) -> Mapping[str, Row]:
+async def running_test_progress(services: Services) -> Mapping[str, Row]:
     """Return the progress of each running test run by evaluation: `done` of `of`, and the number of failures.
 
     `of` is None if the REPL does not report how many tests it runs.
@@ -220,11 +230,13 @@ def _line_of(item: Entry | Mapping[str, Any]) -> int:
 
 
 def _head(text: str, most: int) -> str:
+    """Return the beginning of a text with at most `most` bytes, and an ellipsis if it was cut."""
     cut = head(text, most)
     return f"{cut.text}…" if cut.omitted else text
 
 
 def _whose(entry: Entry) -> Row:
+    """Return the fields of a row that identify the caller, the session and the namespace of an entry."""
     row = {}
     for name, value in (("who", entry.who), ("where", entry.session_key), ("ns", entry.namespace)):
         if value:
@@ -240,7 +252,7 @@ def _add_result(row: Row, text: str) -> None:
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
         text = pictures.without_data(text, lambda _image: "").strip()
     if text or "result" not in row:
-        row["result"] = _head(text, RESULT_BYTES)
+        row["result"] = _head(text, MAX_RESULT_BYTES)
 
 
 def _add_report(row: Row, entry: Entry) -> None:
@@ -250,23 +262,23 @@ def _add_report(row: Row, entry: Entry) -> None:
         names = ", ".join(map(str, facts.get("failures", ())))
         row |= {
             "kind": "tests", "text": _head(str(facts.get("tests", "")), TEXT_BYTES),
-            "tests": sum(int(facts.get(name, 0)) for name in OUTCOMES_OF_TESTS),
+            "tests": sum(int(facts.get(name, 0)) for name in TEST_OUTCOME_NAMES),
             "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, SHORT_BYTES * 4),
         }  # fmt: skip
     elif entry.kind == LOAD:
         row |= {"kind": "load", "file": _head(str(facts.get("file", "")), SHORT_BYTES * 4)}
     elif entry.kind == FINISHED:
-        row["error"] = _head(str(facts.get("cause", "")), ERROR_BYTES)
+        row["error"] = _head(str(facts.get("cause", "")), MAX_ERROR_BYTES)
     elif entry.category == "otherErrorOutput":
-        row["error"] = _head(entry.text.strip(), ERROR_BYTES)
+        row["error"] = _head(entry.text.strip(), MAX_ERROR_BYTES)
     else:
         row["goal"] = _head(entry.text.strip(), SHORT_BYTES * 4)
 
 
-def _standing_of(evaluation: Evaluation | None) -> Row:
-    """Return the status of an evaluation; if the server no longer knows it, only the log has more."""
+def _evaluation_status(evaluation: Evaluation | None) -> Row:
+    """Return the status of an evaluation. If it is None because the server no longer knows it, the status is `past`."""
     if evaluation is None:
-        return {"status": PAST}
+        return {"status": PAST_STATUS}
     row: Row = {"status": evaluation.status}
     if evaluation.kind == "run-tests":
         row["kind"] = "tests"
@@ -279,15 +291,15 @@ def _standing_of(evaluation: Evaluation | None) -> Row:
     failure = evaluation.failure
     if failure is not None:
         kind = failure.type.rpartition(".")[2]
-        row["error"] = _head(f"{kind}: {failure.message}" if kind else failure.message, ERROR_BYTES)
+        row["error"] = _head(f"{kind}: {failure.message}" if kind else failure.message, MAX_ERROR_BYTES)
     elif evaluation.status == "interrupted":
-        row["error"] = _head(evaluation.stop_requested or "; ".join(evaluation.notes), ERROR_BYTES)
+        row["error"] = _head(evaluation.stop_requested or "; ".join(evaluation.notes), MAX_ERROR_BYTES)
     if evaluation.notes:
         row["notes"] = len(evaluation.notes)
     return row
 
 
-def _of_event(event: Mapping[str, Any]) -> Row:
+def _event_row(event: Mapping[str, Any]) -> Row:
     row: Row = {
         "id": f"a{event['line']}", "line": event["line"], "at": event["timestamp"], "kind": "app",
         "text": _head(str(event["text"]), TEXT_BYTES),

@@ -17,12 +17,12 @@ from anyio.streams.stapled import MultiListener
 from codriver.features.page.connections import Connections, TooManyConnectionsError
 from codriver.features.page.http_connection import HttpConnection
 from codriver.features.page.loopback_listeners import listen_on_loopback
-from codriver.features.page.page_access import LOOPBACK, Access
+from codriver.features.page.page_access import LOOPBACK, PageAccess
 from codriver.features.page.page_admission import CALLS, JSON, host_of, kind_of
 from codriver.features.page.page_calls import PageCalls, UnknownCallError
 from codriver.features.page.page_files import FRAME_POLICY, GUARDS, page_files
 from codriver.features.page.page_redirect import remove_redirect
-from codriver.features.page.page_rows import RowReader, header, tests_under_way
+from codriver.features.page.page_rows import RowReader, header, running_test_progress
 from codriver.features.page.request_body import BadBodyError, read_body
 from codriver.net.admission import QUERY_THREADS, is_from_user
 from codriver.net.outbox import Outbox
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from codriver.features.page.page_admission import Kind
     from codriver.features.page.page_files import PageFile
     from codriver.features.page.page_rows import Row
-    from codriver.features.page.request_body import Body
+    from codriver.features.page.request_body import RequestBody
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.protocol.mcp_server import McpServer
     from codriver.tools.calls.call import Services
@@ -49,19 +49,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_CONNECTIONS: Final = 64
-"""Maximum number of connections. A browser opens at most six per page."""
+"""Maximum number of connections to the page. A browser opens at most six per tab."""
 EVENTS: Final = f"{CALLS}events"
-ANOTHER: Final = f"{CALLS}another"
-"""The call for a code that opens the page in another tab."""
+"""The path of the call for events."""
+NEW_CODE_CALL: Final = f"{CALLS}another"
+"""The call that returns a code to open the page in another tab."""
 TURN_S: Final = 0.05
 """Minimum time between two updates of a page, at most twenty per second."""
 REST_TIMES: Final = 20
 """Pause after an update, as a multiple of its duration, so that pages use at most a twentieth of the server's time."""
-MAX_REST_S: Final = 1.0
+MAX_PAUSE_S: Final = 1.0
+"""Maximum pause after an update."""
 IDLE_CHECK_S: Final = 0.5
 """Time between two checks while no code runs."""
-HEADER_S: Final = 0.25
-ALIVE_S: Final = 10.0
+HEADER_INTERVAL_S: Final = 0.25
+"""Minimum time between two updates of the server's state at the top of a page."""
+HEARTBEAT_INTERVAL_S: Final = 10.0
 """Time between two heartbeats to a page without updates, so that each side notices if the other is gone."""
 
 
@@ -79,7 +82,7 @@ class PageServer:
         self._broadcast = protocol.broadcast
         self._calls = PageCalls(services, protocol.caller)
         self._redirect = redirect
-        self._access = Access()
+        self._access = PageAccess()
         self._port = 0
         self._files: Mapping[str, PageFile] = {}
         self._threads = anyio.CapacityLimiter(QUERY_THREADS)
@@ -109,7 +112,7 @@ class PageServer:
         return f"http://{host}:{self._port}/#{self._access.issue_code(host, anyio.current_time())}"
 
     def extend(self) -> None:
-        """Restart the time after which an unused page is closed."""
+        """Restart the countdown after which an unused page is closed."""
         self._last_viewed = anyio.current_time()
 
     async def serve(self, listeners: Sequence[SocketListener], idle_s: float) -> None:
@@ -138,6 +141,7 @@ class PageServer:
             logger.exception("a connection to the page ended by a fault")
 
     async def _converse(self, stream: SocketStream, connection: Connection) -> None:
+        """Answer the requests on a connection until it is closed or a request is refused."""
         http = HttpConnection(stream)
         while (request := await connection.wait_for(http.request)) is not None:
             kind = kind_of(request, self._access)
@@ -146,20 +150,20 @@ class PageServer:
                 return
             connection.has_been_used = True
             if kind == "file":
-                await self._give_file(http, request)
+                await self._serve_file(http, request)
             elif kind == "frame":
-                await self._give_frame(http, request)
+                await self._serve_frame(http, request)
             else:
                 await self._answer_post(http, kind, request)
 
-    async def _give_file(self, http: HttpConnection, request: Request) -> None:
+    async def _serve_file(self, http: HttpConnection, request: Request) -> None:
         file = self._files.get(request.target)
         if file is None:
             await http.answer(404, GUARDS, b"")
         else:
             await http.answer(200, file.headers, file.body)
 
-    async def _give_frame(self, http: HttpConnection, request: Request) -> None:
+    async def _serve_frame(self, http: HttpConnection, request: Request) -> None:
         body = self._calls.frame(request.target)
         headers = {**GUARDS, "content-security-policy": FRAME_POLICY, "content-type": "text/html; charset=utf-8"}
         await http.answer(404 if body is None else 200, headers, body or b"")
@@ -171,7 +175,7 @@ class PageServer:
                 answer = await self._enter(given, host_of(request))
             elif kind == "prove":
                 answer = {"proof": self._access.prove(given.text("nonce"))}
-            elif request.target == ANOTHER:
+            elif request.target == NEW_CODE_CALL:
                 answer = {"code": self._access.issue_code(host_of(request), anyio.current_time())}
             elif request.target == EVENTS:
                 await self._stream_events(http, given)
@@ -188,7 +192,7 @@ class PageServer:
         else:
             await http.answer(200, {**GUARDS, "content-type": JSON}, json.dumps(answer).encode())
 
-    async def _enter(self, given: Body, host: str) -> dict[str, object]:
+    async def _enter(self, given: RequestBody, host: str) -> dict[str, object]:
         """Exchange a code for the token, and remove the file that contains the code."""
         token, reason = self._access.exchange(given.text("code"), host, anyio.current_time())
         if token is None:
@@ -196,15 +200,15 @@ class PageServer:
         await anyio.to_thread.run_sync(remove_redirect, self._redirect)
         return {"token": token}
 
-    async def _stream_events(self, http: HttpConnection, given: Body) -> None:
+    async def _stream_events(self, http: HttpConnection, given: RequestBody) -> None:
         """Send events to a page until it disconnects."""
         reader = RowReader(self._services, given.number("since"), given.number("before"))
         await http.begin(200, {**GUARDS, "content-type": "text/event-stream"})
-        with self._human() as client, self._viewed():
+        with self._human() as client, self._count_view():
             async with anyio.create_task_group() as tasks:
 
                 async def leave() -> None:
-                    await http.hung_up()
+                    await http.wait_for_disconnect()
                     tasks.cancel_scope.cancel()
 
                 tasks.start_soon(leave)
@@ -212,6 +216,7 @@ class PageServer:
             client.has_left = True
 
     async def _stream(self, http: HttpConnection, reader: RowReader) -> None:
+        """Send the state of the server and all rows, and then their changes, until the page disconnects."""
         lifecycle = self._services.core.state.lifecycle
         about = {
             "workspace": lifecycle.workspace,
@@ -223,7 +228,7 @@ class PageServer:
         last_header, header_at, spoke_at, gap = "", 0.0, 0.0, 0
         while True:
             started_at_s = anyio.current_time()
-            if rows := reader.changes(await tests_under_way(self._services)):
+            if rows := reader.changes(await running_test_progress(self._services)):
                 await self._send_rows(http, reader, rows)
                 spoke_at = started_at_s
             elif reader.before:
@@ -232,18 +237,18 @@ class PageServer:
             if reader.gap != gap:
                 gap = reader.gap
                 await self._send_event(http, "gap", {"evicted": self._services.log.evicted})
-            if started_at_s - header_at >= HEADER_S:
+            if started_at_s - header_at >= HEADER_INTERVAL_S:
                 header_at, text = started_at_s, self._caller.text_of(header(self._services))
                 if text != last_header:
                     last_header = text
                     await http.send(f"event: header\ndata: {text}\n\n".encode())
-            if started_at_s - spoke_at >= ALIVE_S:
+            if started_at_s - spoke_at >= HEARTBEAT_INTERVAL_S:
                 spoke_at = started_at_s
                 await http.send(b": alive\n\n")
             rest_s = (anyio.current_time() - started_at_s) * REST_TIMES
-            await anyio.sleep(min(max(TURN_S, rest_s), MAX_REST_S))
+            await anyio.sleep(min(max(TURN_S, rest_s), MAX_PAUSE_S))
             if not rows and not reader.before and not self._services.core.state.live:
-                await self._await_growth()
+                await self._await_log_growth()
 
     async def _send_rows(
         self, http: HttpConnection, reader: RowReader, rows: list[Row], *, is_older: bool = False
@@ -251,7 +256,7 @@ class PageServer:
         about = {"since": reader.since, "before": reader.before, "now": self._services.now(), "older": is_older}
         await self._send_event(http, "rows", {**about, "rows": rows})
 
-    async def _await_growth(self) -> None:
+    async def _await_log_growth(self) -> None:
         """Wait until the log has new entries, or until the next check for changes that are not in the log."""
         grown = anyio.Event()
         self._broadcast.followers.add(grown.set)
@@ -265,7 +270,8 @@ class PageServer:
         await http.send(f"event: {event}\ndata: {self._caller.text_of(fields)}\n\n".encode())
 
     @contextlib.contextmanager
-    def _viewed(self) -> Iterator[None]:
+    def _count_view(self) -> Iterator[None]:
+        """Count a viewer of the page while the context is open."""
         self._looking += 1
         try:
             yield

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MAX_NUMBER: Final = 2**53
-"""Integers must be exact in JavaScript, which the page uses."""
+"""Maximum absolute value of an integer. Larger ones are not exact in JavaScript, which the page uses."""
 
 
 class BadBodyError(Exception):
@@ -19,7 +19,7 @@ class BadBodyError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class RequestBody:
     """The JSON object in a request body."""
 
     members: Mapping[str, Any]
@@ -46,23 +46,23 @@ class Body:
         return found
 
 
-def read_body(data: bytes) -> Body:
+def read_body(data: bytes) -> RequestBody:
     """Parse the JSON object in a body. An empty body is an empty object.
 
     Raises:
-        BadBodyError: it is not a JSON object, or contains numbers or strings that JSON does not allow.
+        BadBodyError: the body is not a JSON object, or contains numbers or strings that JSON does not allow.
     """
     try:
-        found = json.loads(data or b"{}", parse_float=_finite, parse_constant=_finite)
+        found = json.loads(data or b"{}", parse_float=_finite_float, parse_constant=_finite_float)
         json.dumps(found, ensure_ascii=False).encode()  # fails for an unpaired surrogate
     except (ValueError, RecursionError) as error:
         raise BadBodyError("body") from error
     if not isinstance(found, dict):
         raise BadBodyError("body")
-    return Body(found)
+    return RequestBody(found)
 
 
-def _finite(text: str) -> float:
+def _finite_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)

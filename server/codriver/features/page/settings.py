@@ -13,3 +13,4 @@ IS_ON: Final = Setting(
     grants="true",
     policy="page",
 )
+"""The setting that enables the page."""

@@ -14,7 +14,8 @@ import re
 from html.parser import HTMLParser
 from typing import Final
 
-VOID: Final = frozenset({"br", "col", "hr", "img", "input", "wbr"})
+VOID_ELEMENTS: Final = frozenset({"br", "col", "hr", "img", "input", "wbr"})
+"""Elements that have no content and no end tag."""
 _ELEMENTS: Final = (
     "table caption colgroup thead tbody tfoot tr th td a abbr article b bdi bdo big blockquote center cite code "
     "data dd del details dfn div dl dt em figcaption figure font footer h1 h2 h3 h4 h5 h6 header i ins kbd label "
@@ -36,20 +37,23 @@ _ATTRIBUTES: Final = (
     "miterlimit stroke-opacity stroke-width text-anchor transform vector-effect version viewbox visibility x x1 "
     "x2 xmlns y y1 y2 role tabindex"
 )
-ELEMENTS: Final = VOID | frozenset(_ELEMENTS.split())
+ELEMENTS: Final = VOID_ELEMENTS | frozenset(_ELEMENTS.split())
+"""Elements that are allowed."""
 HIDDEN: Final = frozenset(_HIDDEN.split())
 """Elements that are removed together with their content."""
 ATTRIBUTES: Final = frozenset(_ATTRIBUTES.split())
+"""Attributes that are allowed."""
 LINKS: Final = {"href": re.compile(r"#[\w.:-]*"), "xlink:href": re.compile(r"#[\w.:-]*")}
-"""Attributes that may refer to another part of the same markup."""
+"""Attributes that may refer to another part of the same markup, each with the pattern of its allowed values."""
 IMAGE: Final = re.compile(r"data:image/[\w.+-]+[;,].*", re.DOTALL)
+"""Matches the address of an image that is included in the markup."""
 SWITCHES: Final = frozenset({"checkbox", "radio"})
 """Types of inputs that tables use to fold and unfold parts."""
-REMOTE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
-"""What may load something in a style: an address that is neither an image in place nor a part of the markup."""
+REMOTE_STYLE: Final = re.compile(r"url\s*\(\s*(?![\"']?\s*(?:data:image/|#))|@import|image-set", re.IGNORECASE)
+"""Matches parts of a style that may load something: an address other than an inline image or a part of the markup."""
 
 
-def without_connections(markup: str) -> str:
+def remove_external_references(markup: str) -> str:
     """Return the markup with only known elements and attributes, and without external addresses."""
     writer = _Writer()
     writer.feed(markup)
@@ -58,7 +62,7 @@ def without_connections(markup: str) -> str:
 
 
 class _Writer(HTMLParser):
-    """Parser that writes the elements and attributes it knows, and drops everything else."""
+    """Parser that writes the elements and attributes that are allowed, and drops everything else."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
@@ -86,9 +90,9 @@ class _Writer(HTMLParser):
             del self._hidden[self._hidden.index(tag) :]
         elif tag == "style" and self._style is not None:
             text, self._style = "".join(self._style), None
-            if "<" not in text and not REMOTE.search(text):
+            if "<" not in text and not REMOTE_STYLE.search(text):
                 self.written.append(f"<style>{text}</style>")
-        elif tag in ELEMENTS and tag not in VOID and not self._hidden:
+        elif tag in ELEMENTS and tag not in VOID_ELEMENTS and not self._hidden:
             self.written.append(f"</{tag}>")
 
     def handle_data(self, data: str) -> None:
@@ -99,6 +103,10 @@ class _Writer(HTMLParser):
 
 
 def _is_allowed(tag: str, given: dict[str, str | None]) -> bool:
+    """Return whether an element with these attributes is allowed.
+
+    Images and inputs are allowed only with certain ones.
+    """
     if tag == "img":
         return bool(IMAGE.fullmatch((given.get("src") or "").strip()))
     return tag != "input" or (given.get("type") or "").lower() in SWITCHES
@@ -111,7 +119,7 @@ def _known_attributes(tag: str, attrs: list[tuple[str, str | None]]) -> list[tup
         text = value or ""
         is_image = tag == "img" and name == "src"
         is_link = tag != "a" and name in LINKS and LINKS[name].fullmatch(text.strip()) is not None
-        is_plain = name in ATTRIBUTES and not REMOTE.search(text)
+        is_plain = name in ATTRIBUTES and not REMOTE_STYLE.search(text)
         if is_image or is_link or is_plain:
             found.setdefault(name, text)
     return [*found.items()]

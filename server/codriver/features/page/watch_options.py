@@ -12,7 +12,7 @@ from click.core import ParameterSource
 from codriver.commands.options import chosen_workspace
 from codriver.commands.terminal import echo
 from codriver.errors import CodriverError
-from codriver.features.page import REQUEST
+from codriver.features.page import PAGE_REQUEST
 from codriver.features.page.page_redirect import redirect_file, write_redirect
 from codriver.net import client
 
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-CLOSES = (
+USAGE_NOTE = (
     "Open it in a browser on this machine. The address works once, within ten minutes. "
     "The page closes ten minutes after the last tab is closed."
 )
-WEAKER = (
+"""Explains below the printed address how to use the page and when it closes."""
+LOOPBACK_WARNING = (
     "127.0.0.1 is the weaker choice: whatever other programs once served at the same address and port (pages, service "
     "workers) can read this page. Use it only where your browser cannot open the page's own name."
 )
-NO_BROWSER = "No browser could be started: open the address yourself."
+NO_BROWSER_MESSAGE = "No browser could be started: open the address yourself."
 OPTIONS = (
     click.Option(["--web"], is_flag=True, help="Print the address of a page that shows it, for a browser here."),
     click.Option(["--open", "opens"], is_flag=True, help="With --web: open the page in your browser."),
@@ -38,6 +39,7 @@ OPTIONS = (
         help="With --web: the host in the address, for a browser that cannot open the page's own name. Weaker.",
     ),
 )
+"""The options that this feature adds to `codriver watch`."""
 
 
 def extended(command: click.Command) -> click.Command:
@@ -53,16 +55,19 @@ def extended(command: click.Command) -> click.Command:
 def _watch(
     watch: Callable[..., Any], /, *, web: bool, opens: bool, address: str | None, workspace: Path | None, **given: Any
 ) -> None:
+    """Run `codriver watch`, or print the page's address with `--web`."""
     if not web:
         if opens or address:
-            raise click.UsageError("--open and --address belong to --web")
+            raise click.UsageError("--open and --address require --web")
         watch(workspace=workspace, **given)
         return
     context = click.get_current_context()
     if any(context.get_parameter_source(name) is ParameterSource.COMMANDLINE for name in given):
-        raise click.UsageError("--web takes no options that select entries, nor --json: the page has fields for that")
+        raise click.UsageError(
+            "--web cannot be combined with --json or with options that select entries: the page has fields for these"
+        )
     if opens and address:
-        raise click.UsageError("--open works with the page's own name only: leave one of --open and --address out")
+        raise click.UsageError("--open works only with the page's random name: omit --open or --address")
     _print_address(chosen_workspace(workspace).resolve(), address or "", opens=opens)
 
 
@@ -80,7 +85,7 @@ def page_address(workspace: Path, host: str = "") -> str:
         NoPageError: the server cannot open its page.
     """
     try:
-        answer = client.send_request(workspace, REQUEST, host)
+        answer = client.send_request(workspace, PAGE_REQUEST, host)
     except client.ServerGoneError:
         answer = {}
     address = answer.get("address")
@@ -91,9 +96,9 @@ def page_address(workspace: Path, host: str = "") -> str:
 
 def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
     echo(page_address(workspace, host))
-    echo(CLOSES, err=True)
+    echo(USAGE_NOTE, err=True)
     if host:
-        echo(WEAKER, err=True)
+        echo(LOOPBACK_WARNING, err=True)
     if opens:
         import webbrowser  # noqa: PLC0415  # needed only for this option
 
@@ -101,4 +106,4 @@ def _print_address(workspace: Path, host: str, *, opens: bool) -> None:
         file = redirect_file(workspace)
         write_redirect(file, page_address(workspace, host))
         if not webbrowser.open(file.as_uri()):
-            echo(NO_BROWSER, err=True)
+            echo(NO_BROWSER_MESSAGE, err=True)

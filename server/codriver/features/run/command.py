@@ -18,7 +18,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.terminal import echo
 from codriver.errors import StartError
 from codriver.features.run.naming import name_of
-from codriver.features.run.processes import process_at
+from codriver.features.run.processes import running_process
 from codriver.features.run.program_copy import program_path
 from codriver.features.run.run_directory import VARIABLE, make_run
 from codriver.files.own_folders import server_directory
@@ -30,13 +30,15 @@ if TYPE_CHECKING:
 
 STDIN, STDOUT, STDERR = range(3)
 NOT_FOUND: Final = 127
+"""Exit status that shells use for a command that does not exist."""
 NOT_EXECUTABLE: Final = 126
-"""The exit statuses that shells use for a command that cannot be executed."""
+"""Exit status that shells use for a command that exists but cannot be executed."""
 POLL_S: Final = 0.02
 """Interval at which a starting server and the program are checked."""
 UNSUPPORTED: Final = (
     "`codriver run` works on Linux only: here, put `codriver_seam.start_repl(True)` into the program instead"
 )
+"""Message on systems other than Linux."""
 
 
 @click.command(
@@ -48,16 +50,14 @@ UNSUPPORTED: Final = (
 @workspace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
-    """Start COMMAND, and let agents evaluate in its Python processes.
+    r"""Start COMMAND, and let agents evaluate in its Python processes.
 
-    \b
-    codriver run -- flask --app shop run --debug
-    codriver run -- python manage.py runserver
-    codriver run -- gunicorn -w 3 shop:app
+    \b codriver run -- flask --app shop run --debug codriver run -- python manage.py runserver codriver run -- gunicorn
+    -w 3 shop:app
 
-    The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, it has no thread,
-    socket or file of Codriver's.
-    """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
+    The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, Codriver adds no
+    thread, socket or open file to it.
+    """
     if platform.system() != "Linux":
         raise StartError(UNSUPPORTED)
     workspace, requested_ms = workspace.resolve(), _start_ms()
@@ -81,7 +81,7 @@ def _start_ms() -> int:
 
     If the user stops the server after typing this command, no server may start later because of it.
     """
-    process = process_at(os.getpid())
+    process = running_process(os.getpid())
     now = time.time()
     if process is None:
         return int(now * 1000)
@@ -99,18 +99,15 @@ def _start_server(workspace: Path, requested_ms: int) -> None:
     status = 0
     try:
         if os.fork() == 0:
-            _await_server(workspace, requested_ms, program)
+            _run_server_starter(workspace, requested_ms, program)
     except OSError as error:
         echo(f"codriver run: no server could be started: {error.strerror}", err=True)
     finally:
         os._exit(status)
 
 
-def _await_server(workspace: Path, requested_ms: int, program: int) -> None:
-    """Start the server, and print why there is none unless the program has ended by then.
-
-    Who reads the program's output must not wait for the server.
-    """
+def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> None:
+    """Start a server in a new session of processes, and print why if it cannot be started."""
     from codriver_relay.starter import Starter  # noqa: PLC0415  # only needed if no server is running
 
     os.setsid()
@@ -122,7 +119,7 @@ def _await_server(workspace: Path, requested_ms: int, program: int) -> None:
         for stream in (STDIN, STDOUT):
             os.dup2(nothing, stream)
         while starter.process.poll() is None:
-            if process_at(program) is None:
+            if running_process(program) is None:
                 os.dup2(nothing, STDERR)
             time.sleep(POLL_S)
         if starter.process.returncode == server_record.STOPPED_WHILE_STARTING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.naming import named
-from codriver.features.run.processes import processes_of
+from codriver.features.run.processes import run_processes
 from codriver.features.run.run_directory import read_runs
 from codriver.files import Links, Rules
 from codriver.files.working_trees import files_of
@@ -21,51 +21,58 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AREA: Final = "programs"
+CHECK_AREA: Final = "programs"
 MAX_COMMANDS: Final = 4
+"""Maximum number of suggested commands."""
 MAX_DEPTH: Final = 2
+"""Maximum depth of the directories that are searched for applications."""
 MAX_ENTRIES: Final = 500
 """Maximum number of files searched for applications, because the doctor must answer quickly in a large project."""
 SOURCE: Final = Rules(Links.NEVER, 256 * files.KIBIBYTE)
+"""Limits for reading a source file."""
 APPLICATION: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
 """Matches an application that a module creates at its top level."""
-USUAL_NAMES: Final = ("app", "application")
-"""Variables in which Flask finds an application by itself. Source: Flask's documentation, Application Discovery."""
+FLASK_VARIABLE_NAMES: Final = ("app", "application")
+"""Names of variables in which Flask finds an application by itself.
+
+Source: Flask's documentation, Application Discovery.
+"""
 UNSUPPORTED: Final = "`codriver run` works on Linux only"
 
 
 def check_programs(workspace: Path) -> Iterator[Check]:
-    """Report the programs that `codriver run` started, or else the commands with which the project's can be started."""
+    """Report the programs that `codriver run` started, or else the commands that would start the project's programs."""
     projects = find_projects(workspace)
     has_python = any(project.repl == kinds.PYTHON.repl for project in projects)
     if platform.system() != "Linux":
         if has_python:
-            yield Check(AREA, "ok", f"{UNSUPPORTED}; here, a program can call codriver_seam.start_repl(True)")
+            yield Check(CHECK_AREA, "ok", f"{UNSUPPORTED}; here, a program can call codriver_seam.start_repl(True)")
         return
     running = [*_running(workspace)]
     yield from running
     if has_python and not running:
-        found = [f"codriver run -- {command}" for command in commands_of(workspace)]
+        found = [f"codriver run -- {command}" for command in find_start_commands(workspace)]
         text = ", or ".join(found) or "codriver run -- COMMAND, for any Python program"
-        yield Check(AREA, "ok", f"to let agents inspect a running program, start it with: {text}")
+        yield Check(CHECK_AREA, "ok", f"to let agents inspect a running program, start it with: {text}")
 
 
 def _running(workspace: Path) -> Iterator[Check]:
+    """Report each run with its sessions, or the reason why it has none."""
     for run in read_runs(workspace):
-        processes = processes_of(str(run.directory), (run.pid, run.ticks))
+        processes = run_processes(str(run.directory), (run.pid, run.ticks))
         rows = named(run.name, processes, {})
         keys = [row.key for row in rows if row.role == "serves"]
         command = shlex.join(run.command)
         if keys:
-            yield Check(AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
+            yield Check(CHECK_AREA, "ok", f"{command} is running; its sessions: {', '.join(keys)}")
         elif processes:
             reason = next(
                 filter(None, (process.why_not for process in processes)), "none of its processes can have one"
             )
-            yield Check(AREA, "note", f"{command} is running without a REPL: {reason}")
+            yield Check(CHECK_AREA, "note", f"{command} is running without a REPL: {reason}")
 
 
-def commands_of(workspace: Path) -> list[str]:
+def find_start_commands(workspace: Path) -> list[str]:
     """Return the commands that start the applications found in the source files, without running any code."""
     found: dict[str, None] = {}
     if "django" in _source(workspace / "manage.py"):
@@ -82,14 +89,16 @@ def commands_of(workspace: Path) -> list[str]:
 
 
 def _command(kind: str, module: str, name: str) -> str:
+    """Return the command that starts the application with this name in a module."""
     if kind == "Celery":
         return f"celery -A {module} worker"
     if kind == "FastAPI":
         return f"uvicorn {module}:{name}"
-    return f"flask --app {module if name in USUAL_NAMES else f'{module}:{name}'} run"
+    return f"flask --app {module if name in FLASK_VARIABLE_NAMES else f'{module}:{name}'} run"
 
 
 def _source(file: Path) -> str:
+    """Return the text of a source file, or an empty string if it cannot be read."""
     try:
         return files.read_text(file, SOURCE)
     except (OSError, UnicodeDecodeError):

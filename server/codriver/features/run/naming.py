@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 SUPERVISORS: Final = frozenset({"gunicorn", "uvicorn", "hypercorn", "granian"})
 """Programs whose child processes handle requests while the parent waits."""
-CELERY_TITLE: Final = "[celeryd: "
+CELERY_TITLE_PREFIX: Final = "[celeryd: "
 """How Celery starts the titles of its processes if setproctitle is installed."""
-THREAD_POOL: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
+IN_PROCESS_POOL_OPTION: Final = re.compile(r"(?:-P|--pool)[ =]?(?:solo|threads|gevent|eventlet)\b")
 """Matches options of Celery with which tasks run in its main process."""
 UVICORN_CHILDREN: Final = re.compile(r"--reload(?!-)|--workers[ =](?!1\b)")
 """Matches options with which uvicorn handles requests in child processes."""
@@ -37,24 +37,28 @@ SERVERS: Final = frozenset({"celery", "daphne", "fastapi", "flask", "granian", "
 ENTRY_MODULES: Final = frozenset({"app", "application", "asgi", "main", "wsgi"})
 """Module names that do not identify an application."""
 APPLICATION_OPTIONS: Final = frozenset({"--app", "-A"})
-LAUNCHERS: Final = re.compile(r"uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
+"""Options whose value is the application."""
+LAUNCHER_WORD: Final = re.compile(r"uv|poetry|pdm|pipenv|hatch|env|run|exec|coverage|debugpy|"
                               r"ddtrace-run|opentelemetry-instrument")  # fmt: skip
 """Matches words of a command before the name of the program itself."""
-INTERPRETERS: Final = re.compile(r"(python|pypy)[\d.]*|(?:ba|da|k|z|fi)?sh")
+INTERPRETER_NAME: Final = re.compile(r"(python|pypy)[\d.]*|(?:ba|da|k|z|fi)?sh")
 """Matches programs that run a script, code from the option `-c`, or, for Python, a module."""
 CODE: Final = re.compile(r"-|-(?![XW])[A-Za-z]*c")
-"""Matches the argument of an interpreter after which there is no script: code follows, or is read from its input."""
-WITH_VALUE: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p", "--python",
-                               "--rcfile", "--source", "--listen"})  # fmt: skip
+"""Matches an argument of an interpreter that is followed by code instead of a script, or means that code is read from
+standard input.
+"""
+VALUE_OPTIONS: Final = frozenset({"-X", "-W", "--with", "--extra", "--group", "--directory", "--project", "-p",
+                                     "--python", "--rcfile", "--source", "--listen"})  # fmt: skip
 """Options of launchers whose value is the next word."""
-HELPERS: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+HELPER_MODULES: Final = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")
+"""Modules that run in helper processes of `multiprocessing`."""
 
 
-def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the program that a command runs, without directory and suffix, and its arguments.
 
-    For `uv run flask --app shop run` the program is `flask`, for `python -m shop.tasks` it is `shop.tasks`. If there is
-    only code, as for `python -c CODE`, it is the interpreter.
+    For `uv run flask --app shop run`, the program is `flask`. For `python -m shop.tasks`, it is `shop.tasks`. If there
+    is only code, as for `python -c CODE`, it is the interpreter.
     """
     rest = [word for word in words if word]
     interpreter = ""
@@ -63,19 +67,19 @@ def program_of(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
         word = rest[0]
         if not is_module and interpreter and CODE.fullmatch(word):
             return interpreter, tuple(rest[1:])
-        if not is_module and (found := INTERPRETERS.fullmatch(PurePath(word).name)):
+        if not is_module and (found := INTERPRETER_NAME.fullmatch(PurePath(word).name)):
             interpreter = found[1] or found[0]
             del rest[0]
             continue
-        if not is_module and (LAUNCHERS.fullmatch(PurePath(word).name) or "=" in word):
+        if not is_module and (LAUNCHER_WORD.fullmatch(PurePath(word).name) or "=" in word):
             del rest[0]
             continue
         if word == "-m":
             del rest[0]
-            is_module = not (rest and LAUNCHERS.fullmatch(rest[0]))
+            is_module = not (rest and LAUNCHER_WORD.fullmatch(rest[0]))
             continue
         if word.startswith("-") and not is_module:
-            del rest[: 2 if word in WITH_VALUE else 1]
+            del rest[: 2 if word in VALUE_OPTIONS else 1]
             continue
         break
     if not rest:
@@ -89,7 +93,7 @@ def name_of(words: Sequence[str]) -> str:
 
     Both `gunicorn shop.wsgi:app` and `flask --app shop run` result in `shop`.
     """
-    program, rest = program_of(words)
+    program, rest = parse_program(words)
     target = ""
     if program in SERVERS:
         for word, following in zip_longest(rest, rest[1:], fillvalue=""):
@@ -133,7 +137,7 @@ def named(
     and a new process gets the first free one. `supervisors` are the pids of processes that had children that handled
     requests. They get no slot, even if there is no such child for the moment.
     """
-    serving = _serving(members, supervisors)
+    serving = _serving_processes(members, supervisors)
     pids = [process.pid for process in serving]
     assigned = {slot: pid for slot, pid in slots.items() if pid in pids}
     free = [pid for pid in pids if pid not in assigned.values()]
@@ -158,10 +162,11 @@ def named(
 
 
 def _role(process: RunProcess, serving: Sequence[RunProcess]) -> str:
+    """Return what a process that serves no requests does: `supervises` or `helps`."""
     return "supervises" if any(other.parent == process.pid for other in serving) else "helps"
 
 
-def _serving(members: Sequence[RunProcess], supervisors: Collection[int]) -> list[RunProcess]:
+def _serving_processes(members: Sequence[RunProcess], supervisors: Collection[int]) -> list[RunProcess]:
     """Return the ready processes that run the program's code."""
     ready = {member.pid: member for member in members if member.is_ready and not _is_helper(member)}
     reloaded = [
@@ -182,7 +187,7 @@ def _serving(members: Sequence[RunProcess], supervisors: Collection[int]) -> lis
 
 def _only_supervises(process: RunProcess) -> bool:
     """Return whether the command line shows that children handle the requests, which may not have been started yet."""
-    program, arguments = program_of(process.words)
+    program, arguments = parse_program(process.words)
     program = re.split(r"[:.]", program)[0]
     if program == "uvicorn":
         return UVICORN_CHILDREN.search(" ".join(arguments)) is not None
@@ -193,20 +198,21 @@ def _only_supervises(process: RunProcess) -> bool:
 
 def _is_worker(process: RunProcess, parent: RunProcess) -> bool:
     """Return whether a process handles the requests or tasks of its parent."""
-    program, arguments = program_of(parent.words)
+    program, arguments = parse_program(parent.words)
     if program == "celery":
         # Tasks may start other processes, which unlike those of the pool have a command line of their own.
-        return process.words == parent.words and THREAD_POOL.search(" ".join(arguments)) is None
-    if parent.words[0].startswith(CELERY_TITLE):
-        return process.words[0].startswith(CELERY_TITLE) and "PoolWorker" in process.words[0]
+        return process.words == parent.words and IN_PROCESS_POOL_OPTION.search(" ".join(arguments)) is None
+    if parent.words[0].startswith(CELERY_TITLE_PREFIX):
+        return process.words[0].startswith(CELERY_TITLE_PREFIX) and "PoolWorker" in process.words[0]
     return re.split(r"[:.]", program)[0] in SUPERVISORS
 
 
 def _has_reloaded_parent(process: RunProcess, ready: Mapping[int, RunProcess]) -> bool:
+    """Return whether a process was started by one that a reloader marked as the one that handles requests."""
     parent = ready.get(process.parent)
     return parent is not None and parent.is_reloaded
 
 
 def _is_helper(process: RunProcess) -> bool:
     words = " ".join(process.words)
-    return any(helper in words for helper in HELPERS)
+    return any(helper in words for helper in HELPER_MODULES)

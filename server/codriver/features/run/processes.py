@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 PROCESSES: Final = "/proc"
 SIGNAL_BIT: Final = 1 << (int(getattr(signal, "SIGURG", 23)) - 1)
-IGNORING: Final = frozenset("IES")
-"""Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`, as letters."""
+"""The bit of SIGURG in the signal masks in `/proc`."""
+ISOLATING_OPTIONS: Final = frozenset("IES")
+"""Letters of Python's command-line options that make it ignore PYTHONPATH or `sitecustomize`."""
 RELOADED: Final = (b"WERKZEUG_RUN_MAIN", b"RUN_MAIN")
 """Variables set to `true` in the child of a reloader. Source: Werkzeug's `run_with_reloader`, Django's `autoreload`."""
 
@@ -55,7 +56,9 @@ class RunProcess:
         if not program.startswith(("python", "pypy")):
             return "it is not a Python program, or a frozen one that ignores PYTHONPATH"
         options = [word for word in self.words[1:] if word.startswith("-")]
-        first = next((word for word in options if IGNORING.intersection(word[1:]) and not word.startswith("--")), "")
+        first = next(
+            (word for word in options if ISOLATING_OPTIONS.intersection(word[1:]) and not word.startswith("--")), ""
+        )
         if first:
             return f"Python was started with {first}, which ignores Codriver: start it without, or call start_repl()"
         if b"CODRIVER_RUN" not in self.environ:
@@ -63,7 +66,7 @@ class RunProcess:
         return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
 
 
-def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
+def run_processes(directory: str, first: tuple[int, int]) -> list[RunProcess]:
     """Return the running processes of the run with this directory, ordered by their start. Blocks.
 
     `first` is the pid and the start time of the run's first process.
@@ -89,7 +92,7 @@ def processes_of(directory: str, first: tuple[int, int]) -> list[RunProcess]:
 
 
 def _read(pid: int) -> RunProcess | None:
-    """Return a process, or None if it has ended or belongs to another user."""
+    """Return a process, or None if it has exited or belongs to another user."""
     base = f"{PROCESSES}/{pid}/"
     try:
         # The fields follow the name in parentheses, which may contain any character.
@@ -124,6 +127,6 @@ def _bytes(path: str) -> bytes:
     return b"".join(parts)
 
 
-def process_at(pid: int) -> RunProcess | None:
-    """Return the process that has this pid now, or None if there is none or it belongs to another user."""
+def running_process(pid: int) -> RunProcess | None:
+    """Return the process that currently has this pid, or None if there is none or it belongs to another user."""
     return _read(pid)

@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+"""Limits for reading a file of the program."""
 PROGRAM: Final = Path(__file__).with_name("program")
+"""The directory of the program that runs in users' processes."""
 WORKER: Final = Path(__file__).parents[2] / "repls" / "worker"
+"""The directory of the embedded REPL."""
 
 
 def program_path() -> Path:
-    """Return the directory for PYTHONPATH, creating the copy if necessary.
+    """Return the directory for PYTHONPATH. Create the copy of Codriver's program in it if necessary.
 
     Raises:
-        OSError: it cannot be copied, or is not private.
+        OSError: the program cannot be copied, or the directory is not private.
     """
     sources = _sources()
     digest = hashlib.sha256()
@@ -56,7 +59,7 @@ def program_path() -> Path:
 
 
 def _sources() -> Mapping[str, bytes]:
-    """Return the files of the copy by their names in it."""
+    """Return the files to copy, by their names in the copy."""
     found = {
         "sitecustomize.py": PROGRAM / "sitecustomize.py",
         "codriver_program/answer.py": PROGRAM / "answer.py",

@@ -22,7 +22,7 @@ from codriver.core.state import Origin
 from codriver.core.values import PYTHON
 from codriver.errors import refused
 from codriver.features.run.naming import Named, named
-from codriver.features.run.processes import processes_of
+from codriver.features.run.processes import run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, prune, read_runs, runs_directory
 from codriver.repls.kinds import dialects_by_suffix
@@ -36,10 +36,13 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import AddRows, Call, Services
 
 PROTOCOL: Final = "run"
+"""The name of the protocol of REPLs in programs."""
 CHECK_S: Final = 0.25
+"""Time between two checks for processes that started or ended."""
 WAIT_S: Final = 0.02
+"""Time between two checks while a caller waits for a process."""
 SILENT_S: Final = 2.0
-"""How long a program may take to start the next process before its session reports that there is none."""
+"""Maximum time for a program to start the next process, after which its session reports that there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +65,7 @@ class Member:
 
 @dataclass(slots=True)
 class Programs:
-    """The programs of a server's workspace, for the lifetime of the server."""
+    """The programs started in a server's workspace. Lives as long as the server."""
 
     services: Services
     applications: dict[str, Sequence[str]] = field(default_factory=dict)
@@ -92,7 +95,7 @@ class Programs:
         found: list[Member] = []
         runs = read_runs(self.services.workspace)
         for run in runs:
-            members = processes_of(str(run.directory), (run.pid, run.ticks))
+            members = run_processes(str(run.directory), (run.pid, run.ticks))
             supervisors = self._supervisors.setdefault(run.directory.name, set())
             rows = named(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
             supervisors.update(row.process.pid for row in rows if row.role == "supervises")
@@ -103,7 +106,7 @@ class Programs:
         return found
 
     def find(self, member: Member) -> None:
-        """Make the core connect to a process."""
+        """Register a process with the core, which then connects to it."""
         self.services.core.report(
             ReplFound(
                 member.id,
@@ -129,7 +132,7 @@ class Programs:
         return stream
 
     async def follow(self) -> None:
-        """Follow the programs in use: connect to processes that replace others, and forget programs that ended."""
+        """Follow the programs in use. Connect to processes that replace others, and forget programs that ended."""
         while True:
             await self._in_use.wait()
             self._in_use = anyio.Event()
@@ -149,6 +152,7 @@ class Programs:
         return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == "program"]
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
+        """Connect to processes that replaced lost ones, and forget the REPLs of programs that ended."""
         members = await self.find_members()
         by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
         runs = {candidate.run.directory.name for candidate in members}
@@ -171,13 +175,13 @@ class Programs:
 
 
 async def connect_before_call(call: Call, arguments: Arguments) -> None:
-    """Connect to the program that a call names, or can only mean.
+    """Connect to the program that a call names, or the only one that it could refer to.
 
     Raises:
-        RefusedError: the program does not answer, or several could be meant.
+        RefusedError: the program does not answer, or the call could refer to several.
     """
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
-    if not programs.has_runs() or not _may_mean_program(call, arguments, key):
+    if not programs.has_runs() or not _could_refer_to_program(call, arguments, key):
         return
     members = await programs.find_members()
     ready = [program for program in members if program.named.process.is_ready]
@@ -194,7 +198,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
         ):
             if program.named.role == "serves":
                 first.setdefault(program.run.directory, program)
-        others = [repl.key for repl in _applications(call) if repl.origin.kind != "program"]
+        others = [repl.key for repl in _application_repls(call) if repl.origin.kind != "program"]
         keys = sorted([*others, *[program.named.key for program in first.values()]])
         if first and len(keys) > 1:
             raise refused(
@@ -209,14 +213,15 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
     await _connect(call, programs, member)
 
 
-def _applications(call: Call) -> list[Repl]:
+def _application_repls(call: Call) -> list[Repl]:
+    """Return the connected REPLs that run in applications."""
     return [repl for repl in call.state.repls.values() if repl.profile is not None and repl.profile.application]
 
 
-def _may_mean_program(call: Call, arguments: Arguments, key: str | None) -> bool:
-    """Return whether a call could mean a program without a connection, or one of several.
+def _could_refer_to_program(call: Call, arguments: Arguments, key: str | None) -> bool:
+    """Return whether a call could refer to a program without a connection, or to one of several.
 
-    A caller that names no session means the one that it used last.
+    A caller that names no session refers to the one that it used last.
     """
     if key is not None:
         return not call.state.has_session(key)
@@ -227,6 +232,11 @@ def _may_mean_program(call: Call, arguments: Arguments, key: str | None) -> bool
 
 
 async def _connect(call: Call, programs: Programs, member: Member) -> None:
+    """Connect to a process and wait until it is connected.
+
+    Raises:
+        RefusedError: the process did not provide a REPL.
+    """
     programs.find(member)
     with anyio.move_on_after(call.services.durations.others["program_connects_s"]):
         while (repl := call.state.repls.get(member.id)) is not None and repl.phase == "connecting":
@@ -245,7 +255,11 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
 
 
 def _check_has_repl(members: Sequence[Member], key: str) -> None:
-    """Refuse a process of a run that cannot have a REPL, with the reason."""
+    """Check that a process of a run can have a REPL.
+
+    Raises:
+        RefusedError: it cannot; the message has the reason.
+    """
     for member in members:
         if key in (member.named.key, *member.named.aliases) and member.named.process.why_not:
             raise refused(
@@ -259,10 +273,10 @@ async def find_programs(call: Call) -> AddRows:
     """Find the processes of runs, and return the function that adds them to the rows of sessions."""
     programs = call.services.part(Programs)
     members = {member.id: member for member in await programs.find_members()} if programs.has_runs() else {}
-    return partial(_with_programs, call, members)
+    return partial(_add_programs, call, members)
 
 
-def _with_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
+def _add_programs(call: Call, members: dict[str, Member], rows: list[dict[str, object]]) -> list[dict[str, object]]:
     """Add information about programs to the rows of sessions, and a row for each other process of a run."""
     programs = call.services.part(Programs)
     if not programs.has_runs():
@@ -279,6 +293,7 @@ def _with_programs(call: Call, members: dict[str, Member], rows: list[dict[str, 
 
 
 def _row(member: Member, ports: dict[int, str]) -> dict[str, object]:
+    """Return the row of a process for the list of sessions."""
     process = member.named.process
     row: dict[str, Any] = {
         "key": member.named.key,

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.features.run.processes import process_at
-from codriver.features.run.run_directory import OpenDirectoryError, check_private
+from codriver.features.run.processes import running_process
+from codriver.features.run.run_directory import InsecureDirectoryError, check_private
 from codriver.files import Links
 from codriver.repls.contract.adapter import ReplUnreachableError
 from codriver.repls.contract.adapter_values import AcceptedStream
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 3.0
 """How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
-HELLO_S: Final = 5.0
-"""How long a connected process may take to identify itself."""
-SIGNAL_S: Final = 0.25
-HELLO_BYTES: Final = 65536
+HELLO_TIMEOUT_S: Final = 5.0
+"""How long a process that has connected may take to identify itself."""
+SIGNAL_RETRY_S: Final = 0.25
+"""Time after which the signal is sent again."""
+MAX_HELLO_BYTES: Final = 65536
+"""Maximum size of the line with which a process identifies itself."""
 
 
 async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Sequence[str]]:
@@ -61,7 +63,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         raise ReplUnreachableError(process, why_silent(pid))
     except ProcessLookupError:
         raise ReplUnreachableError(process, "it has ended") from None
-    except OpenDirectoryError as error:
+    except InsecureDirectoryError as error:
         raise ReplUnreachableError(process, f"{error.filename}: {error.strerror}") from error
     except OSError as error:
         raise ReplUnreachableError(process, f"requesting a REPL failed: {error.strerror or error}") from error
@@ -84,28 +86,29 @@ def _bind(listener: socket.socket, directory: Path, name: str) -> None:
 async def _accept(
     listener: socket.socket, request: Path, pid: int, secret: str
 ) -> tuple[AcceptedStream, Sequence[str]]:
+    """Signal the process until it connects. Return the stream to its REPL, and its applications."""
     failed = request.with_name(f"{pid}.taken.failed")
     while True:
         if request.exists():  # noqa: ASYNC240  # one system call on a local file system
             os.kill(pid, signal.SIGURG)
-        with anyio.move_on_after(SIGNAL_S):
+        with anyio.move_on_after(SIGNAL_RETRY_S):
             await anyio.wait_readable(listener)
             sock, _ = listener.accept()
             if (applications := await _checked(sock, pid, secret)) is not None:
                 return AcceptedStream(f"process {pid}", sock), applications
-        if process_at(pid) is None:
+        if running_process(pid) is None:
             raise ProcessLookupError
         if failed.exists():  # as above
             words = files.read_text(failed, files.Rules(Links.ANY, 65536)).strip().rpartition("\n")[2]
-            raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in it: {words}")
+            raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in the process: {words}")
 
 
 async def _checked(sock: socket.socket, pid: int, secret: str) -> Sequence[str] | None:
-    """Return the applications of the process that connected, or None if the connection was closed as invalid."""
+    """Return the applications of the process that connected. Return None if the connection was closed as invalid."""
     peer, user, _group = struct.unpack("3i", sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if (peer, user) == (pid, os.getuid()):
         with suppress(OSError, ValueError, KeyError, TypeError, AttributeError), anyio.CancelScope(shield=True):
-            with anyio.fail_after(HELLO_S):
+            with anyio.fail_after(HELLO_TIMEOUT_S):
                 hello = json.loads(await _line(sock))
             if secrets.compare_digest(str(hello["secret"]), secret):
                 return [str(line)[:200] for line in hello["applications"]]
@@ -117,9 +120,9 @@ async def _line(sock: socket.socket) -> bytes:
     """Read one line without reading any byte beyond it, because the REPL's data follows."""
     sock.setblocking(False)  # noqa: FBT003  # as above
     data = b""
-    while not data.endswith(b"\n") and len(data) < HELLO_BYTES:
+    while not data.endswith(b"\n") and len(data) < MAX_HELLO_BYTES:
         await anyio.wait_readable(sock)
-        seen = sock.recv(HELLO_BYTES, socket.MSG_PEEK)
+        seen = sock.recv(MAX_HELLO_BYTES, socket.MSG_PEEK)
         if not seen:
             raise ConnectionResetError
         data += sock.recv(seen.find(b"\n") + 1 or len(seen))
@@ -128,7 +131,7 @@ async def _line(sock: socket.socket) -> bytes:
 
 def why_silent(pid: int) -> str:
     """Return the reason why a process did not answer a request in time."""
-    process = process_at(pid)
+    process = running_process(pid)
     if process is None:
         return "it has ended"
     if not process.is_ready:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.features.run.processes import process_at, processes_of
+from codriver.features.run.processes import run_processes, running_process
 from codriver.files import Links, Rules
 from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
 
@@ -28,17 +28,20 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 RECORD: Final = "run.json"
+"""The name of the file that describes a run."""
 RULES: Final = Rules(Links.ANY, 256 * 1024)
+"""Limits for reading the file that describes a run."""
 VARIABLE: Final = "CODRIVER_RUN"
-"""The environment variable with the path of the directory. It is not a secret."""
+"""The environment variable that contains the path of the run's directory. The path is not a secret."""
 
 LOCK_S: Final = 2.0
-"""How long a run waits for others that choose their names. Each takes a few milliseconds."""
+"""How long a run waits for others that are choosing their names. Each takes a few milliseconds."""
 LOCK_INTERVAL_S: Final = 0.005
+"""Time between two attempts to acquire the lock."""
 
 
-class OpenDirectoryError(OSError):
-    """Other users could write to a directory whose requests programs would follow."""
+class InsecureDirectoryError(OSError):
+    """Other users could write to a directory, and programs would answer the requests in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,27 +67,31 @@ def check_private(directory: Path) -> None:
     """Check that a directory belongs to this user and that nobody else can enter it.
 
     Raises:
-        OpenDirectoryError: it belongs to another user, is accessible to others, is a link, or is not a directory.
+        InsecureDirectoryError: it belongs to another user, is accessible to others, is a link, or is not a directory.
     """
     status = directory.lstat()
     if not stat.S_ISDIR(status.st_mode):
-        raise OpenDirectoryError(20, "it is no directory", str(directory))
+        raise InsecureDirectoryError(20, "it is no directory", str(directory))
     if status.st_uid != os.getuid() or status.st_mode & 0o77:
-        raise OpenDirectoryError(1, "it is not private to you: others could ask programs for a REPL", str(directory))
+        raise InsecureDirectoryError(
+            1,
+            ("the directory is not private to you: others could use it to request a REPL in your programs"),
+            str(directory),
+        )
 
 
 def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     """Create the directory of a new run for this process.
 
     Raises:
-        OSError: it cannot be created, or would not be private.
+        OSError: the directory cannot be created, or would not be private.
     """
     parent = runs_directory(workspace)
     make_private_directory(parent)
     check_private(parent)
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
-    process = process_at(os.getpid())
+    process = running_process(os.getpid())
     with _name_lock(parent):
         used = {run.name for run in prune(workspace)}
         numbered = next(
@@ -107,7 +114,8 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
 def _name_lock(parent: Path) -> Iterator[None]:
     """Lock the directory of all runs, so that two runs that start at the same time do not choose the same name.
 
-    If another process holds the lock for longer than a name takes, such as a stopped one, continue without it.
+    Continue without the lock if another process holds it for longer than choosing a name takes, for example because
+    that process is stopped.
     """
     descriptor = os.open(parent, os.O_RDONLY | os.O_DIRECTORY)
     try:
@@ -121,6 +129,7 @@ def _name_lock(parent: Path) -> Iterator[None]:
 
 
 def _numbered(name: str, number: int) -> str:
+    """Return the name with the number as a suffix, or unchanged for the first run of that name."""
     return name if number == 1 else f"{name}-{number}"
 
 
@@ -155,7 +164,7 @@ def prune(workspace: Path) -> list[Run]:
     """
     running = []
     for run in read_runs(workspace):
-        if processes_of(str(run.directory), (run.pid, run.ticks)):
+        if run_processes(str(run.directory), (run.pid, run.ticks)):
             running.append(run)
         else:
             with suppress(OSError):

@@ -19,16 +19,18 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.tools.calls.call import Call
 
-TRACING: Final = frozenset({"python", "clojure"})
+TRACING_DIALECTS: Final = frozenset({"python", "clojure"})
 """The dialects whose REPLs can record calls."""
-MEASURING: Final = frozenset({"python"})
+PROFILING_DIALECTS: Final = frozenset({"python"})
 """The dialects whose REPLs can measure times."""
-NOT_SUPPORTED: Final = "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
-NOT_MEASURED: Final = "this REPL measures no times: those of Python do"
+TRACING_UNSUPPORTED: Final = (
+    "this REPL does not record calls: those of Python, Clojure on the JVM and the embedded Lisp do"
+)
+PROFILING_UNSUPPORTED: Final = "this REPL measures no times: those of Python do"
 
 
 def _names(given: object) -> object:
-    """Parse a `trace` argument: an empty tuple for `true`, None for no recording, otherwise the names."""
+    """Parse a `trace` argument. Return an empty tuple for `true`, None for no recording, and otherwise the names."""
     if given is True or given == "true":
         return ()
     if given in (False, "", "false", None):
@@ -67,29 +69,29 @@ class TestTraceArguments(Given):
     """Whether to report the changed lines that no test ran."""
 
 
-def records_calls(repl: Repl) -> bool:
+def can_record_calls(repl: Repl) -> bool:
     """Return whether the REPL can record calls. For Basilisp, only the embedded REPL can."""
     if repl.dialect == "basilisp":
         return repl.profile is None or "frame" in repl.profile.capabilities
-    return repl.dialect in TRACING
+    return repl.dialect in TRACING_DIALECTS
 
 
 def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
-    """Check that a REPL can record calls if `trace` requests it, and times if `measures` is set.
+    """Check that a REPL can record calls if `trace` requests it, and can measure times if `measures` is set.
 
     Raises:
-        CapabilityMissingError: it cannot.
+        CapabilityMissingError: the REPL cannot.
     """
     if repl.profile is None and repl.dialect == "unknown":
         return
-    if trace is not None and not records_calls(repl):
-        raise CapabilityMissingError("trace", message=NOT_SUPPORTED)
-    if measures and repl.dialect not in MEASURING:
-        raise CapabilityMissingError("trace", message=NOT_MEASURED)
+    if trace is not None and not can_record_calls(repl):
+        raise CapabilityMissingError("trace", message=TRACING_UNSUPPORTED)
+    if measures and repl.dialect not in PROFILING_DIALECTS:
+        raise CapabilityMissingError("trace", message=PROFILING_UNSUPPORTED)
 
 
 def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
-    """Return the recording that a call requests, or None.
+    """Return the recording that a call requests, or None if it requests none.
 
     Raises:
         RefusedError: the REPL cannot record calls.
@@ -108,8 +110,8 @@ def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
     if repl is None:
         raise refused(
             "bad-arguments",
-            "calls are not recorded in the frames of a failed test",
-            hint='run_tests with trace: "true" records the calls of the test',
+            "calls cannot be recorded in the frames of a failed test",
+            hint='use run_tests with trace: "true" to record the calls of the test',
         )
     check_tracing(repl, given.trace, measures=given.profile)
     return CallTrace(given.trace, given.profile)
@@ -126,6 +128,6 @@ def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
 
 def hint(repl: Repl) -> str:
     """Return a hint for code that failed twice in the same way; empty if the REPL cannot record calls."""
-    if not records_calls(repl):
+    if not can_record_calls(repl):
         return ""
     return 'trace: "true" records the calls of the next run, get_evaluation with diffWith compares two'

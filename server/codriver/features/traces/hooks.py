@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.traces import arguments, since_passed, trace_answers
-from codriver.features.traces.extra import REPLY_FIELD, REPORT, CallTrace
+from codriver.features.traces.extra import REPORT, RUN_REPLY_FIELD, CallTrace
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
 from codriver.log.query_sources import QuerySource
@@ -45,7 +45,7 @@ SERVER: Final = ServerHooks(
         failed=(since_passed.begin,),
         parts={"trace": trace_answers.read_part},
     ),
-    adapters=AdapterHooks(reply_fields={REPLY_FIELD: REPORT}, around={CallTrace: CallTraces}),
+    adapters=AdapterHooks(reply_fields={RUN_REPLY_FIELD: REPORT}, around={CallTrace: CallTraces}),
     reports=(Report(REPORT, RecordedRuns, _store_report),),
     query_sources=((QuerySource(RUNS, RUN_SCHEMA, RULES), RecordedRuns),),
 )

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 
 
 LEASE_S: Final = 60.0
-RENEWALS: Final = 4
-"""Renewals within the time of a lease. The REPL may pause, for example for garbage collection, and must not lose it."""
+"""Time after which the REPL drops the programs unless they are renewed."""
+RENEWALS_PER_LEASE: Final = 4
+"""Number of renewals per lease. A pause of the REPL, for example for garbage collection, must not end the lease."""
 PRINT: Final = "nrepl.middleware.print/print"
+"""The field of a request that names its print function."""
 
 
 PROGRAMS: Final = MappingProxyType(
@@ -52,7 +54,9 @@ PROGRAMS: Final = MappingProxyType(
         ),
     }
 )
-"""The programs that manage runs and perform one step of a run, by dialect. The REPL drops them when they are not used.
+"""The programs by dialect that manage runs and perform one step of a run.
+
+The REPL drops them when they are not used.
 """
 
 
@@ -76,7 +80,7 @@ class CallTraces:
 
     @asynccontextmanager
     async def around(self, evaluation: str, extra: CallTrace) -> AsyncIterator[Rewrite | None]:
-        """Record the calls of an evaluation and report them at its end. Yields None if nothing is recorded.
+        """Record the calls of an evaluation, and report them at its end. Yield None if nothing is recorded.
 
         Raises:
             CodriverError: the REPL could not start the recording.
@@ -94,7 +98,7 @@ class CallTraces:
         renewing = TaskSet()
         renewing.start(self._renew(identity))
         try:
-            yield partial(_recorded_by, evaluator, as_text(started.get("print")))
+            yield partial(_with_recording, evaluator, as_text(started.get("print")))
         finally:
             with anyio.CancelScope(shield=True):
                 await renewing.end()
@@ -105,7 +109,7 @@ class CallTraces:
                     self._report(evaluation, as_map(run))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Start a run. Sends the program that manages runs first if the REPL does not have it."""
+        """Start a run. Send the program that manages runs first if the REPL does not have it."""
         step = self._step("begin", identity, names=names)
         started = as_map(self._read(await self._sessions.evaluate(TOOL_SESSION, step)))
         if started.get("missing"):
@@ -115,11 +119,12 @@ class CallTraces:
 
     async def _renew(self, identity: str) -> None:
         while True:
-            await anyio.sleep(self._lease_s / RENEWALS)
+            await anyio.sleep(self._lease_s / RENEWALS_PER_LEASE)
             with suppress(CodriverError):
                 await self._sessions.evaluate(TOOL_SESSION, self._step("renew", identity))
 
     def _step(self, step: str, identity: str, *, names: Sequence[str] = ()) -> str:
+        """Return the code that performs one step of a run in the REPL."""
         return self._dialect.filled(
             PROGRAMS[self._dialect.name]["step"],
             step=step,
@@ -130,14 +135,16 @@ class CallTraces:
         )
 
     def _read(self, answer: Sequence[Message]) -> object:
+        """Parse the data that the REPL returned for a step."""
         return read_data("the recording", answer, self._dialect)
 
     def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
+        """Pass the recorded run to the listener."""
         self._listener(evaluation, Reported(REPORT, json.dumps(run)))
 
 
-def _recorded_by(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields of a request, with the functions that record calls in place of the usual ones.
+def _with_recording(evaluator: str, printer: str | None, fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request with the functions that record calls in place of the usual ones.
 
     Without `printer`, calls made while printing computes lazy values are not recorded.
     """

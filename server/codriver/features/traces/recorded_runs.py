@@ -26,13 +26,15 @@ if TYPE_CHECKING:
     from codriver_datalog.entity_store import Record, Snapshot, Value
 
 MAX_RUNS: Final = 8
+"""Maximum number of stored runs."""
 MAX_BYTES: Final = 24 * 2**20
 """Maximum bytes of all stored texts. A parsed run takes about three times as much memory."""
 MAX_ENTITIES: Final = 20_000
 """Maximum number of entities of one run: its calls, and as many of their arguments as fit."""
-RECORDERS: Final = ("calls", "lines")
+STORED_RECORDERS: Final = ("calls", "lines")
 """The recorders of test runs whose records are stored."""
 RUNS: Final = "$run"
+"""The name of the source with recorded runs in queries."""
 RUN_SCHEMA: Final = Schema(
     namespace="run",
     attributes=(
@@ -43,20 +45,22 @@ RUN_SCHEMA: Final = Schema(
     indexed=frozenset({"id", "call", "name", "parent", "of", "arg", "error"}),
     only_in=(RUNS, 0),
 )  # fmt: skip
-"""The attributes of a call; those from `of` on belong to an argument: the row of its call, its name and its value."""
+"""The attributes of a call. Those from `of` on belong to an argument: the row of its call, its name and its value."""
 RULES: Final = """[
     [(calls-under ?a ?b) [$run ?b :run/parent ?a]]
     [(calls-under ?a ?b) [$run ?c :run/parent ?a] (calls-under ?c ?b)]
     [(before ?a ?b) [$run ?a :run/id ?run] [$run ?a :run/call ?x]
                     [$run ?b :run/id ?run] [$run ?b :run/call ?y] [(< ?x ?y)]]
 ]"""
-"""Datalog rules for all queries: whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started
-first.
+"""Datalog rules for all queries.
+
+They find out whether `?b` was called during `?a`, directly or indirectly, and whether `?a` started first.
 """
 NUMBER: Final = re.compile(r"-?\d{1,15}(\.\d+)?([eE][-+]?\d+)?")
+"""Matches a printed number."""
 
 
-class UnreadableRunError(ValueError):
+class MalformedRunError(ValueError):
     """A REPL sent a run that cannot be parsed."""
 
 
@@ -80,7 +84,7 @@ class Function:
 
     @property
     def name(self) -> str:
-        """Return the qualified name, as it is written after an import of the module."""
+        """Return the qualified name, which code can use after it imports the module."""
         return self._within(self.module) if self.module not in {"", "__main__"} else self.qualified_name
 
     @property
@@ -90,10 +94,11 @@ class Function:
 
     @property
     def short_name(self) -> str:
-        """Return the function's name after the last component of its module."""
+        """Return the function's name, preceded by the last component of its module."""
         return self.name if "." not in self.module else self._within(self.module.rpartition(".")[2])
 
     def _within(self, module: str) -> str:
+        """Return the qualified name in a module with this name."""
         return f"{module}{'.' if self.arities is None else '/'}{self.qualified_name}"
 
     def is_named(self, name: str) -> bool:
@@ -101,7 +106,7 @@ class Function:
         return any(f"{mark}{self.name}".endswith(f"{mark}{name}") for mark in "./")
 
     def named(self, arguments: Sequence[str]) -> list[tuple[str, str]]:
-        """Pair argument texts with the names of their parameters. The rest parameter of a Lisp gets a list."""
+        """Pair the texts of arguments with the names of their parameters. The rest parameter of a Lisp gets a list."""
         if self.arities is None:
             return list(zip(self.parameters, arguments, strict=False))
         for names in sorted(self.arities, key=lambda parameters: "&" in parameters):
@@ -113,12 +118,12 @@ class Function:
 
     @property
     def counted(self) -> str:
-        """Return the number of calls as text, with `+` if there were more than were recorded."""
+        """Return the number of calls as text, followed by `+` if there were more than were recorded."""
         return f"{self.count}+" if self.is_capped else str(self.count)
 
 
 @dataclass(frozen=True, slots=True)
-class CallMade:
+class CallRecord:
     """One call of a run.
 
     `number` counts from 1 in the order in which calls started; `duration_us` is -1 while it is running.
@@ -126,7 +131,7 @@ class CallMade:
 
     number: int
     function: Function
-    parent: CallMade | None = field(repr=False)
+    parent: CallRecord | None = field(repr=False)
     thread: int
     at_us: int
     duration_us: int
@@ -144,7 +149,7 @@ class CallMade:
 
     @property
     def argument_text(self) -> str:
-        """Return the arguments as written in a call, without `self` or `cls`."""
+        """Return the arguments as they are written in a call, without `self` or `cls`."""
         if self.function.arities is not None:
             return " ".join(self.arguments)
         is_method = self.function.parameters[:1] in {("self",), ("cls",)} and len(self.arguments) > 0
@@ -157,7 +162,7 @@ class Run:
 
     id: str
     functions: tuple[Function, ...] = ()
-    calls: tuple[CallMade, ...] = ()
+    calls: tuple[CallRecord, ...] = ()
     threads: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     refused: str = ""
@@ -174,16 +179,19 @@ class Run:
         more = any(function.is_capped for function in self.functions)
         return f"{sum(function.count for function in self.functions)}{'+' if more else ''}"
 
-    def children(self) -> Mapping[int, Sequence[CallMade]]:
-        """Return the direct calls of each call by its number, and under 0 the calls without a caller."""
-        found: dict[int, list[CallMade]] = {}
+    def children(self) -> Mapping[int, Sequence[CallRecord]]:
+        """Return the direct calls of each call, by its number. Number 0 has the calls without a caller."""
+        found: dict[int, list[CallRecord]] = {}
         for call in self.calls:
             found.setdefault(call.parent.number if call.parent else 0, []).append(call)
         return found
 
 
 class RecordedRuns:
-    """The newest runs of a server, for its lifetime. Thread-safe. `redact` is applied to every text."""
+    """The newest recorded runs of a server.
+
+    Lives as long as the server. Thread-safe. `redact` is applied to every text.
+    """
 
     def __init__(self, *, redact: Callable[[str], str] = str) -> None:
         self._redact = redact
@@ -207,11 +215,11 @@ class RecordedRuns:
 
     def store_test_run(self, identity: str, job: TestJob, report: TestReport) -> None:
         """Store what was recorded in a test run: its calls, and the changed lines that did not run."""
-        if job.spec.recorders.keys().isdisjoint(RECORDERS):
+        if job.spec.recorders.keys().isdisjoint(STORED_RECORDERS):
             return
         found: dict[str, object] = {}
         for recording in report.recorded:
-            if recording.recorder not in RECORDERS:
+            if recording.recorder not in STORED_RECORDERS:
                 continue
             if recording.error:
                 found["refused"] = recording.error
@@ -240,7 +248,7 @@ class RecordedRuns:
         """Parse a run without storing it.
 
         Raises:
-            UnreadableRunError: the text is not a run.
+            MalformedRunError: the text is not a run.
         """
         return read_run(evaluation, text, self._redact)
 
@@ -256,7 +264,7 @@ class RecordedRuns:
 
     def _add(self, run: Run) -> None:
         first = self._next_row
-        for record in records_of(run, first):
+        for record in run_records(run, first):
             self._store.add(record)
             self._next_row += 1
         self._rows[run.id] = range(first, self._next_row)
@@ -272,7 +280,7 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
     """Parse the text of a run.
 
     Raises:
-        UnreadableRunError: the text is not a run.
+        MalformedRunError: the text is not a run.
     """
     try:
         data = json.loads(text)
@@ -281,23 +289,24 @@ def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> 
         is_traced = "calls" in data or not ("unrun" in data or "profile" in data)
         read = _lisp_function if data.get("lisp") else _function
         functions = tuple(map(read, data["functions"] if is_traced else ()))
-        calls: list[CallMade] = []
+        calls: list[CallRecord] = []
         for number, row in enumerate(data["calls"] if is_traced else (), 1):
             calls.append(_call(number, row, functions, calls, redact))
         unrun = tuple((str(file), tuple(lines)) for file, lines in data["unrun"]) if "unrun" in data else None
-        profile = tuple(map(_timed, data["profile"])) if "profile" in data else None
+        profile = tuple(map(_split_timed_row, data["profile"])) if "profile" in data else None
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise UnreadableRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
+        raise MalformedRunError(f"the recorded calls of {evaluation} cannot be read: {error}") from None
     threads, notes = tuple(data.get("threads", ())), tuple(data.get("notes", ()))
     return Run(evaluation, functions, tuple(calls), threads, notes, is_traced=is_traced, unrun=unrun, profile=profile)
 
 
-def _timed(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
+def _split_timed_row(row: Sequence[Any]) -> tuple[str, str, int, int, int, int]:
     name, file, line, calls, self_time, total = row
     return name, file, line, calls, self_time, total
 
 
 def _function(row: Sequence[Any]) -> Function:
+    """Parse a function of a Python run."""
     module, name, file, line, parameters, count, is_capped, *marks = row
     mark, changed_ms = (*marks, None, 0)[:2] if len(marks) != 1 else (marks[0], 0)
     return Function(
@@ -315,20 +324,21 @@ def _call(
     number: int,
     row: Sequence[Any],
     functions: Sequence[Function],
-    calls: Sequence[CallMade],
+    calls: Sequence[CallRecord],
     redact: Callable[[str], str],
-) -> CallMade:
+) -> CallRecord:
+    """Parse a call, with `redact` applied to all its texts."""
     function_index, parent, thread, at, duration, arguments, result, error, yields = row
     caller = calls[parent] if parent >= 0 else None
     arguments_text = tuple([redact(argument) for argument in arguments])
     outcome = None if result is None else redact(result), None if error is None else redact(error)
     depth = 0 if caller is None else caller.depth + 1
-    return CallMade(
+    return CallRecord(
         number, functions[function_index], caller, thread, at, duration, arguments_text, *outcome, yields, depth
     )
 
 
-def records_of(run: Run, first_row: int) -> Iterator[Record]:
+def run_records(run: Run, first_row: int) -> Iterator[Record]:
     """Yield the entities of a run in the order of their rows: its calls, then their arguments."""
     record = partial(RUN_SCHEMA.record)
     for call in run.calls:
@@ -348,7 +358,7 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
         for name, text in call.function.named(call.arguments):
             if left <= 0:
                 return
-            value = value_in(text)
+            value = parse_value(text)
             yield record(
                 {
                     "row": row,
@@ -362,8 +372,8 @@ def records_of(run: Run, first_row: int) -> Iterator[Record]:
             row, left = row + 1, left - 1
 
 
-def value_in(text: str) -> Value:
-    """Return the number or string that the text is the printed form of, or the text itself."""
+def parse_value(text: str) -> Value:
+    """Return the number or string whose printed form the text is, or the text itself."""
     if NUMBER.fullmatch(text):
         return float(text) if set(text) & set(".eE") else int(text)
     if text[:1] in {"'", '"'} and text[-1:] == text[:1]:

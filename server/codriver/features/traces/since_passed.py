@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.editing.editable_paths import NotEditableError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import CodriverError
-from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
+from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
 from codriver.features.traces.trace_answers import difference_line, differences
 from codriver.testing.runs import FAILING_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
@@ -34,15 +34,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_TEST_S: Final = 1.0
-"""Maximum duration of a test that is run again without a request."""
+"""Maximum duration of a test that is run again automatically."""
 MAX_S: Final = 8.0
+"""Maximum duration of a comparison."""
 MAX_FILES: Final = 20
+"""Maximum number of edited files whose previous contents are used."""
 MAX_BYTES: Final = 200
+"""Maximum size of the line with the difference."""
 WORDS: Final = "since it passed: "
+"""The beginning of the line with the difference."""
 
 
 def begin(call: Call, job: str) -> None:
-    """Start comparing a run whose answer is being sent, unless it was compared before or no test failed."""
+    """Start comparing a run whose answer is being sent with its previous run.
+
+    Does nothing if the run was compared before or no test failed.
+    """
     job_report, ledger = call.services.tests.report(job), call.services.ledger
     if job_report is not None and job_report.counts and job_report.report.failures and job not in ledger.tests.compared:
         ledger.tests.compared[job] = ""
@@ -50,9 +57,10 @@ def begin(call: Call, job: str) -> None:
 
 
 async def _compare(call: Call, job: str, job_report: JobReport) -> None:
+    """Compare a run with its previous one, and add the difference to the evaluation's notes."""
     try:
         words = await _difference(call, job, job_report)
-    except (CodriverError, UnreadableRunError) as error:
+    except (CodriverError, MalformedRunError) as error:
         logger.debug("no comparison of %s: %s", job, error)
         return
     except Exception:  # nobody waits for the comparison, so a failure only ends the comparison
@@ -65,7 +73,7 @@ async def _compare(call: Call, job: str, job_report: JobReport) -> None:
 
 
 async def _difference(call: Call, job: str, job_report: JobReport) -> str:
-    """Return the first difference between the test's calls now and with the previous files; empty if there is none."""
+    """Return the first difference between the test's calls with the current and the previous files, or ""."""
     found = _passed_before(call, job, job_report)
     if found is None:
         return ""
@@ -107,7 +115,10 @@ def _passed_before(call: Call, job: str, job_report: JobReport) -> tuple[TestFin
 
 
 async def _previous(call: Call, since_ms: int) -> Mapping[str, bytes | None]:
-    """Return the previous contents of the files edited since then, or nothing if others changed one afterwards."""
+    """Return the previous contents of the files edited since `since_ms`.
+
+    Return nothing if others changed one afterwards.
+    """
     changed: Mapping[Path, tuple[bytes | None, bytes | None]] = call.services.ledger.acts.since(since_ms)
     if len(changed) > MAX_FILES:
         return {}

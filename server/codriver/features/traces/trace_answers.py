@@ -12,7 +12,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import RefusedError
-from codriver.features.traces.recorded_runs import RecordedRuns, UnreadableRunError
+from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
 from codriver.tools.answers.answer_budget import json_bytes, requested_budget
 from codriver.tools.calls.answer import Answer
 
@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
     from codriver.core.values import Evaluation
-    from codriver.features.traces.recorded_runs import CallMade, Run
+    from codriver.features.traces.recorded_runs import CallRecord, Run
     from codriver.tools.calls.call import Call
     from codriver.tools.get_evaluation import GetArguments
 
 
-WALK_LINES: Final = 60
-WALK_BYTES: Final = 780
+MAX_WALK_LINES: Final = 60
+"""Maximum number of lines of a requested part of a run."""
+MAX_WALK_BYTES: Final = 780
+"""Maximum size of a requested part of a run."""
 
 
 class NoRunError(RefusedError):
@@ -51,7 +53,7 @@ async def run_of(call: Call, evaluation: str) -> Run:
     runs = call.services.part(RecordedRuns)
     try:
         run = await call.services.work.editing.run(call.client, partial(runs.get, evaluation))
-    except UnreadableRunError:
+    except MalformedRunError:
         run = None
     if run is None:
         raise NoRunError(evaluation, runs.ids())
@@ -70,7 +72,7 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
 
 
 def _fields(run: Run, workspace: str) -> dict[str, object]:
-    """Return the fields of an answer about a run: its outline, changed lines that did not run, slowest functions."""
+    """Return the fields of an answer about a run: outline, changed lines that did not run, and slowest functions."""
     fields: dict[str, object] = {}
     if run.is_traced or run.refused:
         fields["trace"] = "\n".join(outline(run))
@@ -104,8 +106,8 @@ async def _part(
         text = "\n".join(difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
     # The requested budget includes all calls and the text after them.
-    most = WALK_LINES if most_bytes is None else len(run.calls) + OUTLINE_LINES
-    left = most_bytes or WALK_BYTES
+    most = MAX_WALK_LINES if most_bytes is None else len(run.calls) + MAX_OUTLINE_LINES
+    left = most_bytes or MAX_WALK_BYTES
     lines = walk(run, path, most, left)
     candidates = [lines[0], *lines[1 + start :]]
     fitting: list[str] = []
@@ -120,38 +122,47 @@ async def _part(
     return fields
 
 
-OUTLINE_LINES: Final = 12
-OUTLINE_BYTES: Final = 680
-"""Maximum bytes of a run in an answer about an evaluation. With one more look this adds up to 1,500 bytes."""
+MAX_OUTLINE_LINES: Final = 12
+"""Maximum number of lines of an outline."""
+MAX_OUTLINE_BYTES: Final = 680
+"""Maximum bytes of a run in an answer about an evaluation. With one more request, this adds up to 1,500 bytes."""
 LINE_CHARACTERS: Final = 88
-SLOWEST: Final = 3
-DIFFERENCES: Final = 12
+"""Maximum length of a line about a call."""
+MAX_SLOWEST_CALLS: Final = 3
+"""Maximum number of slowest calls in an outline."""
+MAX_RUN_DIFFERENCES: Final = 12
+"""Maximum number of reported differences between two runs."""
 MIN_SLOW_US: Final = 1000
-"""A call faster than this is not worth reporting as the slowest."""
-PROFILE_BYTES: Final = 600
-ONE_ACT_MS: Final = 2000
+"""Minimum duration of a call that is reported as one of the slowest."""
+MAX_PROFILE_BYTES: Final = 600
+"""Maximum size of the list of the slowest functions."""
+SAME_CHANGE_MS: Final = 2000
 """Functions changed within this time count as changed together, because one edit may load several files."""
 MAX_CHANGED: Final = 2
+"""Maximum number of changed functions in an outline."""
 INDENT: Final = "  "
 LINE_BYTES: Final = 2
-"""Bytes that each line of an answer takes in addition to its text."""
+"""Bytes that each line adds to an answer besides its text."""
 LAZY: Final = "<lazy>"
-"""The result of a call in Clojure that has not computed any element. It is treated as equal to any other result."""
+"""The result of a call in Clojure of which no element has been computed. It is treated as equal to any other result."""
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Consecutive calls of one function by the same caller, shown as one line for the first or first failed one."""
+    """Consecutive calls of one function by the same caller, displayed as one line.
 
-    calls: tuple[CallMade, ...]
+    The line is that of the first failed call, or else of the first call.
+    """
+
+    calls: tuple[CallRecord, ...]
 
     @property
-    def representative(self) -> CallMade:
+    def representative(self) -> CallRecord:
         """Return the call that represents the group."""
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
-def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
+def outline(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     """Return an outline of a run: counts, the tree with repeats folded, the failed call, and the slowest calls."""
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
@@ -160,14 +171,14 @@ def outline(run: Run, most: int = OUTLINE_LINES) -> list[str]:
     head = f"run {run.id}: {calls} of {names}" if run.calls else f"run {run.id}: no call of the project's own code"
     if len(run.threads) > 1:
         head += f" in {len(run.threads)} threads"
-    ending, changed = [*_origin(run), *_slowest(run), *run.notes], _changed_last(run)
-    left = OUTLINE_BYTES - sum(len(string.encode()) + LINE_BYTES for string in (head, *changed.values(), *ending))
+    ending, changed = [*_origin(run), *_slowest_lines(run), *run.notes], _last_changed_lines(run)
+    left = MAX_OUTLINE_BYTES - sum(len(string.encode()) + LINE_BYTES for string in (head, *changed.values(), *ending))
     tree = _tree(run, most - 1 - len(ending) - len(changed), left)
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
 
-def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
-    """Return the slowest functions, one per line, ordered by their own time."""
+def profile_text(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
+    """Return the slowest functions, one per line, ordered by the time spent in the function itself."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, self_time, total in run.profile or ():
         lines.append(f"{self_time / 1000:.1f} {total / 1000:.1f} {calls} {name} {file.rpartition('/')[2]}:{number}")
@@ -178,10 +189,11 @@ def profile_text(run: Run, most_bytes: int = PROFILE_BYTES) -> str:
 
 def unrun_lines(run: Run, workspace: str) -> list[str]:
     """Return the changed lines that no test ran, one file per line: `shop.py:4-6,9`."""
-    return [f"{file.removeprefix(f'{workspace}/')}:{_ranges(lines)}" for file, lines in run.unrun or ()]
+    return [f"{file.removeprefix(f'{workspace}/')}:{_format_ranges(lines)}" for file, lines in run.unrun or ()]
 
 
-def _ranges(lines: Sequence[int]) -> str:
+def _format_ranges(lines: Sequence[int]) -> str:
+    """Return line numbers as ranges, such as `4-6,9`."""
     found: list[list[int]] = []
     for number in lines:
         if found and number == found[-1][1] + 1:
@@ -191,7 +203,7 @@ def _ranges(lines: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
-def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_BYTES) -> list[str]:
+def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_WALK_BYTES) -> list[str]:
     """Return part of a run: a call by its number with the calls that it made, or all calls of a function.
 
     If all direct calls fit, their calls are added level by level until `most_bytes` is reached. An empty path returns
@@ -215,8 +227,8 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = WALK_
     return [f"{counted} calls of {found[0].function.name}", *_cut([line(call, INDENT) for call in found], most - 1)]
 
 
-def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: int, most_bytes: int) -> list[str]:
-    """Return the calls of a call, and as many nested calls as fit level by level, with repeated calls folded."""
+def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int) -> list[str]:
+    """Return the calls that a call made, and as many nested calls as fit level by level, with repeated calls folded."""
     level, depth = [Group((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}
     while level:
@@ -232,14 +244,14 @@ def _within(call: CallMade, children: Mapping[int, Sequence[CallMade]], most: in
     return [rows[number] for number in sorted(rows)]
 
 
-def line(call: CallMade, indent: str = "", times: int = 1) -> str:
+def line(call: CallRecord, indent: str = "", times: int = 1) -> str:
     """Return a call in one line."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
     return shorten(f"{indent}{number} {call.source}{outcome(call)}")
 
 
-def outcome(call: CallMade) -> str:
-    """Return how a call ended, to be appended to its text."""
+def outcome(call: CallRecord) -> str:
+    """Return how a call ended, as a suffix for its text."""
     if call.error is not None:
         return f" raised {call.error}"
     if call.yields:
@@ -250,14 +262,15 @@ def outcome(call: CallMade) -> str:
 
 
 def shorten(text: str) -> str:
-    """Return the text on one line, truncated in the middle because the end of a call has its outcome."""
+    """Return the text on one line, truncated in the middle because the outcome of a call is at its end."""
     text = text.replace("\n", " ")
     if len(text) <= LINE_CHARACTERS:
         return text
     return f"{text[: LINE_CHARACTERS * 2 // 3]}…{text[-LINE_CHARACTERS // 3 + 1 :]}"
 
 
-def _whole(call: CallMade) -> str:
+def _whole(call: CallRecord) -> str:
+    """Return a call in one line with all its arguments, outcome, duration, position and caller."""
     function = call.function
     named = [f"{name}={text}" for name, text in function.named(call.arguments)]
     whole = (
@@ -270,19 +283,20 @@ def _whole(call: CallMade) -> str:
 
 
 def _cut(lines: Sequence[str], most: int) -> list[str]:
+    """Return at most `most` lines. If some are omitted, the last line has their number."""
     return list(lines) if len(lines) <= most else [*lines[: most - 1], f"{INDENT}and {len(lines) - most + 1} more"]
 
 
-def _groups(calls: Sequence[CallMade]) -> list[Group]:
+def _groups(calls: Sequence[CallRecord]) -> list[Group]:
     found = groupby(calls, key=lambda call: (id(call.function), call.thread))
     return [Group(tuple(group)) for _, group in found]
 
 
-def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[Group]:
+def _made_by(group: Group, children: Mapping[int, Sequence[CallRecord]]) -> list[Group]:
     """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
     found = _groups(children.get(group.representative.number, ()))
     known = {id(selected.representative.function) for selected in found}
-    others: dict[int, list[CallMade]] = {}
+    others: dict[int, list[CallRecord]] = {}
     for call in () if group.representative.error else group.calls:
         for made in children.get(call.number, ()):
             if id(made.function) not in known:
@@ -290,15 +304,15 @@ def _made_by(group: Group, children: Mapping[int, Sequence[CallMade]]) -> list[G
     return [*found, *(Group(tuple(calls)) for calls in others.values())]
 
 
-def _changed_last(run: Run) -> dict[int, str]:
-    """Return one line for each function that was changed last or redefined, by call number, if the run failed."""
+def _last_changed_lines(run: Run) -> dict[int, str]:
+    """Return a line by call number for each function that was changed last or redefined, if the run failed."""
     if not any(call.error for call in run.calls):
         return {}
     inner = [call for call in run.calls if call.parent is not None]
     newest = max((call.function.changed_ms for call in inner), default=0)
-    calls: dict[int, list[CallMade]] = {}
+    calls: dict[int, list[CallRecord]] = {}
     for call in inner:
-        is_loaded = newest and call.function.changed_ms > newest - ONE_ACT_MS
+        is_loaded = newest and call.function.changed_ms > newest - SAME_CHANGE_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
     groups = [Group(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED]
@@ -314,7 +328,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
     Other calls that lead to errors follow, and then calls closer to the roots. Among calls of equal depth below the
     failed call, the newest comes first.
     """
-    children, failing = run.children(), _failing(run)
+    children, failing = run.children(), _failing_numbers(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
     waiting: list[tuple[int, int, int, Group, int]] = []
 
@@ -339,11 +353,11 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
     return dict(sorted(rows))
 
 
-def _failing(run: Run) -> set[int]:
+def _failing_numbers(run: Run) -> set[int]:
     """Return the numbers of the calls that raised and of all their callers."""
     found: set[int] = set()
     for call in run.calls:
-        origin: CallMade | None = call if call.error else None
+        origin: CallRecord | None = call if call.error else None
         while origin is not None and origin.number not in found:
             found.add(origin.number)
             origin = origin.parent
@@ -370,7 +384,7 @@ def _origin(run: Run) -> Iterator[str]:
         )
 
 
-def _slowest(run: Run) -> Iterator[str]:
+def _slowest_lines(run: Run) -> Iterator[str]:
     self_times = {call.number: call.duration_us for call in run.calls if call.duration_us >= MIN_SLOW_US}
     for call in run.calls:
         if call.parent is not None and call.parent.number in self_times and call.duration_us > 0:
@@ -381,7 +395,7 @@ def _slowest(run: Run) -> Iterator[str]:
     if slow:
         slowest = (
             f"#{number} {run.calls[number - 1].function.short_name} {self_times[number] / 1000:.0f} ms"
-            for number in slow[:SLOWEST]
+            for number in slow[:MAX_SLOWEST_CALLS]
         )
         yield f"slowest by themselves: {', '.join(slowest)}"
 
@@ -391,10 +405,10 @@ def _slowest(run: Run) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A call that two runs have in common: it has the same callers, and equally many earlier calls of its function."""
+    """A call in two runs that correspond: it has the same callers and as many earlier calls of its function."""
 
-    before: CallMade | None
-    now: CallMade | None
+    before: CallRecord | None
+    now: CallRecord | None
 
     @property
     def name(self) -> str:
@@ -404,7 +418,7 @@ class Pair:
 
     @property
     def is_alike(self) -> bool:
-        """Return whether both runs have the call, with the same arguments."""
+        """Return whether both runs have the call with the same arguments."""
         return self.before is not None and self.now is not None and self.before.arguments == self.now.arguments
 
     @property
@@ -414,7 +428,7 @@ class Pair:
         return None not in marks and len(set(marks)) > 1
 
     @property
-    def ends_otherwise(self) -> bool:
+    def has_different_outcome(self) -> bool:
         """Return whether both runs have the call, with different outcomes."""
         before, now = self.before, self.now
         if before is None or now is None or LAZY in (before.result, now.result):
@@ -429,23 +443,23 @@ def differences(before: Run, now: Run) -> list[Pair]:
     calls, and that contains no such call itself. Functions whose code differs are preferred. The other differences
     follow in the order in which they started. A call that only one run has is ignored if its function was called more
     often than recorded. If the code of the cause is the same, hidden state such as an attribute of an object must have
-    caused the difference. Earlier calls of functions whose code differs then come first.
+    caused the difference, so earlier calls of functions whose code differs then come first.
     """
     causes: list[Pair] = []
     rest: list[Pair] = []
     capped = {function.name for run in (before, now) for function in run.functions if function.is_capped}
     _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
-    causes.sort(key=lambda pair: (not pair.ends_otherwise, not pair.has_changed_code))
+    causes.sort(key=lambda pair: (not pair.has_different_outcome, not pair.has_changed_code))
     first = causes[0] if causes else None
-    if first is None or not (first.ends_otherwise and first.has_changed_code):
-        causes = [*_calls_of_changed(before, now, first), *causes]
+    if first is None or not (first.has_different_outcome and first.has_changed_code):
+        causes = [*_changed_function_calls(before, now, first), *causes]
     return [*causes, *(pair for pair in rest if pair not in causes)]
 
 
-def _calls_of_changed(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
+def _changed_function_calls(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
     """Yield the first calls of functions with different code that started before the end of `cause`."""
     known = {call.function.name: call for call in reversed(before.calls)}
-    end = cause.now if cause is not None and cause.ends_otherwise else None
+    end = cause.now if cause is not None and cause.has_different_outcome else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
     for call in sorted(firsts.values(), key=lambda first: first.number):
         pair = Pair(known.get(call.function.name), call)
@@ -453,7 +467,7 @@ def _calls_of_changed(before: Run, now: Run, cause: Pair | None) -> Iterator[Pai
             yield pair
 
 
-def _is_within(call: CallMade, other: CallMade) -> bool:
+def _is_within(call: CallRecord, other: CallRecord) -> bool:
     """Return whether `call` was made by `other`, directly or indirectly."""
     above = call.parent
     while above is not None and above is not other:
@@ -461,8 +475,8 @@ def _is_within(call: CallMade, other: CallMade) -> bool:
     return above is other
 
 
-def difference_lines(pairs: Sequence[Pair], most: int = DIFFERENCES) -> list[str]:
-    """Return the differences, one per line, with both values."""
+def difference_lines(pairs: Sequence[Pair], most: int = MAX_RUN_DIFFERENCES) -> list[str]:
+    """Return the differences, one per line, with the values of both runs."""
     rows = [difference_line(pair) for pair in pairs[:most]]
     return rows if len(pairs) <= most else [*rows, f"and {len(pairs) - most} more"]
 
@@ -478,21 +492,22 @@ def difference_line(pair: Pair) -> str:
         return ""
     if not pair.is_alike:
         return shorten(f"#{now.number} {before.source}{outcome(before)} -> {now.source}{outcome(now)}")
-    if not pair.ends_otherwise and pair.has_changed_code:
+    if not pair.has_different_outcome and pair.has_changed_code:
         return shorten(f"#{now.number} {now.source}{outcome(now)}, its text changed")
-    if not pair.ends_otherwise:
+    if not pair.has_different_outcome:
         return shorten(f"#{now.number} {now.source} makes other calls")
     return shorten(f"#{now.number} {now.source} {_end_of(before)} -> {_end_of(now)}")
 
 
-def _end_of(call: CallMade) -> str:
+def _end_of(call: CallRecord) -> str:
+    """Return the outcome of a call without the arrow before a result."""
     return outcome(call).removeprefix(" -> ").strip()
 
 
 def _compare(
     above: Pair,
-    before: Mapping[int, Sequence[CallMade]],
-    now: Mapping[int, Sequence[CallMade]],
+    before: Mapping[int, Sequence[CallRecord]],
+    now: Mapping[int, Sequence[CallRecord]],
     capped: Container[str],
     causes: list[Pair],
     rest: list[Pair],
@@ -506,21 +521,22 @@ def _compare(
         if pair.before is not None and pair.now is not None:
             is_deep = _compare(pair, before, now, capped, causes, rest)
         others = len(rest) > index
-        if not pair.is_alike or pair.ends_otherwise:
+        if not pair.is_alike or pair.has_different_outcome:
             rest.insert(index, pair)
-        if pair.is_alike and not is_deep and (pair.ends_otherwise or others):
+        if pair.is_alike and not is_deep and (pair.has_different_outcome or others):
             causes.append(pair)
-        has_cause |= is_deep or (pair.is_alike and (pair.ends_otherwise or others))
+        has_cause |= is_deep or (pair.is_alike and (pair.has_different_outcome or others))
     return has_cause
 
 
-def _number(call: CallMade | None) -> int:
+def _number(call: CallRecord | None) -> int:
+    """Return the number of a call, or 0 for None."""
     return 0 if call is None else call.number
 
 
-def _pairs(before: Sequence[CallMade], now: Sequence[CallMade]) -> Iterator[Pair]:
+def _pairs(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[Pair]:
     """Yield the calls of two callers, paired by name and number of earlier calls of that name, in the new order."""
-    waiting: dict[str, list[CallMade]] = {}
+    waiting: dict[str, list[CallRecord]] = {}
     for call in before:
         waiting.setdefault(call.function.name, []).append(call)
     for call in now:

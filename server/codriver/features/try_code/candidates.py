@@ -34,13 +34,16 @@ if TYPE_CHECKING:
 END_S: Final = 10.0
 """Time allowed for a run to end after its limit, and to start after the previous one."""
 MAX_DIFFERENCES: Final = 10
+"""Maximum number of tests listed with different outcomes."""
 MAX_NAMED: Final = 5
+"""Maximum number of failed tests that are named for a candidate."""
 MESSAGE_CHARACTERS: Final = 300
+"""Maximum length of a failure's message."""
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
-    """The result of testing a candidate. `outcomes` has the outcome of each finished test by its id."""
+class CandidateResult:
+    """The result of testing a candidate. `ended` has the outcome of each finished test by the test's id."""
 
     label: str
     outcome: Literal["passed", "failed", "undecided"]
@@ -61,7 +64,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """How candidates are tested. `tests` are paths of tests, or only `affected`."""
+    """How to test candidates. `tests` are the paths of tests, or only `affected`."""
 
     tests: tuple[str, ...]
     limit_s: float
@@ -71,15 +74,20 @@ class Trial:
     session_key: str | None
 
 
-async def check_candidates(call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]) -> dict[str, Tried]:
-    """Run the same tests for each candidate. `outcomes` has the files after each candidate's edits, by its label."""
+async def check_candidates(
+    call: Call, trial: Trial, who: str, outcomes: Mapping[str, Outcome]
+) -> dict[str, CandidateResult]:
+    """Run the same tests for each candidate.
+
+    `outcomes` has the files as they would be after each candidate's edits, by the candidate's label.
+    """
     if not outcomes:
         return {}
     return await _run_candidates(call, trial, who, await _job(call, trial, who, list(outcomes.values())), outcomes)
 
 
 async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) -> TestJob:
-    """Return the test job for the candidates, without their contents.
+    """Return the test job for all candidates, without their edited files.
 
     Raises:
         RefusedError: no test was found, or tests cannot run in a new process.
@@ -89,7 +97,11 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
         choice = await choose(call, changed, lambda _: "")
         runs = [run for run in choice.runs if run.only]
         if not runs:
-            raise refused("no-tests", "no test runs, imports or is named after what changes", hint="give names in test")
+            raise refused(
+                "no-tests",
+                ("no test imports, is named after or is known to run the code that changes"),
+                hint="give names in test",
+            )
     else:
         runs = [TestsRun("", name) for name in trial.tests]
     given = TestArguments.model_validate(
@@ -97,7 +109,9 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
     )
     location = await location_of_run(call, given, who)
     if not isinstance(location, TestEnvironment):
-        raise CapabilityMissingError("test", message=f"{location.repl.key} runs its tests elsewhere: nothing was tried")
+        raise CapabilityMissingError(
+            "test", message=(f"{location.repl.key} runs its tests in another process: no candidate was tested")
+        )
     job = await make_job(call, given, location)
     chosen = chosen_tests(runs, call.services.workspace, job.spec.directory)
     spec = replace(job.spec, chosen=chosen, retains_failed_process=False, recorders={})
@@ -106,9 +120,9 @@ async def _job(call: Call, trial: Trial, who: str, outcomes: Sequence[Outcome]) 
 
 async def _run_candidates(
     call: Call, trial: Trial, who: str, job: TestJob, outcomes: Mapping[str, Outcome]
-) -> dict[str, Tried]:
+) -> dict[str, CandidateResult]:
     """Run the tests for each candidate, one after the other unless parallel runs are requested."""
-    results: dict[str, Tried] = {}
+    results: dict[str, CandidateResult] = {}
 
     async def check(label: str, outcome: Outcome) -> None:
         sources = {str(file.change.path): file.change.after for file in outcome.files}
@@ -118,7 +132,7 @@ async def _run_candidates(
         if not current.over:
             with anyio.CancelScope(shield=True):
                 await stop(call, name, "the tests of a candidate took too long")
-        results[label] = read_tried(call, label, call.services.tests.report(name))
+        results[label] = candidate_result(call, label, call.services.tests.report(name))
 
     if trial.is_parallel:
         async with anyio.create_task_group() as tasks:
@@ -130,10 +144,10 @@ async def _run_candidates(
     return results
 
 
-def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
+def candidate_result(call: Call, label: str, job_report: JobReport | None) -> CandidateResult:
     """Return the result of one candidate from the report of its run."""
     if job_report is None:
-        return Tried(label, "undecided", {}, {"error": "another test run did not end in time"})
+        return CandidateResult(label, "undecided", {}, {"error": "another test run did not end in time"})
     report = job_report.report
     outcomes = {result.nodeid: result.outcome for result in report.results if not result.is_collector}
     failed, unfinished = failed_tests_in(report), unfinished_in(report)
@@ -142,21 +156,21 @@ def read_tried(call: Call, label: str, job_report: JobReport | None) -> Tried:
         row = failure_row(FailureGroup(first), call.services.workspace)
         words = cut(str(row.get("message", "")), MESSAGE_CHARACTERS)
         line = f" (line {row['line']})" if "line" in row else ""
-        return Tried(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
+        return CandidateResult(label, "failed", outcomes, {"error": f"{first.nodeid}{line}: {words}"})
     if unfinished or job_report.limit_passed:
         fields = {
             "error": f"ended after {job_report.limit_passed or 'its time'}",
             "notFinished": list(unfinished[:MAX_NAMED]),
         }
-        return Tried(label, "undecided", outcomes, fields)
+        return CandidateResult(label, "undecided", outcomes, fields)
     if report.error is not None:
-        return Tried(label, "failed", outcomes, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
+        return CandidateResult(label, "failed", outcomes, {"error": cut(report.error.message, MESSAGE_CHARACTERS)})
     if report.exit_status == NO_TESTS_STATUS or not outcomes:
-        return Tried(label, "failed", outcomes, {"error": "no test was found"})
-    return Tried(label, "passed", outcomes, {})
+        return CandidateResult(label, "failed", outcomes, {"error": "no test was found"})
+    return CandidateResult(label, "passed", outcomes, {})
 
 
-def differences(tried: Sequence[Tried]) -> list[str]:
+def differences(tried: Sequence[CandidateResult]) -> list[str]:
     """Return one line for each test whose outcome differs between the candidates."""
     lines = []
     for test in dict.fromkeys(name for trial in tried for name in trial.outcomes):

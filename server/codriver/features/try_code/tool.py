@@ -15,7 +15,7 @@ from codriver.core.actions import AddServerLine
 from codriver.core.values import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
-from codriver.features.try_code.candidates import Trial, Tried, check_candidates, differences
+from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, differences
 from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
@@ -32,19 +32,21 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 MOST: Final = 8
-MAX_LABEL: Final = 40
-LIMIT_MS: Final = 10_000
+"""Maximum number of candidates."""
+MAX_LABEL_CHARACTERS: Final = 40
+DEFAULT_TESTS_MS: Final = 10_000
 """Default maximum duration of the tests of one candidate."""
 FIRST_PASSING: Final = "first-green"
-_OF_EDIT: Final = ("type", "filePath", "oldText", "newText", "name", "code")
-"""The listed fields of an edit. Clients that make schemas strict cannot send others."""
+"""Value of `keep` that applies the first candidate whose tests all pass."""
+_LISTED_EDIT_FIELDS: Final = ("type", "filePath", "oldText", "newText", "name", "code")
+"""The fields of an edit in the tool's schema. Clients that make schemas strict cannot send others."""
 Edits = list[EditArguments]
 
 
 class Candidate(Given):
     """One candidate: edits like those of `edit_files`."""
 
-    label: str = Field(min_length=1, max_length=MAX_LABEL)
+    label: str = Field(min_length=1, max_length=MAX_LABEL_CHARACTERS)
     edits: Edits = Field(min_length=1, max_length=MAX_EDITS)
 
 
@@ -63,7 +65,7 @@ Candidates = Annotated[
                         "items": {
                             "type": "object",
                             "required": ["filePath"],
-                            "properties": {name: {"type": "string"} for name in _OF_EDIT},
+                            "properties": {name: {"type": "string"} for name in _LISTED_EDIT_FIELDS},
                         },
                     },
                 },
@@ -84,7 +86,7 @@ class TryArguments(Evaluating):
     keep: str | None = Field(None, description="Label to keep if it passes, or first-green.")
     parallel: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether to test all candidates at once. They then share databases and ports."""
-    limit_ms: int = Field(LIMIT_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
+    limit_ms: int = Field(DEFAULT_TESTS_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     timeout_ms: int | None = Field(None, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
     """An earlier name of `limit_ms`."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
@@ -98,18 +100,18 @@ class TryArguments(Evaluating):
     def _check(self) -> Self:
         labels = [candidate.label for candidate in self.candidates]
         if len(set(labels)) < len(labels) or FIRST_PASSING in labels:
-            raise ValueError(f"each candidate needs its own label, and none may be called {FIRST_PASSING}")
+            raise ValueError(f"each candidate needs its own label, and no label may be {FIRST_PASSING}")
         if self.keep is not None and self.keep not in (*labels, FIRST_PASSING):
-            raise ValueError(f"keep is {FIRST_PASSING}, or one of {', '.join(labels)}")
+            raise ValueError(f"keep must be {FIRST_PASSING}, or one of {', '.join(labels)}")
         return self
 
 
 async def try_code(call: Call, arguments: TryArguments) -> Answer:
-    """Test each candidate and apply the one to keep."""
+    """Test each candidate, and apply the one to keep."""
     who = call.who(arguments.who)
     if arguments.keep is not None:
         check_may_edit("keep", call.services.live.settings)
-    outcomes, tried = await _planned(call, arguments)
+    outcomes, tried = await _plan_candidates(call, arguments)
     names, limit_s = tuple(arguments.test), arguments.tests_ms / 1000
     trial = Trial(names, limit_s, arguments.parallel, arguments.who, arguments.repl_session_key)
     tried |= await check_candidates(call, trial, who, outcomes)
@@ -122,10 +124,12 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     return await _apply_chosen(call, arguments, ordered, fields)
 
 
-async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outcome], dict[str, Tried]]:
+async def _plan_candidates(
+    call: Call, arguments: TryArguments
+) -> tuple[dict[str, Outcome], dict[str, CandidateResult]]:
     """Return the files after each candidate's edits, and the candidates whose edits cannot be made."""
     outcomes: dict[str, Outcome] = {}
-    impossible: dict[str, Tried] = {}
+    impossible: dict[str, CandidateResult] = {}
     for candidate in arguments.candidates:
         requests = [
             EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in candidate.edits
@@ -133,12 +137,14 @@ async def _planned(call: Call, arguments: TryArguments) -> tuple[dict[str, Outco
         try:
             outcomes[candidate.label] = await dry_edit(call, arguments.who, requests)
         except RefusedError as error:
-            impossible[candidate.label] = Tried(candidate.label, "failed", {}, {"error": f"edits: {error.message}"})
+            impossible[candidate.label] = CandidateResult(
+                candidate.label, "failed", {}, {"error": f"edits: {error.message}"}
+            )
     return outcomes, impossible
 
 
 async def _apply_chosen(
-    call: Call, arguments: TryArguments, tried: Sequence[Tried], fields: dict[str, object]
+    call: Call, arguments: TryArguments, tried: Sequence[CandidateResult], fields: dict[str, object]
 ) -> Answer:
     """Apply the candidate to keep, and return the answer. The edit is reverted if a test fails."""
     chosen = arguments.keep

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from codriver.testing.runs import TestReport
 
 TIMES: Final = 3
-"""How often each side has to show a difference. A flaky test does so less often."""
+"""How often each side has to show its outcome before a difference counts. A flaky test rarely differs this often."""
 
 Outcomes = tuple[str, ...]
 
@@ -46,7 +46,7 @@ class Comparison:
         return replace(self, warm=side) if is_warm else replace(self, plain=side)
 
     def suspects(self) -> tuple[str, ...]:
-        """Return the tests for which the two sides differ so far, each being consistent."""
+        """Return the tests for which the two sides have differed consistently so far."""
         return tuple(
             test
             for test, warm in self.warm.items()
@@ -54,7 +54,7 @@ class Comparison:
         )
 
     def differences(self) -> tuple[str, ...]:
-        """Return the tests for which the sides differ, each having shown its outcome three times out of three."""
+        """Return the tests for which the two sides differ, each having had the same outcome three times."""
         return tuple(
             test for test in self.suspects() if len(self.plain[test]) >= TIMES and len(self.warm[test]) >= TIMES
         )

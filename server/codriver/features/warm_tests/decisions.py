@@ -15,19 +15,23 @@ if TYPE_CHECKING:
 MAX_RUNS: Final = 10
 """Maximum number of runs with the same hash seed."""
 MAX_AGE_S: Final = 8 * 3600.0
+"""Maximum age of a warm process."""
 IDLE_S: Final = 30 * 60.0
 """Time after which an idle warm process is ended."""
 STALLED_S: Final = 30.0
 """Time without progress after which a warm run is suspected to hang."""
 MIN_SAVING_S: Final = 0.2
-"""Minimum time that a warm start has to save for the project to be warmed."""
-SAVES_LITTLE: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
-SAVING_RUNS: Final = 3
-"""Number of runs that have to save too little before a project is no longer warmed."""
+"""Minimum time that a warm start has to save per run. Projects that save less are not warmed."""
+SAVES_TOO_LITTLE: Final = f"it saves less than {MIN_SAVING_S * 1000:.0f} ms"
+MAX_LOW_SAVING_RUNS: Final = 3
+"""Number of consecutive runs that save too little after which a project is no longer warmed."""
 MAX_FAILED_STARTS: Final = 5
 """Maximum number of consecutive failed attempts to start a warm process, each under different circumstances."""
 MAX_CORRECTIONS: Final = 6
-"""Maximum number of consecutive corrections without a successful warm run. After these, the project stays plain."""
+"""Maximum number of consecutive corrections without a successful warm run.
+
+After that, all runs of the project are plain.
+"""
 START_VARIABLES: Final = ("PYTHON", "LD_", "MALLOC_", "GLIBC_", "LC_", "LANG", "TZ", "COVERAGE_PROCESS")
 """Prefixes of environment variables that Python and the C library read when a process starts."""
 PLAIN_VARIABLES: Final = ("PYTHONHASHSEED", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
@@ -77,7 +81,7 @@ class WarmState:
     age_s: float = 0.0
 
     @property
-    def is_worn(self) -> bool:
+    def must_be_replaced(self) -> bool:
         """Return whether the process has to be replaced."""
         return self.runs >= MAX_RUNS or self.age_s >= MAX_AGE_S
 
@@ -90,7 +94,7 @@ class Decision:
     reason: str = ""
 
 
-WARM: Final = Decision(is_warm=True)
+WARM_START: Final = Decision(is_warm=True)
 
 
 def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
@@ -98,7 +102,7 @@ def start_variables(environment: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in environment.items() if key.startswith(START_VARIABLES)}
 
 
-def obstacle_of(spec: RunSpec) -> str:
+def never_warm_reason(spec: RunSpec) -> str:
     """Return the reason why a run can never be warm, or an empty string."""
     if spec.runner != "pytest":
         return f"the tests are run by {spec.runner}"
@@ -107,13 +111,13 @@ def obstacle_of(spec: RunSpec) -> str:
     return next((f"{name} is set" for name in PLAIN_VARIABLES if name in spec.environment), "")
 
 
-def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
+def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
     """Decide how to start a run.
 
     Checks, in this order: what can never be warm; what was found to differ, hang or save nothing; what has to be
     learned or compared first; and whether there is a suitable process.
     """
-    if obstacle := obstacle_of(spec):
+    if obstacle := never_warm_reason(spec):
         return Decision(is_warm=False, reason=obstacle)
     if reason := project.off or project.unfit:
         return Decision(is_warm=False, reason=reason)
@@ -125,26 +129,26 @@ def decide(spec: RunSpec, project: Project, warm: WarmState | None) -> Decision:
         return Decision(is_warm=False, reason="a difference between warm and plain runs is being checked")
     if warm is None or not warm.is_ready:
         return Decision(is_warm=False, reason=project.obstacle or "the warm process is not ready yet")
-    if warm.is_worn:
+    if warm.must_be_replaced:
         return Decision(is_warm=False, reason="the warm process is being renewed")
     if dict(warm.environment) != start_variables(spec.environment):
         return Decision(is_warm=False, reason="variables that Python reads at its start have changed")
-    return WARM
+    return WARM_START
 
 
-def after_failed_start(project: Project, reason: str, circumstances: str) -> Project:
+def record_failed_start(project: Project, reason: str, circumstances: str) -> Project:
     """Record why there is no warm process, and under which circumstances."""
     return replace(project, unfit=reason, circumstances=circumstances, failed_starts=project.failed_starts + 1)
 
 
-def in_circumstances(project: Project, circumstances: str) -> Project:
-    """Allow another attempt to start a warm process if the circumstances have changed."""
+def allow_retry(project: Project, circumstances: str) -> Project:
+    """Allow another attempt to start a warm process if the circumstances have changed since the last failure."""
     if not project.unfit or project.circumstances == circumstances or project.failed_starts >= MAX_FAILED_STARTS:
         return project
     return replace(project, unfit="")
 
 
-def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:
+def record_warm_start(project: Project, arguments: tuple[str, ...], warm_start_s: float, least_s: float) -> Project:
     """Record how long a warm run took to collect its tests, if the last plain run collected the same tests."""
     if project.plain_start_s is None or project.plain_arguments != arguments:
         return project
@@ -152,19 +156,19 @@ def after_saving(project: Project, arguments: tuple[str, ...], warm_start_s: flo
     if saved_s >= least_s:
         return replace(project, small_savings=0)
     small = project.small_savings + 1
-    off = SAVES_LITTLE if small >= SAVING_RUNS else project.off
+    off = SAVES_TOO_LITTLE if small >= MAX_LOW_SAVING_RUNS else project.off
     return replace(project, small_savings=small, off=off)
 
 
-def after_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
-    """Record how long a plain run took to collect its tests. If a project has become slower, learning starts over."""
-    if project.off == SAVES_LITTLE and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
+def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: float, least_s: float) -> Project:
+    """Record how long a plain run took to collect its tests. If a project has become slower, start learning again."""
+    if project.off == SAVES_TOO_LITTLE and start_s >= (project.plain_start_s or 0.0) + 2 * least_s:
         return Project()
-    off = SAVES_LITTLE if start_s < least_s else project.off
+    off = SAVES_TOO_LITTLE if start_s < least_s else project.off
     return replace(project, plain_start_s=start_s, plain_arguments=arguments, off=off)
 
 
-def after_obstacle(project: Project, plan: Plan, reason: str) -> Project:
+def record_obstacle(project: Project, plan: Plan, reason: str) -> Project:
     """Record that a warm run needed a plain process, and the plan that avoids the same obstacle."""
     corrections = project.corrections + 1
     off = f"runs keep needing a plain process: {reason}" if corrections >= MAX_CORRECTIONS else project.off

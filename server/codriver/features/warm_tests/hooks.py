@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.warm_tests.saved_plans import SavedPlans
-from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB
+from codriver.features.warm_tests.settings import IS_ON, MEMORY_MB_SETTING
 from codriver.features.warm_tests.starter import Options, WarmTests
 from codriver.files.own_folders import cache_directory
 from codriver.server_hooks import Part, ServerHooks
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 def _options(live: LiveSettings) -> Options:
     settings = live.settings
-    return Options(is_on=settings.value_of(IS_ON), memory_mb=settings.value_of(MEMORY_MB))
+    return Options(is_on=settings.value_of(IS_ON), memory_mb=settings.value_of(MEMORY_MB_SETTING))
 
 
 def _make(services: Services, tasks: TaskGroup) -> WarmTests:
-    """Create the owner of the warm processes, and use it to start test runs from now on."""
+    """Create the owner of the warm processes, and use it for all further test runs."""
     warm = WarmTests(partial(_options, services.live), tasks, SavedPlans(cache_directory() / "warm-tests"))
     services.tests.start, services.tests.start_states = warm, warm.states
     return warm

@@ -16,9 +16,9 @@ ObstacleKind = Literal[
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
-"""Number of changes to a file that a module reads during import, after which the module is no longer preloaded."""
+"""Maximum number of changes to a file that a module reads during import. After more, the module is not preloaded."""
 
-_REASONS: Final[Mapping[str, str]] = {
+_REASONS_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
     "file": "the file {about} has changed",
     "found": "its import looked for the module {about}, which exists now",
@@ -48,7 +48,7 @@ class Obstacle:
 
     @classmethod
     def parse(cls, text: str) -> Obstacle:
-        """Parse what the child wrote.
+        """Parse an obstacle that a child wrote.
 
         Raises:
             ValueError: the text was not written by a child.
@@ -62,12 +62,12 @@ class Obstacle:
     @property
     def reason(self) -> str:
         """Return the reason as a clause."""
-        return f"{self.module} was not as preloaded: {_REASONS[self.kind].format(about=self.about)}"
+        return f"{self.module} was not as preloaded: {_REASONS_BY_KIND[self.kind].format(about=self.about)}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What to preload."""
+    """The modules to preload, and those to exclude."""
 
     libraries: tuple[str, ...]
     """The interpreter's library directories, each with a trailing separator."""
@@ -114,7 +114,7 @@ class RunRecord:
 
     @classmethod
     def parse(cls, text: str) -> RunRecord:
-        """Parse what the run wrote.
+        """Parse a record that a run wrote.
 
         Raises:
             ValueError: the text was not written by a run.
@@ -127,27 +127,28 @@ class RunRecord:
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 
-    def unknown_to(self, plan: Plan) -> tuple[str, ...]:
-        """Return the library modules that the plan does not list."""
+    def missing_from(self, plan: Plan) -> tuple[str, ...]:
+        """Return the library modules in the record that the plan does not list."""
         known = {*plan.early, *plan.late}
         return tuple(
             name
             for name, file in self.modules
-            if name not in known and file.startswith(plan.libraries) and not _exclusion(name, plan.excluded)
+            if name not in known and file.startswith(plan.libraries) and not _is_excluded(name, plan.excluded)
         )
 
 
 def _with_separators(paths: Iterable[Any]) -> tuple[str, ...]:
+    """Return the absolute and the resolved form of each path, with a trailing separator."""
     forms = (os.path.abspath, os.path.realpath)
     return tuple(sorted({f"{form(str(path)).rstrip(os.sep)}{os.sep}" for path in paths for form in forms}))
 
 
-def _exclusion(name: str, excluded: Mapping[str, str]) -> bool:
+def _is_excluded(name: str, excluded: Mapping[str, str]) -> bool:
     parts = name.split(".")
     return any(".".join(parts[:end]) in excluded for end in range(1, len(parts) + 1))
 
 
-def learned(record: RunRecord, excluded: Iterable[str]) -> Plan:
+def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
     """Create a plan from a plain run. `excluded` are the top-level modules of distributions in the workspace."""
     early: list[str] = []
     late: list[str] = []
@@ -166,8 +167,8 @@ def learned(record: RunRecord, excluded: Iterable[str]) -> Plan:
 
 
 def extended(plan: Plan, record: RunRecord) -> Plan:
-    """Add the modules that a warm run imported and that the plan lacks."""
-    return replace(plan, late=(*plan.late, *record.unknown_to(plan)))
+    """Return the plan with the modules added that a warm run imported and that it lacks."""
+    return replace(plan, late=(*plan.late, *record.missing_from(plan)))
 
 
 def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
@@ -181,5 +182,5 @@ def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
     if not learnable.keys() <= unlearnable or unlearnable != plan.unlearnable:
         variables = {key: value for key, value in {**plan.variables, **learnable}.items() if key not in unlearnable}
         return replace(plan, variables=variables, unlearnable=unlearnable)
-    reason = _REASONS[obstacle.kind].format(about=obstacle.about)
+    reason = _REASONS_BY_KIND[obstacle.kind].format(about=obstacle.about)
     return replace(plan, excluded={**plan.excluded, obstacle.module: reason})

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 VERSION: Final = 1
-"""The format of the files. Files with another one are ignored."""
+"""The version of the format of the files. Files with another version are ignored."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=4 * files.MEBIBYTE)
-"""A plan with 10,000 modules takes 400 KB."""
+"""Limits for reading a plan. A plan with 10,000 modules takes 400 KB."""
 MAX_PLANS: Final = 64
-"""Maximum number of plans; the oldest are removed."""
-_NATIVE: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
+"""Maximum number of saved plans. The oldest ones are removed."""
+_NATIVE_PREFIXES: Final = tuple(prefix.decode() for prefix in NATIVE_VARIABLES)
 
 
 class SavedPlans:
-    """The saved plans in a directory."""
+    """The plans saved in a directory, each in a file."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
     def load(self, python: str, directory: Path) -> Project | None:
-        """Return what is known about a project, or None."""
+        """Return what earlier servers learned about a project, or None if nothing is saved."""
         try:
             data = files.read_json(self._file(python, directory), RULES)
             return _project(data, python, directory)
@@ -48,7 +48,7 @@ class SavedPlans:
             return None
 
     def save(self, python: str, directory: Path, project: Project) -> None:
-        """Save what is known about a project. If this fails, it only costs time later."""
+        """Save what is known about a project. Errors are ignored, because a missing plan only costs time later."""
         if project.plan is None:
             return
         text = json.dumps(_data(project, project.plan, python, directory))
@@ -73,6 +73,7 @@ class SavedPlans:
 
 
 def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping[str, Any]:
+    """Return the content of a project's file."""
     return {
         "version": VERSION,
         "python": python,
@@ -83,7 +84,7 @@ def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping
         "libraries": plan.libraries,
         "early": plan.early,
         "late": plan.late,
-        "variables": {name: value for name, value in plan.variables.items() if name.startswith(_NATIVE)},
+        "variables": {name: value for name, value in plan.variables.items() if name.startswith(_NATIVE_PREFIXES)},
         "unlearnable": sorted(plan.unlearnable),
         "excluded": dict(plan.excluded),
         "watched": dict(plan.watched),
@@ -92,8 +93,13 @@ def _data(project: Project, plan: Plan, python: str, directory: Path) -> Mapping
 
 
 def _project(data: Any, python: str, directory: Path) -> Project:
+    """Return the project that a file describes.
+
+    Raises:
+        ValueError: the file belongs to another project, or has another version.
+    """
     if (data["version"], data["python"], data["directory"]) != (VERSION, python, str(directory)):
-        raise ValueError("the plan of another project")
+        raise ValueError("the file has the plan of another project")
     start_s = data["plain_start_s"]
     return Project(
         plan=Plan(

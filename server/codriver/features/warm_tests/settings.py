@@ -11,7 +11,8 @@ IS_ON: Final = Setting(
     default=False,
     description="Start Python test runs as copies of a process that has imported the packages.",
 )
-MEMORY_MB: Final = Setting(
+"""The setting that enables warm test runs."""
+MEMORY_MB_SETTING: Final = Setting(
     "warm_tests_memory_mb",
     1024,
     "Maximum memory of such a process; a larger one is ended.",

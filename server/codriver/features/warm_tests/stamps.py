@@ -15,13 +15,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 SOURCES: Final = (".py", ".pyi", ".toml", ".ini", ".cfg", ".env", ".json", ".yaml", ".yml")
-"""Suffixes of the files that are considered when two runs are compared. Tests may write other files."""
+"""Suffixes of the files that are compared to find out whether two runs had the same sources.
+
+Tests may write other files.
+"""
 SKIPPED: Final = frozenset({".git", ".venv", "venv", "node_modules", "__pycache__", ".tox", ".nox"})
+"""Names of directories that are not searched for sources."""
 MAX_FILES: Final = 20_000
 """Maximum number of files in a workspace whose runs are compared."""
 
 
-def package_stamp(libraries: Iterable[str]) -> str:
+def digest_packages(libraries: Iterable[str]) -> str:
     """Return a digest of the installed packages, which changes when one is installed, removed or replaced."""
     digest = hashlib.sha256()
     for library in libraries:
@@ -37,8 +41,11 @@ def package_stamp(libraries: Iterable[str]) -> str:
     return digest.hexdigest()[:16]
 
 
-def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
-    """Return a digest of what affects the start of a warm process: variables, memory, and files that shadow modules."""
+def digest_start_conditions(directory: Path, environment: Mapping[str, str], memory_mb: int) -> str:
+    """Return a digest of what affects the start of a warm process.
+
+    This includes environment variables, the memory limit, and files that shadow modules.
+    """
     digest = hashlib.sha256(repr((sorted(environment.items()), memory_mb)).encode(errors="replace"))
     paths = [directory, *map(Path, filter(None, environment.get("PYTHONPATH", "").split(os.pathsep)))]
     for path in paths:
@@ -52,8 +59,11 @@ def start_stamp(directory: Path, environment: Mapping[str, str], memory_mb: int)
     return digest.hexdigest()[:16]
 
 
-def workspace_stamp(directory: Path, started_ns: int) -> str:
-    """Return a digest of the sources in a directory; empty if there are too many, or one changed after `started_ns`."""
+def digest_sources(directory: Path, started_ns: int) -> str:
+    """Return a digest of the sources in a directory.
+
+    Return an empty string if there are too many files, or one changed after `started_ns`.
+    """
     digest = hashlib.sha256()
     for count, (path, status) in enumerate(_sources(directory)):
         if count >= MAX_FILES or status.st_mtime_ns >= started_ns:
@@ -82,17 +92,17 @@ def workspace_modules(libraries: Iterable[str], directory: Path) -> tuple[str, .
     These are distributions installed from a directory (editable or as a path dependency), and the one that has the
     project's own name.
     """
-    project_name = _normalized(_project_name(directory))
+    project_name = _normalize_name(_project_name(directory))
     found: dict[str, None] = {}
     for library in libraries:
         for metadata in Path(library).glob("*.dist-info"):
-            name = _normalized(metadata.name.removesuffix(".dist-info").rpartition("-")[0])
+            name = _normalize_name(metadata.name.removesuffix(".dist-info").rpartition("-")[0])
             if (project_name and name == project_name) or _is_from_directory(metadata / "direct_url.json"):
-                found.update(dict.fromkeys(_top_level(metadata)))
+                found.update(dict.fromkeys(_top_level_modules(metadata)))
     return tuple(found)
 
 
-def _normalized(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
@@ -117,7 +127,7 @@ def _is_from_directory(direct_url: Path) -> bool:
     return "dir_info" in data
 
 
-def _top_level(metadata: Path) -> Iterator[str]:
+def _top_level_modules(metadata: Path) -> Iterator[str]:
     """Yield the top-level modules of a distribution, according to its list of files."""
     try:
         lines = _text(metadata / "RECORD").splitlines()
@@ -136,6 +146,7 @@ def _text(path: Path) -> str:
 
 
 def _time(path: Path) -> int:
+    """Return the modification time of a file in nanoseconds, or 0 if it does not exist."""
     try:
         return path.stat().st_mtime_ns
     except OSError:

@@ -18,9 +18,14 @@ from anyio import to_thread
 from codriver.features.warm_tests import decisions
 from codriver.features.warm_tests.comparison import Comparison, outcomes
 from codriver.features.warm_tests.decisions import Decision, Project
-from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, learned
-from codriver.features.warm_tests.stamps import package_stamp, start_stamp, workspace_modules, workspace_stamp
-from codriver.features.warm_tests.warm_process import RECORDER, WarmProcess, WarmProcessError
+from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, plan_from_run
+from codriver.features.warm_tests.stamps import (
+    digest_packages,
+    digest_sources,
+    digest_start_conditions,
+    workspace_modules,
+)
+from codriver.features.warm_tests.warm_process import RECORDER_SCRIPT, WarmProcess, WarmProcessError
 from codriver.testing.plain_process import open_plain_process, start_in_process
 from codriver.testing.runs import Collected, ReportBuilder, RunError, RunFinished, StartState, TestStarted
 
@@ -36,15 +41,21 @@ if TYPE_CHECKING:
 MAX_PROJECTS: Final = 16
 """Maximum number of interpreters and directories to remember. The least recently used one is dropped."""
 IDLE_CHECK_S: Final = 30.0
+"""Time between two checks for idle processes."""
 IS_FORK_SAFE: Final = sys.platform == "linux"
 STARTED: Final = '"event":"started"'
-"""A string that the file of events contains once a test has started."""
+"""A string that the file of events contains after a test has started."""
 COLLECTION: Final = "the collection"
+"""What a run is doing before its first test, in messages."""
 MIN_WAIT_S: Final = 2.0
-MAX_STARTS: Final = 2.0
-"""The first run of a server waits for the warm process at most this many times as long as a plain start takes."""
-RENEWAL_S: Final = 0.3
-"""A warm run that spends more time than this importing packages that were not preloaded replaces the process."""
+"""Minimum time that the first run of a server waits for the warm process."""
+FIRST_WAIT_STARTS: Final = 2.0
+"""Maximum time that the first run of a server waits for the warm process, as a multiple of a plain start's duration."""
+MAX_LATE_IMPORT_S: Final = 0.3
+"""Time that a warm run may spend importing packages that were not preloaded.
+
+If it takes longer, the process is replaced.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +88,7 @@ class _Entry:
 
 
 class WarmTests:
-    """Starts runs and owns the warm processes. Lives as long as the context of `warm_tests`."""
+    """Starts test runs and owns the warm processes. Lives as long as the context of `warm_tests`."""
 
     def __init__(self, options: Callable[[], Options], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
         """Create the starter. Nothing is started before the first run.
@@ -95,7 +106,7 @@ class WarmTests:
     @asynccontextmanager
     async def __call__(self, spec: RunSpec) -> AsyncIterator[TestProcess]:
         """Start a run: see `StartRun`."""
-        if self._why_never() or decisions.obstacle_of(spec):
+        if self._unsupported_reason() or decisions.never_warm_reason(spec):
             async with start_in_process(spec, open_plain_process) as plain:
                 yield plain
             return
@@ -104,10 +115,10 @@ class WarmTests:
         await self._load(entry)
         await self._forget_other_packages(entry)
         if entry.project.unfit:
-            entry.project = decisions.in_circumstances(entry.project, await self._circumstances(spec))
+            entry.project = decisions.allow_retry(entry.project, await self._digest_circumstances(spec))
         if entry.project.is_restored:
             await self._preload_first(spec, entry)
-        decision = decisions.decide(spec, entry.project, entry.process.state() if entry.process else None)
+        decision = decisions.decide_start(spec, entry.project, entry.process.state() if entry.process else None)
         entry.reason = decision.reason
         async with AsyncExitStack() as stack:
             run = _Run(self, spec, entry, stack)
@@ -116,7 +127,7 @@ class WarmTests:
 
     def states(self) -> Sequence[StartState]:
         """Return how runs start now, by interpreter and directory, for `doctor` and `list_sessions`."""
-        if why := self._why_never():
+        if why := self._unsupported_reason():
             return (StartState(is_warm=False, reason=why),)
         if not self._entries:
             return (StartState(is_warm=False, reason="no test has run yet, and the first run is a plain process"),)
@@ -126,7 +137,7 @@ class WarmTests:
         """Return how the runs of an interpreter in a directory start."""
         entry = self._entries.get((python, directory))
         if entry is None:
-            return StartState(is_warm=False, reason=self._why_never() or "no test has run yet")
+            return StartState(is_warm=False, reason=self._unsupported_reason() or "no test has run yet")
         process, why = entry.process, entry.project.off or entry.project.unfit
         state = StartState(
             is_warm=False,
@@ -152,7 +163,7 @@ class WarmTests:
         entry = self._entries.get((python, directory))
         return entry is not None and bool(entry.project.off or entry.project.unfit)
 
-    def _why_never(self) -> str:
+    def _unsupported_reason(self) -> str:
         if not self._options.is_on:
             return "the setting warmTests is off"
         return "" if IS_FORK_SAFE else "processes cannot be copied safely on this system"
@@ -169,7 +180,7 @@ class WarmTests:
         return self._present_options()
 
     async def _create_directory(self) -> None:
-        """Create the directory for files of runs, and a task that removes it at the end."""
+        """Create the directory for files of runs, and start a task that removes it at the end."""
         if self._directory is None:
             self._directory = Path(await to_thread.run_sync(lambda: tempfile.mkdtemp(prefix="codriver-warm-")))
             self._tasks.start_soon(self._clean_up, self._directory)
@@ -181,6 +192,10 @@ class WarmTests:
         return self._directory / f"{self._number}-{name}"
 
     def _entry(self, spec: RunSpec) -> _Entry:
+        """Return the state for a run's interpreter and directory.
+
+        Drop the least recently used one beyond the maximum.
+        """
         key = (spec.python, spec.directory)
         entry = self._entries.pop(key, None) or _Entry(*key)
         self._entries[key] = entry  # the newest is last
@@ -198,7 +213,7 @@ class WarmTests:
     async def _forget_other_packages(self, entry: _Entry) -> None:
         """Discard what was learned if packages were installed, removed or replaced."""
         plan = entry.project.plan
-        if plan is not None and await to_thread.run_sync(package_stamp, plan.libraries) != entry.project.stamp:
+        if plan is not None and await to_thread.run_sync(digest_packages, plan.libraries) != entry.project.stamp:
             self._end(entry)
             entry.project, entry.differences = Project(), ()
 
@@ -218,34 +233,38 @@ class WarmTests:
                 await to_thread.run_sync(self._saved.save, entry.python, entry.directory, entry.project)
 
     async def _preload_first(self, spec: RunSpec, entry: _Entry) -> None:
-        """Wait for the warm process before the first run of a server, if it is known what to preload."""
+        """Wait for the warm process before the first run of a server, if a plan of what to preload exists."""
         entry.project = replace(entry.project, is_restored=False)
         self._warm_up(spec, entry)
         if entry.is_preloading:
-            with anyio.move_on_after(max(MIN_WAIT_S, MAX_STARTS * (entry.project.plain_start_s or 0.0))):
+            with anyio.move_on_after(max(MIN_WAIT_S, FIRST_WAIT_STARTS * (entry.project.plain_start_s or 0.0))):
                 await entry.settled.wait()
 
     # Results of runs
 
-    async def use_plain(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
+    async def learn_from_plain_run(
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path
+    ) -> None:
         """Learn from a plain run, and start a warm process for the project."""
         project = previous = entry.project
         if project.stalled:
-            entry.project = project = _after_check(project, report)
+            entry.project = project = _record_hang_check(project, report)
         if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
             run_record = RunRecord.parse(text)
             project_modules = await to_thread.run_sync(workspace_modules, run_record.libraries, spec.directory)
-            stamp = await to_thread.run_sync(package_stamp, run_record.libraries)
-            entry.project = project = replace(project, plan=learned(run_record, project_modules), stamp=stamp)
+            stamp = await to_thread.run_sync(digest_packages, run_record.libraries)
+            entry.project = project = replace(project, plan=plan_from_run(run_record, project_modules), stamp=stamp)
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
-            entry.project = decisions.after_plain_start(project, spec.arguments, seen.collected_s, least_s)
+            entry.project = decisions.record_plain_start(project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=False)
         if entry.project != previous:
             await self._save(entry)
         self._warm_up(spec, entry)
 
-    async def use_warm(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path) -> None:
+    async def learn_from_warm_run(
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path
+    ) -> None:
         """Compare a warm run with plain ones, and replace the process if necessary."""
         previous = entry.project
         entry.project = replace(entry.project, corrections=0, obstacle="")
@@ -254,28 +273,28 @@ class WarmTests:
             entry.project = replace(entry.project, stalled=seen.stalled_at)
         if seen.collected_s is not None:
             least_s = self._options.least_saving_s
-            entry.project = decisions.after_saving(entry.project, spec.arguments, seen.collected_s, least_s)
+            entry.project = decisions.record_warm_start(entry.project, spec.arguments, seen.collected_s, least_s)
         await self._compare(spec, entry, report, seen, is_warm=True)
         plan, text = entry.project.plan, await to_thread.run_sync(_text, record)
         found = RunRecord.parse(text) if text is not None else None
-        if plan is not None and found is not None and found.imported_s > RENEWAL_S and found.unknown_to(plan):
+        if plan is not None and found is not None and found.imported_s > MAX_LATE_IMPORT_S and found.missing_from(plan):
             entry.project = replace(entry.project, plan=extended(plan, found))
             self._end(entry)
         if entry.project.off != previous.off:
             await self._save(entry)
         self._warm_up(spec, entry)
 
-    async def use_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
+    async def learn_from_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
         """Correct the plan and replace the process."""
         if (plan := entry.project.plan) is not None:
-            entry.project = decisions.after_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
+            entry.project = decisions.record_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
             await self._save(entry)
         self._end(entry)
         self._warm_up(spec, entry)
 
     async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
         """Compare the outcomes of runs of the same tests on the same files."""
-        files_stamp = await to_thread.run_sync(workspace_stamp, spec.directory, seen.started_ns)
+        files_stamp = await to_thread.run_sync(digest_sources, spec.directory, seen.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
             return
         stamp = f"{files_stamp} {spec.arguments} {sorted(spec.environment.items())}"
@@ -294,7 +313,7 @@ class WarmTests:
 
     def _warm_up(self, spec: RunSpec, entry: _Entry) -> None:
         """Start a warm process if the project benefits from one and has none."""
-        if entry.process is not None and entry.process.state().is_worn:
+        if entry.process is not None and entry.process.state().must_be_replaced:
             self._end(entry)
         project = entry.project
         is_off = bool(project.off or project.unfit)
@@ -306,7 +325,7 @@ class WarmTests:
         """Start a warm process and own it until it ends."""
         plan, path, process, is_ready = entry.project.plan, self.new_file("plan"), None, False
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
-        circumstances = await self._circumstances(spec)
+        circumstances = await self._digest_circumstances(spec)
         try:
             await to_thread.run_sync(path.write_text, plan.literal())
             process = await WarmProcess.start(
@@ -325,7 +344,7 @@ class WarmTests:
             await self._save(entry)
             await process.read()
         except WarmProcessError as error:
-            entry.project = decisions.after_failed_start(entry.project, str(error), circumstances)
+            entry.project = decisions.record_failed_start(entry.project, str(error), circumstances)
         finally:
             if not is_ready:
                 entry.is_preloading = False
@@ -337,16 +356,24 @@ class WarmTests:
             with anyio.CancelScope(shield=True):
                 await to_thread.run_sync(lambda: path.unlink(missing_ok=True))
 
-    async def _circumstances(self, spec: RunSpec) -> str:
-        return await to_thread.run_sync(start_stamp, spec.directory, spec.environment, self._options.memory_mb)
+    async def _digest_circumstances(self, spec: RunSpec) -> str:
+        """Return a digest of what affects the start of a warm process."""
+        return await to_thread.run_sync(
+            digest_start_conditions, spec.directory, spec.environment, self._options.memory_mb
+        )
 
     def _check_memory(self, memory_mb: int) -> None:
+        """Check the memory of a warm process.
+
+        Raises:
+            WarmProcessError: the process exceeds the limit in the settings.
+        """
         limit_mb = self._options.memory_mb
         if memory_mb > limit_mb:
-            raise WarmProcessError(f"the warm process takes {memory_mb} MB, and the limit is {limit_mb} MB")
+            raise WarmProcessError(f"the warm process uses {memory_mb} MB, and the limit is {limit_mb} MB")
 
     async def _clean_up(self, directory: Path) -> None:
-        """End warm processes that have not been used for a while, and remove the directory at the end."""
+        """End warm processes that have not been used for a while. Remove the directory at the end."""
         try:
             await self._end_idle_processes()
         finally:
@@ -364,7 +391,7 @@ class WarmTests:
 
 @dataclass(slots=True)
 class Seen:
-    """Observations made during a run."""
+    """What was observed during a run."""
 
     started_ns: int
     started_s: float
@@ -446,7 +473,7 @@ class _Run:
     async def _open_recorded(self, spec: RunSpec, command: Sequence[str], directory: Path) -> RunningProcess:
         """Start a plain process. The first one records what it imports."""
         if self._entry.project.plan is None:
-            command = (command[0], str(RECORDER), str(self._record), *command[1:])
+            command = (command[0], str(RECORDER_SCRIPT), str(self._record), *command[1:])
         return await open_plain_process(spec, command, directory)
 
     @property
@@ -455,9 +482,9 @@ class _Run:
         return self._run.pid
 
     async def events(self) -> AsyncIterator[Event]:
-        """Yield the events once.
+        """Yield the events of the run. May be iterated only once.
 
-        Those of a warm run are held back until a test starts, because the run may start again.
+        The events of a warm run are held back until a test starts, because the run may start again.
         """
         if self._process is None:
             async for event in self._plain_events():
@@ -470,7 +497,7 @@ class _Run:
             seen.add(event)
             waiting.append(event)
             if isinstance(event, RunFinished):
-                obstacle = await to_thread.run_sync(_obstacle, self._answer)
+                obstacle = await to_thread.run_sync(_read_obstacle, self._answer)
                 if obstacle is not None and await self._start_again(obstacle):
                     async for other in self._plain_events():
                         yield other
@@ -478,7 +505,7 @@ class _Run:
                 waiting[-1] = finished = self._finished(event, obstacle)
                 builder.add(finished)
                 if obstacle is None:
-                    await self._owner.use_warm(self._spec, self._entry, builder.report(), seen, self._record)
+                    await self._owner.learn_from_warm_run(self._spec, self._entry, builder.report(), seen, self._record)
             has_started = has_started or isinstance(event, (TestStarted, RunFinished))
             if has_started:
                 for message in waiting:
@@ -488,16 +515,16 @@ class _Run:
     async def _start_again(self, obstacle: Obstacle) -> bool:
         """Correct the plan. Restart the run in a plain process unless a test has started or the run was stopped."""
         self._entry.reason = obstacle.reason
-        await self._owner.use_obstacle(self._spec, self._entry, obstacle)
+        await self._owner.learn_from_obstacle(self._spec, self._entry, obstacle)
         if obstacle.has_started or self._is_stopped:
             return False
         await self._start_plain()
         return True
 
     def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
-        """Add the hash seed to the last event of a warm run, and the reason if the run was not finished."""
+        """Add the hash seed to the last event of a warm run. If the run did not finish, also add the reason."""
         seed = self._process.seed if self._process is not None else None
-        failure = _error_of(obstacle) if obstacle is not None else event.error
+        failure = _obstacle_error(obstacle) if obstacle is not None else event.error
         return replace(event, hash_seed=seed, error=failure)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
@@ -506,7 +533,7 @@ class _Run:
             builder.add(event)
             seen.add(event)
             if isinstance(event, RunFinished):
-                await self._owner.use_plain(self._spec, self._entry, builder.report(), seen, self._record)
+                await self._owner.learn_from_plain_run(self._spec, self._entry, builder.report(), seen, self._record)
             yield event
 
     async def interrupt(self) -> None:
@@ -528,7 +555,7 @@ class _Run:
             await to_thread.run_sync(_remove, (self._record, self._answer))
 
 
-def _error_of(obstacle: Obstacle) -> RunError:
+def _obstacle_error(obstacle: Obstacle) -> RunError:
     return RunError(
         "preloaded",
         f"the run was not finished: {obstacle.reason}",
@@ -536,8 +563,8 @@ def _error_of(obstacle: Obstacle) -> RunError:
     )
 
 
-def _after_check(project: Project, report: TestReport) -> Project:
-    """Decide whether warm runs hang, after a plain run of the tests with which one stopped making progress."""
+def _record_hang_check(project: Project, report: TestReport) -> Project:
+    """Decide whether warm runs hang, after a plain run of the tests on which a warm run stalled."""
     nodeid = project.stalled
     found = next((result for result in report.results if result.nodeid == nodeid), None)
     seconds = found.seconds if found is not None else report.seconds
@@ -558,7 +585,7 @@ def _remove(paths: Sequence[Path]) -> None:
         path.unlink(missing_ok=True)
 
 
-def _obstacle(path: Path) -> Obstacle | None:
+def _read_obstacle(path: Path) -> Obstacle | None:
     text = _text(path)
     with suppress(ValueError):
         return Obstacle.parse(text) if text is not None else None

@@ -23,20 +23,24 @@ if TYPE_CHECKING:
     from anyio.abc import Process
 
 PROGRAM: Final = Path(__file__).with_name("child") / "__main__.py"
-RECORDER: Final = PROGRAM.with_name("record_plan.py")
-PRELOAD_S: Final = 300.0
-"""Maximum duration of a start. Importing torch takes seconds, several times if modules have to be excluded."""
-FORK_S: Final = 10.0
+"""The program that a warm process runs."""
+RECORDER_SCRIPT: Final = PROGRAM.with_name("record_plan.py")
+PRELOAD_TIMEOUT_S: Final = 300.0
+"""Maximum duration of a start. Importing torch takes seconds, and is repeated if modules have to be excluded."""
+FORK_TIMEOUT_S: Final = 10.0
+"""How long the process may take to fork a child."""
 END_S: Final = 5.0
+"""How long the process may take to end before it is killed."""
 LINE_BYTES: Final = 2**22
+"""Maximum length of a line that the process writes."""
 
 
 class WarmProcessError(CodriverError):
-    """The warm process does not work. Runs are plain."""
+    """The warm process does not work. Runs use a plain process instead."""
 
 
 class WarmChild:
-    """A child of the warm process that runs tests. Implements what `PlainRun` needs from a process."""
+    """A child of the warm process that runs tests. Implements the interface of a process that `PlainRun` uses."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -65,7 +69,7 @@ class WarmChild:
 
 
 class WarmProcess:
-    """A started warm process. `read` runs for as long as it is alive."""
+    """A started warm process. `read` has to run for as long as the process is alive."""
 
     def __init__(self, process: Process, environment: Mapping[str, str], seed: int) -> None:
         assert process.stdin is not None  # noqa: S101  # it is a pipe
@@ -97,7 +101,7 @@ class WarmProcess:
         """Start the process.
 
         Raises:
-            WarmProcessError: it cannot be started.
+            WarmProcessError: the process cannot be started.
         """
         moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a plain run
         try:
@@ -120,7 +124,7 @@ class WarmProcess:
         Raises:
             WarmProcessError: the process ended, took too long, or is not suitable for tests.
         """
-        with anyio.move_on_after(PRELOAD_S):
+        with anyio.move_on_after(PRELOAD_TIMEOUT_S):
             state = await self._line()
             if state is None:
                 raise WarmProcessError("the warm process ended while it imported packages")
@@ -132,7 +136,7 @@ class WarmProcess:
             self.hidden = frozenset(state["hidden"])
             self.is_ready = True
             return
-        raise WarmProcessError(f"importing packages took longer than {PRELOAD_S:g} s")
+        raise WarmProcessError(f"importing packages took longer than {PRELOAD_TIMEOUT_S:g} s")
 
     @property
     def pid(self) -> int:
@@ -164,7 +168,7 @@ class WarmProcess:
             self.runs += 1
             self.used_at = time.monotonic()
             try:
-                with anyio.fail_after(FORK_S):
+                with anyio.fail_after(FORK_TIMEOUT_S):
                     await self._input.send(ascii(dict(run)).encode() + b"\n")
                     async with self._forked:
                         while not self._new:

@@ -22,12 +22,12 @@ import anyio
 
 from codriver.repls.contract.questions import Difference
 from codriver_lisp.definitions import (
-    EXTENDING,
+    EXTENDING_HEADS,
     NO_ALIASES,
     NS_FORM,
     ONCE,
-    REBINDING,
-    WITHOUT_VARS,
+    REBINDING_HEADS,
+    VARLESS_HEADS,
     defines_within,
     read_definitions,
 )
@@ -104,14 +104,14 @@ class Ledger:
         for form in read.ns_forms if evaluated.is_done or evaluated.forms else ():
             self._add((form.namespace, form.name), _made_by(evaluated, form, is_sure=True))
         made = tuple(self._enter(evaluated, read))
-        return tuple(definition for definition in made if not definition.definition.is_undoing)
+        return tuple(definition for definition in made if not definition.definition.is_removal)
 
     def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
         """Record the definitions of an evaluation, and yield each of them."""
         sure = _certain_count(evaluated, read)
         for index, definition in enumerate(read.found):
             made = _made_by(evaluated, definition, is_sure=index < sure)
-            if definition.is_undoing:
+            if definition.is_removal:
                 self._undo(definition)
             else:
                 for name in {definition.name, *definition.makes}:
@@ -150,7 +150,7 @@ class Ledger:
         """
         found = [(name, made[-1]) for (space, name), made in self._made.items() if space == namespace and made]
         newest = {name: made.number for name, made in found if made.definition.head == "defprotocol"}
-        methods = [(name, made) for name, made in found if made.definition.head in EXTENDING]
+        methods = [(name, made) for name, made in found if made.definition.head in EXTENDING_HEADS]
         return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
     def effective_definition(self, namespace: str, name: str) -> Made | None:
@@ -411,7 +411,7 @@ class _Comparison:
         self._written: dict[str, list[tuple[Definition, Source]]] = {}
         for source in sources:
             for definition in source.definitions.found:
-                if definition.namespace == loaded.name and not definition.is_undoing:
+                if definition.namespace == loaded.name and not definition.is_removal:
                     self._written.setdefault(definition.name, []).append((definition, source))
         self._is_loaded_unseen = False
 
@@ -421,7 +421,7 @@ class _Comparison:
         methods = []
         for name, found in self._written.items():
             live = [self._vars[var] for definition, _ in found for var in definition.makes if var in self._vars]
-            if found[0][0].head in WITHOUT_VARS:
+            if found[0][0].head in VARLESS_HEADS:
                 methods.append(name)
             elif live:
                 yield from self._compare_var(name, live[0], found)
@@ -497,7 +497,7 @@ class _Comparison:
     ) -> _KnownForm | None:
         """Return the state of a var with the same metadata whose new root came from no definition."""
         makings = self._drift.ledger.makings(self._loaded.name, name)
-        made = makings[-1] if makings and makings[-1].definition.head in REBINDING else None
+        made = makings[-1] if makings and makings[-1].definition.head in REBINDING_HEADS else None
         if made is not None and (old is None or made.number > old.number):
             return self._now(var, made.definition.digest, made)
         is_as_defined = old is not None and old.var[3] == var.stamp and old.var[0] == var.file

@@ -25,7 +25,7 @@ HOME: Final = r"\b(?:__main__|user\d*)\."
 """Matches the module of a session in the embedded Python, which precedes the names of classes defined in the session.
 """
 
-_VARYING: Final = {
+_VARYING_PATTERNS: Final = {
     "home": HOME,
     "uuid": r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
     "moment": r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z|UTC|[+-]\d\d:?\d\d))?)?",
@@ -42,13 +42,14 @@ _VARYING: Final = {
 }
 """Patterns for the parts of printed values that depend on the time or the process, by name. The first match wins."""
 
-_ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING.items()))
-_TODAY: Final = frozenset({"moment", "datetime", "clock", "epoch"})
-"""Names of patterns that depend on the day. Such values can be equal on one day and differ on another."""
-_DAY_MS: Final = 86_400_000
-_LONGEST: Final = 20_000
+_ANY: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _VARYING_PATTERNS.items()))
+"""Matches any of the varying parts. The name of the matching group is the name of the pattern."""
+_DAY_DEPENDENT: Final = frozenset({"moment", "datetime", "clock", "epoch"})
+"""Names of patterns whose matches depend on the day. Such values can be equal on one day and differ on another."""
+_MS_PER_DAY: Final = 86_400_000
+_MAX_SEARCHED_CHARACTERS: Final = 20_000
 """Length in characters above which a value is not searched for varying parts."""
-_CUT: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
+_OMISSION_MARK: Final = re.compile(r"\.\.\.|…|<\w+ of \d+>|(?<=[\[({ ])#(?=[\])}, ])")
 """Matches the marks that printers use for parts omitted because of length or depth limits."""
 
 
@@ -119,18 +120,23 @@ def match_images(
 
 
 def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> Match | None:
-    if len(recorded) <= _LONGEST and (varying := _pattern(recorded, fresh, time_ms)):
+    """Return how two printed values match, apart from their images, or None if they do not match."""
+    if len(recorded) <= _MAX_SEARCHED_CHARACTERS and (varying := _pattern(recorded, fresh, time_ms)):
         return Match(varying)
     if recorded == fresh or are_equal(recorded, fresh, dialect):
         return Match()
-    if (cut := _CUT.search(recorded)) and cut.start() > 0 and fresh.startswith(recorded[: cut.start()].rstrip(", ")):
+    if (
+        (cut := _OMISSION_MARK.search(recorded))
+        and cut.start() > 0
+        and fresh.startswith(recorded[: cut.start()].rstrip(", "))
+    ):
         return Match(is_cut=True)
     return None
 
 
 def opened(text: str) -> str:
-    """Return a regular expression for a text in which the varying parts match any value."""
-    return "".join(_VARYING[name] if name else re.escape(part) for name, part in _parts(text))
+    """Return a regular expression that matches a text with any values in place of its varying parts."""
+    return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _parts(text))
 
 
 def _parts(text: str) -> Iterator[tuple[str, str]]:
@@ -144,7 +150,7 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
-    """Return a pattern that matches both texts, or an empty string if more than their varying parts differs."""
+    """Return a pattern that matches both texts, or an empty string if they differ in more than their varying parts."""
     ones, others = list(_parts(recorded)), list(_parts(fresh))
     if len(ones) != len(others):
         return ""
@@ -152,23 +158,23 @@ def _pattern(recorded: str, fresh: str, time_ms: int) -> str:
     for (name, text), (other_name, other) in zip(ones, others, strict=True):
         if name != other_name or (not name and text != other):
             return ""
-        is_open = bool(name) and (text != other or (name in _TODAY and _is_of(text, time_ms)))
+        is_open = bool(name) and (text != other or (name in _DAY_DEPENDENT and _is_of(text, time_ms)))
         varies |= is_open
-        patterns.append(_VARYING[name] if is_open else re.escape(text))
+        patterns.append(_VARYING_PATTERNS[name] if is_open else re.escape(text))
     return "".join(patterns) if varies else ""
 
 
 def _is_of(text: str, time_ms: int) -> bool:
-    """Return whether the text contains the day on which it was recorded."""
+    """Return whether a text such as a date refers to the day on which it was recorded."""
     if not time_ms:
         return False
-    if re.fullmatch(_VARYING["epoch"], text):
-        return abs(int(text[:10]) * 1000 - time_ms) < _DAY_MS
+    if re.fullmatch(_VARYING_PATTERNS["epoch"], text):
+        return abs(int(text[:10]) * 1000 - time_ms) < _MS_PER_DAY
     numbers = [int(number) for number in re.findall(r"\d+", text)]
     if len(numbers) < 3 or not 1 <= numbers[1] <= 12 or not 1 <= numbers[2] <= 31:  # months and days
         return False
     days = _days(numbers[0], numbers[1], numbers[2])
-    return abs(days * _DAY_MS - time_ms) < 2 * _DAY_MS
+    return abs(days * _MS_PER_DAY - time_ms) < 2 * _MS_PER_DAY
 
 
 def _days(year: int, month: int, day: int) -> int:

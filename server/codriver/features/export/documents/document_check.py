@@ -14,16 +14,19 @@ from codriver.errors import CodriverError
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.layout import arrange
 from codriver.features.export.documents.python_documents import notebook
-from codriver.features.export.documents.verification import NO_PYTHON, Raised
+from codriver.features.export.documents.verification import NOT_PYTHON_NOTE, RaisedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.features.export.documents.layout import Format, Origin, Page
-    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.documents.verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
-"""Maximum number of rounds. Each round removes at least one assertion, or everything from a test."""
+"""Maximum number of attempts to get a document that passes.
+
+Each failed one removes an assertion, or everything from a test.
+"""
 
 
 class FormatUnknownError(CodriverError):
@@ -39,7 +42,10 @@ class FormatUnknownError(CodriverError):
 
 
 class DocumentFailsError(CodriverError):
-    """The document fails in a fresh process no matter how much is removed. Nothing is written."""
+    """The document fails in a fresh process even after everything that can be removed is removed.
+
+    Nothing is written.
+    """
 
     def __init__(self, error: str) -> None:
         super().__init__(
@@ -61,7 +67,7 @@ class SoundDocument:
     """A document that passes, and how far each step reproduces in it."""
 
     text: str
-    checked: tuple[Checked, ...]
+    checked: tuple[CheckedStep, ...]
 
 
 DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
@@ -83,7 +89,7 @@ def check_format(dialect: str, form: Format) -> None:
         raise FormatUnknownError(dialect, form)
 
 
-def check_document(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
+def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin) -> DocumentCheck:
     """Request runs of the document until it passes, and return the result.
 
     Raises:
@@ -104,20 +110,21 @@ def check_document(checked: Sequence[Checked], dialect: str, form: Format, origi
         if form == "test" and not in_one:
             in_one = True
             continue
-        lessened = _lessened(current, page, failed)
+        lessened = _with_weaker_assertions(current, page, failed)
         if lessened == current:
             break
         current, in_one = lessened, False
     raise DocumentFailsError(failed[0].error if failed else "it still failed after all attempts")
 
 
-def _without_magic(check: Checked) -> Checked:
+def _without_magic(check: CheckedStep) -> CheckedStep:
     """Return the step without IPython magic; a step that is not Python code is marked as absent."""
     is_magic = check.step.role == "magic" and check.verdict != "absent"
-    return replace(check.demoted(NO_PYTHON), verdict="absent") if is_magic else check
+    return replace(check.without_assertion(NOT_PYTHON_NOTE), verdict="absent") if is_magic else check
 
 
-def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:
+def _page(checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:
+    """Return the document with these steps as a page in the requested format."""
     if dialect == "python":
         if form == "test":
             return python_documents.pytest_file(arrange(checked, dialect, in_one=in_one), checked, origin)
@@ -127,21 +134,23 @@ def _page(checked: Sequence[Checked], dialect: str, form: Format, origin: Origin
     return lisp_documents.script(checked, origin) if form == "script" else lisp_documents.comment(checked, origin)
 
 
-def _lessened(checked: tuple[Checked, ...], page: Page, failed: Sequence[Failed]) -> tuple[Checked, ...]:
+def _with_weaker_assertions(
+    checked: tuple[CheckedStep, ...], page: Page, failed: Sequence[Failed]
+) -> tuple[CheckedStep, ...]:
     """Return the steps, with weaker assertions for those at which the document failed."""
     whys: dict[int, str] = {}
     for failure in failed:
         for line in failure.lines[-1:] or page.steps:
             if (check := page.steps.get(line)) is not None:
                 whys.setdefault(id(check), failure.error)
-    return tuple(_less(check, whys[id(check)]) if id(check) in whys else check for check in checked)
+    return tuple(_weaken(check, whys[id(check)]) if id(check) in whys else check for check in checked)
 
 
-def _less(check: Checked, error: str) -> Checked:
+def _weaken(check: CheckedStep, error: str) -> CheckedStep:
     """Weaken the assertion of a step: first drop the error's class, then the value, and finally the step itself."""
-    if check.verdict == "raises" and check.raised is not None and check.raised != Raised(""):
-        return replace(check, raised=Raised(""))
+    if check.verdict == "raises" and check.raised is not None and check.raised != RaisedError(""):
+        return replace(check, raised=RaisedError(""))
     why = f"does not hold in a file of its own: {error.splitlines()[0] if error else 'it failed'}"
     if check.verdict in {"same", "varies"} or check.out:
-        return check.demoted(why)
-    return replace(check.demoted(why), verdict="absent")
+        return check.without_assertion(why)
+    return replace(check.without_assertion(why), verdict="absent")

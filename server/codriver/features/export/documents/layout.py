@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Final, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.documents.verification import CheckedStep
 
 NOTHING = frozenset({"None", "nil"})
 """Values of steps that are evaluated only for their side effects."""
 Format = Literal["test", "script", "comment", "notebook"]
 
 WIDTH: Final = 100
+"""Maximum number of characters in a line of a document's header."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The steps above the tests and the steps of each test, in the order in which they ran."""
+    """The steps above the tests and the steps of each test, in the order in which the steps ran."""
 
-    above: tuple[Checked, ...]
-    tests: tuple[tuple[Checked, ...], ...]
+    above: tuple[CheckedStep, ...]
+    tests: tuple[tuple[CheckedStep, ...], ...]
 
     @property
     def names(self) -> frozenset[str]:
@@ -40,7 +41,7 @@ class Layout:
         return frozenset(name for check in (*self.above, *chain(*self.tests)) for name in check.step.gives)
 
 
-def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -> Layout:
+def arrange(checked: Sequence[CheckedStep], dialect: str, *, in_one: bool = False) -> Layout:
     """Return the layout of all steps that can run.
 
     With `in_one`, all steps except imports and similar ones go into one test, in their original order.
@@ -61,38 +62,39 @@ def arrange(checked: Sequence[Checked], dialect: str, *, in_one: bool = False) -
     return Layout(above, groups.in_order())
 
 
-def _is_import(check: Checked) -> bool:
+def _is_import(check: CheckedStep) -> bool:
     return check.step.role == "import"
 
 
-def _must_be_above(check: Checked, dialect: str) -> bool:
-    """Return whether the step must be outside of a test, such as `import *` or a macro definition."""
+def _must_be_above(check: CheckedStep, dialect: str) -> bool:
+    """Return whether the step must be outside of any test, as with `import *` or a macro definition."""
     if dialect == "python":
         return _is_import(check) and ("import *" in check.step.text or "__future__" in check.step.text)
-    return _is_import(check) or _is_macro(check, dialect)
+    return _is_import(check) or _affects_reading(check, dialect)
 
 
-def _is_macro(check: Checked, dialect: str) -> bool:
+def _affects_reading(check: CheckedStep, dialect: str) -> bool:
     """Return whether later code cannot be read without the step. A test is compiled before any of its code runs."""
     heads = ("(defmacro", "(defrecord", "(deftype", "(defprotocol", "(definterface", "(declare")
     return dialect != "python" and check.step.text.startswith(heads)
 
 
-def _is_above(check: Checked, rebound: frozenset[str], dialect: str) -> bool:
-    if _is_import(check) or _is_macro(check, dialect):
+def _is_above(check: CheckedStep, rebound: frozenset[str], dialect: str) -> bool:
+    """Return whether the step belongs above the tests: an import, a definition, or a constant that is never rebound."""
+    if _is_import(check) or _affects_reading(check, dialect):
         return True
     is_fixed = check.step.role == "definition" or (check.step.role == "assignment" and _is_constant(check, dialect))
     return is_fixed and check.verdict != "differs" and not (check.step.gives & rebound)
 
 
-def _is_constant(check: Checked, dialect: str) -> bool:
+def _is_constant(check: CheckedStep, dialect: str) -> bool:
     from codriver.features.export.documents.steps import is_constant  # noqa: PLC0415  # needed only to analyze code, not for the page
 
     return dialect == "python" and is_constant(check.step)
 
 
-def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names that are rebound, and all names whose values change. The first set is a subset of the second."""
+def _names(present: Sequence[CheckedStep], dialect: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names that are rebound, and all names whose values change, which include the rebound ones."""
     times = Counter(name for check in present for name in check.step.gives)
     known = frozenset(times)
     rebound = {name for name, count in times.items() if count > 1}
@@ -116,7 +118,7 @@ def _names(present: Sequence[Checked], dialect: str) -> tuple[frozenset[str], fr
     return frozenset(rebound), frozenset(rebound | changed)
 
 
-def _reach(name: str, above: Iterable[Checked], changing: frozenset[str]) -> frozenset[str]:
+def _reach(name: str, above: Iterable[CheckedStep], changing: frozenset[str]) -> frozenset[str]:
     """Return the changing names that `name` can reach, directly or through functions above the tests."""
     uses: dict[str, frozenset[str]] = {}
     for check in above:
@@ -135,10 +137,10 @@ class _Groups:
     """Groups of steps that share names. A step that shares names with two groups merges them."""
 
     def __init__(self) -> None:
-        self._groups: list[tuple[set[str], list[tuple[int, Checked]]]] = []
+        self._groups: list[tuple[set[str], list[tuple[int, CheckedStep]]]] = []
         self._count = 0
 
-    def add(self, check: Checked, names: set[str]) -> None:
+    def add(self, check: CheckedStep, names: set[str]) -> None:
         """Add a step to the groups that use any of `names`, merging them into one."""
         links, steps = set(names), [(self._count, check)]
         others = []
@@ -151,7 +153,7 @@ class _Groups:
         self._groups = [*others, (links, sorted(steps, key=lambda step: step[0]))]
         self._count += 1
 
-    def in_order(self) -> tuple[tuple[Checked, ...], ...]:
+    def in_order(self) -> tuple[tuple[CheckedStep, ...], ...]:
         """Return the groups, ordered by their first step."""
         ordered = sorted(self._groups, key=lambda group: group[1][0][0])
         return tuple(tuple(check for _, check in steps) for _, steps in ordered)
@@ -159,7 +161,7 @@ class _Groups:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document comes from: the session, a description of its REPL, and the day in UTC."""
+    """The source of a document: the session, a description of its REPL, and the day in UTC."""
 
     session: str
     repl: str
@@ -173,10 +175,10 @@ class Page:
     """A document under construction, which records the step that each line comes from."""
 
     lines: list[str] = field(default_factory=list)
-    steps: dict[int, Checked] = field(default_factory=dict)
+    steps: dict[int, CheckedStep] = field(default_factory=dict)
     """Maps line numbers, starting at 1, to the step that produced the line."""
 
-    def write(self, text: str = "", of: Checked | None = None) -> None:
+    def write(self, text: str = "", of: CheckedStep | None = None) -> None:
         """Append lines and record the step they come from."""
         for line in text.split("\n"):
             self.lines.append(line)
@@ -184,7 +186,7 @@ class Page:
                 self.steps[len(self.lines)] = of
 
     def gap(self, lines: int) -> None:
-        """Make sure that exactly this many blank lines precede the next line."""
+        """Make sure that exactly this many blank lines precede the next line that is written."""
         while self.lines and not self.lines[-1]:
             self.lines.pop()
         self.lines += [""] * lines
@@ -195,12 +197,12 @@ class Page:
         return "\n".join(self.lines).rstrip() + "\n"
 
 
-def commented(text: str, mark: str) -> str:
+def comment_out(text: str, mark: str) -> str:
     """Return the text as a comment, with `mark` before each line. All kinds of line separators are recognized."""
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
-def summary(checked: Sequence[Checked]) -> str:
+def summary(checked: Sequence[CheckedStep]) -> str:
     """Describe how many of the steps reproduce."""
     counts = Counter(check.verdict for check in checked if not check.is_typo)
     typos = sum(check.is_typo for check in checked)
@@ -213,7 +215,7 @@ def summary(checked: Sequence[Checked]) -> str:
     return ", ".join(words)
 
 
-def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
+def header(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
     """Return the lines of the header that every document has."""
     ids = list(dict.fromkeys(check.of.id for check in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
@@ -223,27 +225,28 @@ def header(origin: Origin, checked: Sequence[Checked]) -> list[str]:
     ]
 
 
-def left_out(check: Checked) -> str:
-    """Return the reason why a step that ran is missing from a test file."""
+def left_out(check: CheckedStep) -> str:
+    """Return the reason why a step that ran is omitted from a test file."""
     if check.is_patch:
         return f"it redefines what {check.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
 
 
-def write_left_out(page: Page, absent: Iterable[Checked], mark: str) -> None:
+def write_left_out(page: Page, absent: Iterable[CheckedStep], mark: str) -> None:
     """Write the omitted steps as comments, with `mark` at the start of each line."""
     page.write(f"{mark} Left out:")
     for check in absent:
-        page.write(f"{mark}\n" + commented(f"{check.of.id}: {check.note or left_out(check)}", mark))
-        page.write(commented(check.step.text, f"{mark}    "))
+        page.write(f"{mark}\n" + comment_out(f"{check.of.id}: {check.note or left_out(check)}", mark))
+        page.write(comment_out(check.step.text, f"{mark}    "))
 
 
-def test_names(tests: Sequence[Sequence[Checked]], separator: str, known: frozenset[str]) -> list[str]:
+def test_names(tests: Sequence[Sequence[CheckedStep]], separator: str, known: frozenset[str]) -> list[str]:
     """Return a name for each test, from its description or a name that it uses, and its number."""
     return [separator.join([_about(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
 
 
-def _about(test: Sequence[Checked], known: frozenset[str]) -> str:
+def _about(test: Sequence[CheckedStep], known: frozenset[str]) -> str:
+    """Return a few words for the name of a test: from its description, or a known name that it uses."""
     described = next((check.of.description for check in test if check.of.description), "")
     if words := _WORD.findall(described.removeprefix("checkpoint:"))[:5]:
         return "_".join(words)

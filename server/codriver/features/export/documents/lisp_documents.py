@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.features.export.documents.comparison import opened
-from codriver.features.export.documents.layout import Page, commented, header, test_names, write_left_out
-from codriver.features.export.documents.steps import LAST_VALUES, namespace_of
+from codriver.features.export.documents.layout import Page, comment_out, header, test_names, write_left_out
+from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, namespace_of
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 from codriver_lisp.reader import read
 
@@ -16,12 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from codriver.features.export.documents.layout import Layout, Origin
-    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.documents.verification import CheckedStep
 
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """The test library of a dialect. `anything` is the base class of errors, `prefix` the alias of other namespaces."""
+    """The test library of a dialect.
+
+    `anything` is the base class of all errors, and `own` is the alias under which other namespaces are required.
+    """
 
     library: str
     anything: str
@@ -38,18 +41,24 @@ FRAMEWORKS: Final = {
     "nbb": Framework("cljs.test", "js/Error", names_classes=False),
     "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
 }
-"""The test libraries by dialect. Hy is missing because it has none that could run these files."""
+"""The test libraries by dialect. Hy is missing because it has no test library that could run these files."""
 
-USER: Final = "user"
+DEFAULT_NAMESPACE: Final = "user"
+"""The namespace in which a Lisp REPL starts."""
 LONG: Final = 2000
-"""Length above which a printed value is compared by its length only, because it would be unreadable in a test."""
+"""Length in characters above which only the length of a printed value is asserted, because the value would be
+unreadable.
+"""
 _BUILTIN_ERRORS: Final = re.compile(r"[A-Z]\w*(?:Error|Exception|Iteration|Interrupt|Exit)")
-_READABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
+_UNREADABLE: Final = re.compile(r"#(?!\{|uuid|inst|[\w.]+\{)|<[a-zA-Z]|#object|##|\.\.\.")
+"""Matches parts of printed values that the reader of the dialect cannot read."""
 _RECORD: Final = re.compile(r"#[\w.]+\{")
+"""Matches the beginning of a printed record."""
 _PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(?:[^\"\\]|\\.)*\"|\\\w+", re.DOTALL)
+"""Matches printed values that can be compared without a quote."""
 
 
-def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialect: str) -> Page:
+def test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> Page:
     """Return a test file for the dialect. Forms that cannot run become comments at its end, with the reason."""
     framework = FRAMEWORKS[dialect]
     page = Page()
@@ -61,31 +70,31 @@ def test_file(layout: Layout, checked: Sequence[Checked], origin: Origin, dialec
             page.write()
             _write_note(page, check, "")
             page.write(check.step.text, check)
-    tests = [[check for check in test if not uses_last(check)] for test in layout.tests]
+    tests = [[check for check in test if not uses_last_value(check)] for test in layout.tests]
     for name, test in zip(test_names(tests, "-", layout.names), tests, strict=True):
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
     above_ids = set(map(id, layout.above))
-    if absent := [check for check in checked if _is_left_out(check) and id(check) not in above_ids]:
+    if absent := [check for check in checked if _is_omitted(check) and id(check) not in above_ids]:
         page.write()
         write_left_out(page, absent, ";;")
     return page
 
 
-def uses_last(check: Checked) -> bool:
+def uses_last_value(check: CheckedStep) -> bool:
     """Return whether the form uses a variable that only a REPL has, such as `*1`."""
-    return bool(check.step.uses & LAST_VALUES)
+    return bool(check.step.uses & LAST_VALUE_SYMBOLS)
 
 
-def _is_left_out(check: Checked) -> bool:
-    return check.verdict == "absent" or check.is_patch or uses_last(check)
+def _is_omitted(check: CheckedStep) -> bool:
+    return check.verdict == "absent" or check.is_patch or uses_last_value(check)
 
 
-def _is_ns(check: Checked) -> bool:
+def _is_ns(check: CheckedStep) -> bool:
     return check.step.text.startswith(("(ns ", "(ns\n", "(in-ns "))
 
 
-def _write_ns(page: Page, layout: Layout, checked: Sequence[Checked], origin: Origin, framework: Framework) -> None:
+def _write_ns(page: Page, layout: Layout, checked: Sequence[CheckedStep], origin: Origin, framework: Framework) -> None:
     """Write the `ns` form of the file: required namespaces, and names from the namespaces of the session."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for check in layout.above:
@@ -121,31 +130,33 @@ def _clauses(text: str) -> list[tuple[str, list[str], str]]:
     return found
 
 
-def _write_note(page: Page, check: Checked, indent: str) -> None:
+def _write_note(page: Page, check: CheckedStep, indent: str) -> None:
+    """Write the note of a step as a comment, if it has one."""
     if check.note:
-        page.write(commented(check.note, f"{indent};;"))
+        page.write(comment_out(check.note, f"{indent};;"))
 
 
-def _write_test(page: Page, name: str, test: Sequence[Checked], framework: Framework) -> None:
+def _write_test(page: Page, name: str, test: Sequence[CheckedStep], framework: Framework) -> None:
     page.write(f"\n(deftest {name}")
     last_description = ""
     for index, check in enumerate(test):
         if check.of.description and check.of.description != last_description:
             last_description = check.of.description
-            page.write(commented(last_description, "  ;;"))
+            page.write(comment_out(last_description, "  ;;"))
         _write_note(page, check, "  ")
         closing = ")" if index == len(test) - 1 else ""
-        page.write(_indented(_tested(check, framework)) + closing, check)
+        page.write(_indented(_test_form(check, framework)) + closing, check)
 
 
-def _tested(check: Checked, framework: Framework) -> str:
+def _test_form(check: CheckedStep, framework: Framework) -> str:
     form = _asserted(check, framework)
     if not check.out:
         return form
     return f"(let [printed (with-out-str {form})]\n  (is (= {_string(check.out)} printed)))"
 
 
-def _asserted(check: Checked, framework: Framework) -> str:
+def _asserted(check: CheckedStep, framework: Framework) -> str:
+    """Return the code of a step with its assertion, if its result can be asserted."""
     code, value = check.step.text, check.value
     if check.verdict == "raises" and check.raised is not None:
         message = opened(check.raised.message)
@@ -160,7 +171,7 @@ def _asserted(check: Checked, framework: Framework) -> str:
         return f"(is (= {len(value)} (count (pr-str {code}))))"
     if value == "nil":
         return code if check.out else f"(is (nil? {code}))"
-    if _RECORD.search(value) or _READABLE.search(value):
+    if _RECORD.search(value) or _UNREADABLE.search(value):
         return f"(is (= {_string(value)} (pr-str {code})))"
     quoted = value if _PLAIN.fullmatch(value) else f"'{value}"
     return f"(is (= {quoted} {code}))"
@@ -174,11 +185,13 @@ def _class(name: str, framework: Framework) -> str:
 
 
 def _regex(pattern: str) -> str:
+    """Return a pattern as a regex literal."""
     plain = re.sub(r"\\([ \-#&~<>=:;,'/@!%`])", r"\1", pattern)
     return '#"' + plain.replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def _string(text: str) -> str:
+    """Return a text as a string literal."""
     escaped = (
         text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t").replace("\r", "\\r")
     )
@@ -199,7 +212,7 @@ def _indented(code: str) -> str:
     return "\n".join(line if number in inside else f"  {line}" for number, line in lines)
 
 
-def script(checked: Sequence[Checked], origin: Origin) -> Page:
+def script(checked: Sequence[CheckedStep], origin: Origin) -> Page:
     """Return a script that runs the same forms in order; values and errors become comments."""
     page = Page()
     for line in header(origin, checked):
@@ -214,16 +227,16 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
                 f"(in-ns '{namespace})" if namespace in made else f"(require '{namespace})\n(in-ns '{namespace})"
             )
             current = namespace
-        elif namespace == USER and current not in {"", USER}:
-            page.write(f"(in-ns '{USER})")
-            current = USER
+        elif namespace == DEFAULT_NAMESPACE and current not in {"", DEFAULT_NAMESPACE}:
+            page.write(f"(in-ns '{DEFAULT_NAMESPACE})")
+            current = DEFAULT_NAMESPACE
         for line in _scripted(check):
             page.write(line, check)
         current = namespace_of(check.step.text) or current
     return page
 
 
-def comment(checked: Sequence[Checked], origin: Origin) -> Page:
+def comment(checked: Sequence[CheckedStep], origin: Origin) -> Page:
     """Return a rich comment with the forms and their values, for pasting below the code they exercise."""
     page = Page()
     page.write("(comment")
@@ -237,11 +250,12 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
     return page
 
 
-def _scripted(check: Checked) -> list[str]:
-    comments = [commented(check.note, ";;")] if check.note else []
-    if check.verdict in {"absent", "raises"} or uses_last(check):
-        raised = [commented(f"raises {check.raised}", ";;")] if check.verdict == "raises" else []
-        return [*comments, commented(check.step.text, ";;"), *raised]
+def _scripted(check: CheckedStep) -> list[str]:
+    """Return the lines of a step in a script or comment: its note, its code, and its value or error as a comment."""
+    comments = [comment_out(check.note, ";;")] if check.note else []
+    if check.verdict in {"absent", "raises"} or uses_last_value(check):
+        raised = [comment_out(f"raises {check.raised}", ";;")] if check.verdict == "raises" else []
+        return [*comments, comment_out(check.step.text, ";;"), *raised]
     has_value = check.value not in (None, "nil") and check.step.role == "expression"
-    result = [commented(f"=> {check.value}", ";;")] if has_value else []
+    result = [comment_out(f"=> {check.value}", ";;")] if has_value else []
     return [*comments, check.step.text, *result]

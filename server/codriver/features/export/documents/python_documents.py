@@ -15,39 +15,42 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA, images_in, without_data
 from codriver.features.export.documents.comparison import HOME, opened, python_literal
-from codriver.features.export.documents.layout import Page, commented, header, test_names, write_left_out
+from codriver.features.export.documents.layout import Page, comment_out, header, test_names, write_left_out
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from codriver.features.export.documents.layout import Layout, Origin
-    from codriver.features.export.documents.verification import Checked
+    from codriver.features.export.documents.verification import CheckedStep
 
 
-_SIMPLE: Final = (
+_ATOMIC_EXPRESSIONS: Final = (
     *(ast.Call, ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.JoinedStr, ast.BinOp),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
 """Expressions that need no parentheses before an operator."""
-_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+_CONTROL_CHARACTER: Final = re.compile(r"[\x00-\x1f\x7f]")
 """Matches characters that must be escaped in a literal, because some of them end a line or the file."""
-_FOR_EFFECT: Final = re.compile(
+_SIDE_EFFECT_CALL: Final = re.compile(
     r"print\(|(?:.*\.)?(?:append|add|update|extend|sort|insert|remove|clear|seed|reverse|discard|write|close|put)\("
 )
-_DYNAMIC: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
-_LAST_VALUES: Final = frozenset({"_", "__", "___"})
+"""Matches code that is evaluated for its side effect, so that its value is not asserted."""
+_DYNAMIC_NAMES: Final = re.compile(r"\b(?:globals|locals|vars|eval|exec)\(|^\s*global\s", re.MULTILINE)
+"""Matches code that may read or write the module's names dynamically."""
+_LAST_VALUE_NAMES: Final = frozenset({"_", "__", "___"})
+"""Names that only a Python prompt has: its last three values."""
 _INDENT: Final = "    "
-OF_IPYTHON: Final = {"display": "IPython.display", "get_ipython": "IPython"}
+IPYTHON_NAMES: Final = {"display": "IPython.display", "get_ipython": "IPython"}
 """Names that kernels provide without an import, and the modules to import them from."""
 LONG: Final = 2000
-"""Length above which a printed value is compared by its digest, because it would be unreadable in a test."""
+"""Length in characters above which a printed value is asserted by its digest, because the value would be unreadable."""
 
 
-def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> Page:
+def pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> Page:
     """Return a pytest file. Steps that cannot run become comments at its end, with the reason."""
     page = Page()
-    tests = [[check for check in test if not _uses_last(check)] for test in layout.tests]
+    tests = [[check for check in test if not _uses_last_value_name(check)] for test in layout.tests]
     body, given = Page(), frozenset(name for check in checked for name in check.step.gives)
     for name, test in zip(test_names(tests, "_", layout.names), tests, strict=True):
         if test:
@@ -63,7 +66,7 @@ def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> P
     absent = [
         check
         for check in checked
-        if check.verdict == "absent" or check.is_patch or (_uses_last(check) and id(check) not in above_ids)
+        if check.verdict == "absent" or check.is_patch or (_uses_last_value_name(check) and id(check) not in above_ids)
     ]
     if absent:
         page.gap(2)
@@ -71,7 +74,7 @@ def pytest_file(layout: Layout, checked: Sequence[Checked], origin: Origin) -> P
     return page
 
 
-def _write_header(page: Page, checked: Sequence[Checked], origin: Origin) -> None:
+def _write_header(page: Page, checked: Sequence[CheckedStep], origin: Origin) -> None:
     first, *rest = header(origin, checked)
     words = "\n".join([first, "", *rest]).replace("\\", "\\\\").replace('"', "'")
     page.write(f'"""{words}\n"""')
@@ -93,15 +96,15 @@ def _write_above(page: Page, layout: Layout, required: Sequence[str]) -> None:
             before = check.step.role
 
 
-def _uses_last(check: Checked) -> bool:
+def _uses_last_value_name(check: CheckedStep) -> bool:
     return (
-        bool(check.step.uses & _LAST_VALUES - check.step.gives)
+        bool(check.step.uses & _LAST_VALUE_NAMES - check.step.gives)
         and check.verdict != "absent"
         and check.step.role != "import"
     )
 
 
-def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]:
+def _imports(body: str, layout: Layout, checked: Sequence[CheckedStep]) -> list[str]:
     """Return the imports that the tests need in addition to those that were evaluated."""
     lines = []
     uses = {"asyncio": "asyncio.run(", "re": "re.fullmatch(", "contextlib": "contextlib.", "io": "io.StringIO",
@@ -112,18 +115,21 @@ def _imports(body: str, layout: Layout, checked: Sequence[Checked]) -> list[str]
     lines += [f"import {module}" for check in raising if (module := _module(check))]
     if "pytest.raises(" in body:
         lines.append("import pytest")
-    lines += _borrowed(checked, given)
+    lines += _imports_from_other_modules(checked, given)
     del layout
     return lines
 
 
-def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
+def _imports_from_other_modules(checked: Sequence[CheckedStep], given: frozenset[str]) -> list[str]:
     """Return imports for names that code used while it ran in another module."""
     lines = list[str]()
     displayed = {
-        name for check in checked if check.verdict != "absent" for name in check.step.uses & OF_IPYTHON.keys() - given
+        name
+        for check in checked
+        if check.verdict != "absent"
+        for name in check.step.uses & IPYTHON_NAMES.keys() - given
     }
-    lines += [f"from {OF_IPYTHON[name]} import {name}" for name in sorted(displayed)]
+    lines += [f"from {IPYTHON_NAMES[name]} import {name}" for name in sorted(displayed)]
     for namespace in dict.fromkeys(check.of.namespace for check in checked):
         if namespace not in DEFAULT_NAMESPACES:
             of = [
@@ -136,8 +142,11 @@ def _borrowed(checked: Sequence[Checked], given: frozenset[str]) -> list[str]:
     return lines
 
 
-def _named(check: Checked, given: frozenset[str]) -> Checked:
-    """Return the step without the session's module prefix in its value. The file has a different module name."""
+def _named(check: CheckedStep, given: frozenset[str]) -> CheckedStep:
+    """Return the step with the session's module prefix removed from its value.
+
+    The file has a different module name.
+    """
     if check.raised is not None and check.raised.name in given:
         return replace(check, raised=replace(check.raised, type=check.raised.name))
     value = check.value or ""
@@ -150,23 +159,23 @@ def _named(check: Checked, given: frozenset[str]) -> Checked:
     return replace(check, verdict="varies", pattern=pattern) if is_changed else check
 
 
-def _module(check: Checked) -> str:
+def _module(check: CheckedStep) -> str:
     """Return the module to import for the error's class; empty if no import is needed."""
     module = check.raised.type.rpartition(".")[0] if check.raised else ""
     return "" if module in DEFAULT_NAMESPACES | {check.of.namespace} else module
 
 
-def _global_names(layout: Layout, test: Sequence[Checked]) -> list[str]:
+def _global_names(layout: Layout, test: Sequence[CheckedStep]) -> list[str]:
     """Return the names that a test must declare `global`, because other code reads them from the module."""
     given = {name for check in test for name in check.step.gives}
     steps = [check.step for check in (*layout.above, *test)]
-    if any(_DYNAMIC.search(step.text) for step in steps):
+    if any(_DYNAMIC_NAMES.search(step.text) for step in steps):
         return sorted(given)
     read = {name for check in layout.above for name in check.step.uses | check.step.gives} | set(dir(builtins))
     return sorted(given & read)
 
 
-def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Sequence[str]) -> None:
+def _write_test(page: Page, name: str, test: Sequence[CheckedStep], global_names: Sequence[str]) -> None:
     page.gap(2)
     page.write(f"def {name}():")
     indent = _INDENT
@@ -180,19 +189,20 @@ def _write_test(page: Page, name: str, test: Sequence[Checked], global_names: Se
     for check in test:
         if check.of.description and check.of.description != last_description:
             last_description = check.of.description
-            page.write(commented(last_description, f"{indent}#"))
+            page.write(comment_out(last_description, f"{indent}#"))
         _write_note(page, check, indent)
         _write_step(page, check, indent)
     if awaits:
         page.write(f"\n{_INDENT}asyncio.run(steps())")
 
 
-def _write_note(page: Page, check: Checked, indent: str) -> None:
+def _write_note(page: Page, check: CheckedStep, indent: str) -> None:
+    """Write the note of a step as a comment, if it has one."""
     if check.note:
-        page.write(commented(check.note, f"{indent}#"))
+        page.write(comment_out(check.note, f"{indent}#"))
 
 
-def _write_step(page: Page, check: Checked, indent: str) -> None:
+def _write_step(page: Page, check: CheckedStep, indent: str) -> None:
     """Write one step of a test with its assertion."""
     if check.out:
         page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", check)
@@ -202,17 +212,17 @@ def _write_step(page: Page, check: Checked, indent: str) -> None:
         page.write(_indented(_asserted(check), indent), check)
 
 
-def _asserted(check: Checked) -> str:
+def _asserted(check: CheckedStep) -> str:
     """Return the code of a step with its assertion.
 
     Images are only mentioned in a comment, because other versions of a library draw them differently.
     """
     images = images_in(without_data("\n".join((*check.images, check.drawn))))
     comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
-    return "\n".join([check.step.text if check.drawn else _asserted_value(check), *comments])
+    return "\n".join([check.step.text if check.drawn else _value_assertion(check), *comments])
 
 
-def _asserted_value(check: Checked) -> str:
+def _value_assertion(check: CheckedStep) -> str:
     code = check.step.text
     if check.verdict == "raises" and check.raised is not None:
         name = check.raised.type if _module(check) else check.raised.name or "Exception"
@@ -224,7 +234,7 @@ def _asserted_value(check: Checked) -> str:
     before = "".join(f"{comment}\n" for comment in comments)
     if check.verdict == "varies":
         return f"{before}assert re.fullmatch({_regex(check.pattern)}, repr({_argument(expression)}))"
-    if check.value == "None" and _FOR_EFFECT.match(expression):
+    if check.value == "None" and _SIDE_EFFECT_CALL.match(expression):
         return code
     literal = python_literal(check.value)
     if len(check.value) > LONG and not isinstance(literal and literal[0], set | frozenset):
@@ -233,7 +243,7 @@ def _asserted_value(check: Checked) -> str:
     if literal is None:
         return f"{before}assert repr({_argument(expression)}) == {check.value!r}"
     operator = "is" if literal[0] is None or isinstance(literal[0], bool) else "=="
-    return f"{before}assert {_operand(expression)} {operator} {check.value}"
+    return f"{before}assert {_as_operand(expression)} {operator} {check.value}"
 
 
 def _split_comments(code: str) -> list[str]:
@@ -243,13 +253,13 @@ def _split_comments(code: str) -> list[str]:
     return [*lines[:count], "\n".join(lines[count:])]
 
 
-def _operand(expression: str) -> str:
-    """Return the expression in a form that can precede an operator."""
+def _as_operand(expression: str) -> str:
+    """Return the expression, in parentheses if it needs them before an operator."""
     node = ast.parse(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
     )
-    is_simple = isinstance(value, _SIMPLE) and not expression.lstrip().startswith("(")
+    is_simple = isinstance(value, _ATOMIC_EXPRESSIONS) and not expression.lstrip().startswith("(")
     return expression if is_simple else f"({expression})"
 
 
@@ -267,7 +277,7 @@ def _regex(pattern: str) -> str:
     """Return a pattern as a string literal, with as few escapes as possible."""
     pattern = pattern.replace(r"\b", "")
     plain = re.sub(r"\\([ \-#&~<>=:;,'\"/@!%`])", r"\1", pattern)
-    is_raw = not _CONTROL.search(plain) and not plain.endswith("\\")
+    is_raw = not _CONTROL_CHARACTER.search(plain) and not plain.endswith("\\")
     if is_raw and '"' not in plain:
         return f'r"{plain}"'
     return f"r'{plain}'" if is_raw and "'" not in plain else repr(pattern)
@@ -284,13 +294,13 @@ def _indented(code: str, indent: str) -> str:
     return "\n".join(line if number in inside or not line else indent + line for number, line in lines)
 
 
-def script(checked: Sequence[Checked], origin: Origin) -> Page:
+def script(checked: Sequence[CheckedStep], origin: Origin) -> Page:
     """Return a script that runs the same steps in order; values and errors become comments."""
     page = Page()
     _write_header(page, checked, origin)
     page.gap(1)
     given = frozenset(name for check in checked for name in check.step.gives)
-    for line in _borrowed(checked, given):
+    for line in _imports_from_other_modules(checked, given):
         page.write(line)
     if not any(check.step.awaits for check in checked if check.verdict not in {"absent", "raises"}):
         for check in checked:
@@ -312,17 +322,18 @@ def script(checked: Sequence[Checked], origin: Origin) -> Page:
     return page
 
 
-def _scripted(check: Checked) -> str:
-    code, note = check.step.text, f"{commented(check.note, '#')}\n" if check.note else ""
-    if check.verdict in {"absent", "raises"} or _uses_last(check):
-        raised = "\n" + commented(f"raises {check.raised}", "#") if check.verdict == "raises" else ""
-        return note + commented(code, "#") + raised
+def _scripted(check: CheckedStep) -> str:
+    """Return a step in a script: its note, its code, and its value or error as a comment."""
+    code, note = check.step.text, f"{comment_out(check.note, '#')}\n" if check.note else ""
+    if check.verdict in {"absent", "raises"} or _uses_last_value_name(check):
+        raised = "\n" + comment_out(f"raises {check.raised}", "#") if check.verdict == "raises" else ""
+        return note + comment_out(code, "#") + raised
     if check.value is None or check.value == "None":
         return note + code
-    return f"{note}{code}\n" + commented(f"=> {check.value}", "#")
+    return f"{note}{code}\n" + comment_out(f"=> {check.value}", "#")
 
 
-def comment(checked: Sequence[Checked], origin: Origin) -> Page:
+def comment(checked: Sequence[CheckedStep], origin: Origin) -> Page:
     """Return a comment that shows the session like a Python prompt, for pasting next to the code it exercises."""
     page = Page()
     for line in header(origin, checked):
@@ -332,44 +343,45 @@ def comment(checked: Sequence[Checked], origin: Origin) -> Page:
         if check.is_typo:
             continue
         if check.note:
-            page.write(commented(f"({check.note})", "#"))
+            page.write(comment_out(f"({check.note})", "#"))
         first, *more = check.step.text.splitlines() or [""]
         page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
         result = str(check.raised) if check.verdict == "raises" else check.value if check.value != "None" else None
         for text in (check.out, result):
             if text:
-                page.write(commented(text, "#"))
+                page.write(comment_out(text, "#"))
     return page
 
 
-_KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
+_KERNEL_SPEC: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
-def notebook(checked: Sequence[Checked], origin: Origin) -> str:
+def notebook(checked: Sequence[CheckedStep], origin: Origin) -> str:
     """Return a notebook with a cell for each evaluation, the outputs of the fresh REPL, descriptions and notes."""
-    cells = [_markdown("\n\n".join(header(origin, checked)), "header")]
+    cells = [_markdown_cell("\n\n".join(header(origin, checked)), "header")]
     count = 0
-    by_evaluation: dict[str, list[Checked]] = {}
+    by_evaluation: dict[str, list[CheckedStep]] = {}
     for check in checked:
         by_evaluation.setdefault(check.of.id, []).append(check)
     for name, steps in by_evaluation.items():
         notes = [f"- {step.note}" for step in steps if step.note]
         if words := "\n\n".join(part for part in (steps[0].of.description, "\n".join(notes)) if part):
-            cells.append(_markdown(words, f"{name}-words"))
+            cells.append(_markdown_cell(words, f"{name}-words"))
         present = [step for step in steps if step.verdict != "absent"]
         if present:
             count += 1
             cells.append(_code(present, count, name))
-    metadata = {"kernelspec": _KERNEL, "language_info": {"name": "python"}}
+    metadata = {"kernelspec": _KERNEL_SPEC, "language_info": {"name": "python"}}
     book = {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(book, ensure_ascii=False, indent=1) + "\n"
 
 
-def _markdown(text: str, name: str) -> dict[str, Any]:
+def _markdown_cell(text: str, name: str) -> dict[str, Any]:
     return {"cell_type": "markdown", "id": _id(name), "metadata": {}, "source": _lines(text)}
 
 
-def _code(steps: Sequence[Checked], count: int, name: str) -> dict[str, Any]:
+def _code(steps: Sequence[CheckedStep], count: int, name: str) -> dict[str, Any]:
+    """Return a code cell with the steps of one evaluation and their outputs."""
     cell = next((step.cell for step in steps if step.cell is not None), None)
     outputs = _outputs(steps, count) if cell is None else [_numbered(output, count) for output in cell]
     # Keep a kernel's cell unchanged: a semicolon at its end suppresses its value.
@@ -385,7 +397,8 @@ def _numbered(output: Mapping[str, object], count: int) -> dict[str, Any]:
     return {name: count if name == "execution_count" else value for name, value in output.items()}
 
 
-def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:
+def _outputs(steps: Sequence[CheckedStep], count: int) -> list[dict[str, Any]]:
+    """Return the outputs of a cell: the printed output, the images, the error and the value of its steps."""
     outputs: list[dict[str, Any]] = []
     for step in steps:
         if step.out:
@@ -403,11 +416,12 @@ def _outputs(steps: Sequence[Checked], count: int) -> list[dict[str, Any]]:
 
 
 def _display(bundle: dict[str, Any]) -> dict[str, Any]:
+    """Return a MIME bundle as a display output."""
     return {"output_type": "display_data", "metadata": {}, "data": bundle}
 
 
 def _bundles(text: str) -> list[dict[str, Any]]:
-    """Return a value as bundles by media type, one for each image; the last one also has the text."""
+    """Return a value as one MIME bundle for each image. The last one also has the text."""
     *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
     return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
 
@@ -418,4 +432,5 @@ def _id(name: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
+    """Return the lines of a text with their line endings, as notebooks store them."""
     return text.splitlines(keepends=True)

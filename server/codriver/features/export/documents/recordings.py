@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 FORMAT: Final = "codriver-recording"
+"""The name of the format, in the first line of a recording."""
 VERSION: Final = 1
+"""The version of the format."""
 LOADED: Final = "load "
 """Prefix of a log entry that holds the text of a loaded file, followed by the file's absolute path."""
 
@@ -35,7 +37,7 @@ class NothingChosenError(CodriverError):
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """One evaluation: its code, where it ran, and its results. `time` is in milliseconds since the epoch.
+    """One recorded evaluation: its code, where it ran, and its results. `time` is in milliseconds since the epoch.
 
     `values` are the values of its forms or expressions, in order. `file` is set if the code is the text of that file.
     `ending` describes how an evaluation was ended from outside, such as by an interrupt.
@@ -68,7 +70,7 @@ class Recording:
 
 
 T = TypeVar("T")
-UNKNOWN_NAME: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
+UNKNOWN_NAME_MESSAGE: Final = re.compile(r"\bname '(\w+)' is not defined|nable to resolve symbol:? '?([^\s']+)")
 """Matches the messages with which REPLs report an unknown name."""
 NAME: Final = re.compile(r"[^\s()\[\]{}\"'`,;:.@^~=+*/<>|&%#\\]+")
 SURROGATE: Final = re.compile("[\ud800-\udfff]")
@@ -84,7 +86,7 @@ FIELDS: Final = {
 def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
     """Return the evaluations that the log's entries describe, in the order in which they started.
 
-    Evaluations whose code is no longer in the log are left out.
+    Evaluations whose code is no longer in the log are omitted.
     """
     found: dict[str, Recorded] = {}
     descriptions: dict[str, str] = {}
@@ -102,6 +104,7 @@ def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
 
 
 def _started(entry: Mapping[str, Any], name: str, given: str) -> Recorded:
+    """Return a new evaluation from the log entry that has its code."""
     file = given.removeprefix(LOADED) if given.startswith((f"{LOADED}/", f"{LOADED}~")) else ""
     return Recorded(
         name,
@@ -115,6 +118,7 @@ def _started(entry: Mapping[str, Any], name: str, given: str) -> Recorded:
 
 
 def _with(before: Recorded, field: str, text: str) -> Recorded:
+    """Return the evaluation with `text` added to a field."""
     if field == "values":
         return replace(before, values=(*before.values, text))
     return replace(before, **{field: getattr(before, field) + text})
@@ -133,13 +137,15 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
     raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
 
 
-def names_unknown(notes: Iterable[str]) -> frozenset[str]:
+def unknown_names(notes: Iterable[str]) -> frozenset[str]:
     """Return the names that were unknown in the fresh REPL, according to the notes on steps."""
-    return frozenset(found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME.finditer(note))
+    return frozenset(
+        found[1] or found[2].rpartition("/")[2] for note in notes for found in UNKNOWN_NAME_MESSAGE.finditer(note)
+    )
 
 
 def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable[str]) -> int:
-    """Return how many evaluations, counted from the end, also include the definitions of `names` and what these need.
+    """Return how many of the last evaluations are needed to include the definitions of `names` and what these need.
 
     The result is `last` if no earlier evaluation defines them. Definitions are recognized by the shape of the code.
     """
@@ -153,6 +159,7 @@ def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable
 
 
 def _defines(code: str, name: str) -> bool:
+    """Return whether code defines or imports a name, judging by the shape of its lines."""
     if name not in code:
         return False
     word = rf"(?<![\w.-]){re.escape(name)}(?![\w-])"
@@ -162,7 +169,7 @@ def _defines(code: str, name: str) -> bool:
     return re.search(f"{python}|{lisp}", code, re.MULTILINE) is not None
 
 
-def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
+def with_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
     """Return the evaluations with these ids, in the order in which they ran.
 
     Raises:
@@ -174,7 +181,7 @@ def of_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorde
     return tuple(evaluation for evaluation in evaluations if evaluation.id in requested)
 
 
-def as_lines(recording: Recording) -> str:
+def to_json_lines(recording: Recording) -> str:
     """Return the recording as JSON lines: one for the recording, and one for each evaluation.
 
     Lines are separated by line feeds only. Unpaired surrogates, which UTF-8 cannot encode, are written as JSON escapes.
@@ -191,7 +198,7 @@ def _row(record: Recorded) -> dict[str, Any]:
     return {name: value for name, value in asdict(record).items() if value or name in {"id", "code"}}
 
 
-def from_lines(text: str) -> Recording:
+def parse_recording(text: str) -> Recording:
     """Parse the text of a recording.
 
     Raises:
@@ -214,10 +221,10 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
     try:
         row = json.loads(line)
         if not isinstance(row, dict):
-            raise RecordingError(f"line {number} is no JSON object")
+            raise RecordingError(f"line {number} is not a JSON object")
         return read(row)
     except KeyError as error:
-        raise RecordingError(f"line {number} has no {error}") from error
+        raise RecordingError(f"line {number} has no field {error}") from error
     except (ValueError, TypeError, OverflowError, RecursionError) as error:
         raise RecordingError(f"line {number} cannot be read ({error})") from error
 
@@ -225,11 +232,12 @@ def _parsed(number: int, line: str, read: Callable[[Mapping[str, Any]], T]) -> T
 def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
     """Return the dialect and the REPL from the first line, and whether the REPL was a kernel."""
     if row["format"] != FORMAT or row["version"] != VERSION:
-        raise RecordingError(f"it is of the format {row['format']!r}, version {row['version']!r}")
+        raise RecordingError(f"its format is {row['format']!r}, version {row['version']!r}")
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 
 
 def _read(row: Mapping[str, Any]) -> Recorded:
+    """Return the evaluation in a line of a recording."""
     strings = {
         name: str(row[name])
         for name in ("who", "namespace", "description", "file", "out", "err", "ending")
@@ -237,6 +245,6 @@ def _read(row: Mapping[str, Any]) -> Recorded:
     }
     listed = row.get("values", [])
     if not isinstance(listed, list):
-        raise TypeError(f"its values are not a list but {type(listed).__name__}")
+        raise TypeError(f"its values are {type(listed).__name__} instead of a list")
     values = tuple(map(str, listed))
     return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

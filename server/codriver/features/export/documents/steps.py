@@ -31,8 +31,8 @@ Role = Literal["import", "definition", "assignment", "statement", "expression", 
 class Step:
     """One top-level form or statement.
 
-    `gives` are the names that it binds. `uses` are the names that it mentions, including those in bodies of functions.
-    `needs` are the names that must exist when the step runs.
+    `gives` are the names that the step binds. `uses` are the names that it mentions, including those in bodies of
+    functions. `needs` are the names that must exist when the step runs.
     """
 
     text: str
@@ -44,14 +44,14 @@ class Step:
     """Whether the step uses `await` outside of a function, which only a REPL allows."""
 
 
-_IMPORTS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
-_DEFINITIONS: Final = frozenset(
+_IMPORT_SYMBOLS: Final = frozenset({"ns", "require", "use", "import", "in-ns", "require-macros", "refer"})
+_DEFINING_SYMBOLS: Final = frozenset(
     {"defn", "defn-", "defmacro", "defrecord", "deftype", "defprotocol", "definterface", "defclass", "defasync"}
 )
-_METHODS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
-_ASSIGNMENTS: Final = frozenset({"def", "defonce", "setv", "declare"})
-LAST_VALUES: Final = frozenset({"*1", "*2", "*3", "*e"})
-"""Names that only a REPL has: its last values and its last error."""
+_METHOD_SYMBOLS: Final = frozenset({"defmethod", "extend-type", "extend-protocol", "extend", "defmulti"})
+_ASSIGNMENT_SYMBOLS: Final = frozenset({"def", "defonce", "setv", "declare"})
+LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
+"""Names that only a Lisp REPL has: its last values and its last error."""
 
 
 def lisp_steps(code: str) -> tuple[Step, ...]:
@@ -63,6 +63,7 @@ def lisp_steps(code: str) -> tuple[Step, ...]:
 
 
 def _step(form: Form, code: str) -> Step:
+    """Return a top-level form as a step."""
     text = code[form.start : form.end]
     symbols = frozenset(_symbols(form, code))
     role, given = _role(form, code)
@@ -72,19 +73,20 @@ def _step(form: Form, code: str) -> Step:
 
 
 def _role(form: Form, code: str) -> tuple[Role, tuple[str, ...]]:
+    """Return the role of a form, and the names that it binds."""
     words = [code[child.start : child.end] for child in form.children[:1]]
     if form.kind != "list" or not words:
         return "expression", ()
     head = words[0].rpartition("/")[2] or words[0]
-    if head in _IMPORTS:
+    if head in _IMPORT_SYMBOLS:
         return "import", ()
     named = (_name(form.children[1], code),) if len(form.children) > 1 else ()
-    if head in _DEFINITIONS:
+    if head in _DEFINING_SYMBOLS:
         extra = tuple(f"{before}{name}" for name in named for before in ("->", "map->"))
         return "definition", (*named, *extra) if head in {"defrecord", "deftype"} else named
-    if head in _METHODS:
+    if head in _METHOD_SYMBOLS:
         return "statement", named
-    if head in _ASSIGNMENTS:
+    if head in _ASSIGNMENT_SYMBOLS:
         return "assignment", named
     return "expression", ()
 
@@ -97,6 +99,7 @@ def _name(form: Form, code: str) -> str:
 
 
 def _symbols(form: Form, code: str) -> Iterator[str]:
+    """Yield the symbols in a form, which may be the namespaces of qualified symbols."""
     if form.kind == "atom":
         yield code[form.start : form.end].lstrip("@'`~#").partition("/")[0] or "/"
         yield code[form.start : form.end].rstrip(".")
@@ -114,7 +117,7 @@ def namespace_of(code: str) -> str:
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_CONSTANTS = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
+_CONSTANT_NODES = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
 def python_steps(code: str) -> tuple[Step, ...] | None:
@@ -131,16 +134,17 @@ def python_steps(code: str) -> tuple[Step, ...] | None:
     return tuple(_python_step(node, _text(node, lines)) for node in body)
 
 
-_MAGIC: Final = re.compile(r"^[%!].*$", re.MULTILINE)
+_MAGIC_LINE: Final = re.compile(r"^[%!].*$", re.MULTILINE)
+"""Matches a line of IPython magic."""
 
 
 def cell_steps(code: str) -> tuple[Step, ...]:
-    """Return the statements of a kernel's cell, including magic lines; one step if the cell cannot be parsed."""
+    """Return the statements of a kernel's cell, including magic lines. If the cell cannot be parsed, it is one step."""
     if (steps := python_steps(code)) is not None:
         return steps
     whole = (Step(code.strip(), "magic"),) if code.strip() else ()
     found, at = list[Step](), 0
-    for magic in (*_MAGIC.finditer(code), None):
+    for magic in (*_MAGIC_LINE.finditer(code), None):
         part = python_steps(code[at : magic.start() if magic else len(code)])
         if part is None or code.startswith("%%"):  # a cell magic takes the whole cell, in any language
             return whole
@@ -171,7 +175,7 @@ def _python_step(node: ast.stmt, text: str) -> Step:
         gives=frozenset(_given(node)),
         uses=frozenset(_used(node, text)),
         needs=frozenset(_needed(node)),
-        awaits=_awaits(node),
+        awaits=_contains_await(node),
     )
 
 
@@ -199,7 +203,8 @@ def is_constant(step: Step) -> bool:
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
     return all(
-        isinstance(part, (*_CONSTANTS, ast.operator, ast.unaryop, ast.expr_context)) for part in ast.walk(node.value)
+        isinstance(part, (*_CONSTANT_NODES, ast.operator, ast.unaryop, ast.expr_context))
+        for part in ast.walk(node.value)
     )
 
 
@@ -223,23 +228,26 @@ def _given(node: ast.AST) -> Iterator[str]:
 
 
 def _used(node: ast.stmt, text: str) -> Iterator[str]:
-    """Yield the global names that a statement mentions, including in functions. Falls back to all its names."""
+    """Yield the global names that a statement mentions, including in functions.
+
+    If the statement's symbol table cannot be determined, yield all its names.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            yield from _globals(symtable.symtable(text, "step", "exec"))
+            yield from _global_symbols(symtable.symtable(text, "step", "exec"))
     except (SyntaxError, ValueError):
         yield from (part.id for part in ast.walk(node) if isinstance(part, ast.Name))
 
 
-def _globals(table: symtable.SymbolTable) -> Iterator[str]:
+def _global_symbols(table: symtable.SymbolTable) -> Iterator[str]:
     is_module = table.get_type() == "module"
     for symbol in table.get_symbols():
         is_mentioned = symbol.is_referenced() or symbol.is_declared_global()
         if is_mentioned and (is_module or symbol.is_global()):
             yield symbol.get_name()
     for child in table.get_children():
-        yield from _globals(child)
+        yield from _global_symbols(child)
 
 
 def _needed(node: ast.AST) -> Iterator[str]:
@@ -258,9 +266,9 @@ def _needed(node: ast.AST) -> Iterator[str]:
             yield from _needed(part)
 
 
-def _awaits(node: ast.AST) -> bool:
+def _contains_await(node: ast.AST) -> bool:
     if isinstance(node, ast.Await | ast.AsyncFor | ast.AsyncWith):
         return True
     if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
         return False
-    return any(map(_awaits, ast.iter_child_nodes(node)))
+    return any(map(_contains_await, ast.iter_child_nodes(node)))

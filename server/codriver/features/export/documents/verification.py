@@ -1,6 +1,6 @@
 """Verify recorded evaluations step by step in a fresh REPL, and find out which of them reproduce.
 
-`verifying` is a generator that requests runs of steps and receives the results. The caller owns the REPL.
+`verify_recorded` is a generator that requests runs of steps and receives the results. The caller owns the REPL.
 """
 
 from __future__ import annotations
@@ -37,35 +37,45 @@ HIDDEN: Final = re.compile(r"<<redacted:[^>]*>>|\.\.\. [\d,]+ of [\d,]+ characte
 SECRET_MARK: Final = re.compile(r"<<redacted:[^>]*>>")
 """Matches the mark that the log stores in place of a secret. A text compared with it must not be displayed."""
 
-_TYPOS: Final = frozenset(
+_TYPO_ERRORS: Final = frozenset(
     {"NameError", "SyntaxError", "IndentationError", "TabError", "ModuleNotFoundError", "CompilerException"}
 )
+"""Python exceptions that a typing mistake usually causes."""
 _TYPO_PHASES: Final = frozenset(
     {*("read", "read-source", "compile", "compilation"), *("compile-syntax-check", "macro-syntax-check")}
 )
-_TYPO_WORDS: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
-_EDIT_LOADED: Final = re.compile(r"edit_files loads ")
+"""Phases of Clojure's errors in which only code that cannot be read or compiled fails."""
+_TYPO_MESSAGES: Final = ("Unable to resolve symbol", "Could not resolve symbol", "No such var", "No such namespace")
+"""Beginnings of messages for names that do not exist."""
+_EDIT_LOAD_ENTRY: Final = re.compile(r"edit_files loads ")
 """Matches the log entry for an edit that loaded definitions of a file; the definitions follow."""
-_NO_NAMESPACE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
-"""Matches the messages with which a REPL reports that it evaluated nothing."""
-_ENTERS: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
+_NO_NAMESPACE_MESSAGE: Final = re.compile(r"\A(?:no module '[^']*' is imported|there is no namespace )")
+"""Matches the messages with which a REPL reports that it evaluated nothing because the namespace does not exist."""
+_IN_NS_FORM: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
+"""Matches a form that switches to an existing namespace."""
 ENDLESS: Final = "Endless"
-"""Class name that represents an interrupt of code that took too long."""
+"""Name of the error class that stands for an interrupt of code that took too long."""
 REPL_DIED: Final = "ReplDied"
-"""Class name that represents the end of the REPL while code was running, for example because of a segmentation fault.
+"""Name of the error class that stands for the end of the REPL while code was running, such as by a segmentation fault.
 """
-_MOVES: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
-_FAR: Final = 400
+_NAMESPACE_SWITCH: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
+"""Matches a form that changes the current namespace."""
+_MAX_NOTE_CHARACTERS: Final = 400
+"""Maximum length of a text in a note on a difference."""
 REPORT: Final = "Traceback (most recent call last):"
 """First line of a kernel's report of an exception."""
-INLINE: Final = "%matplotlib"
-"""The magic that sets how figures are displayed. It is skipped because Codriver's REPLs only have one way."""
-NO_PYTHON: Final = "IPython alone can read this"
-_PRETTY: Final = re.compile(r"<([\w.]+) at 0x")
-CLOSE_FIGURES: Final = (
+INLINE_MAGIC: Final = "%matplotlib"
+"""The magic that sets how figures are displayed.
+
+It is skipped because Codriver's REPLs can display them in only one way.
+"""
+NOT_PYTHON_NOTE: Final = "IPython alone can read this"
+"""Note on a step that plain Python cannot parse."""
+_OBJECT_WITH_ADDRESS: Final = re.compile(r"<([\w.]+) at 0x")
+CLOSE_FIGURES_CODE: Final = (
     "import sys; 'matplotlib.pyplot' in sys.modules and sys.modules['matplotlib.pyplot'].close('all')"
 )
-"""Closes all figures at the end of a cell, as a kernel does, so that the next cell starts without figures."""
+"""Code that closes all figures at the end of a cell, as a kernel does, so that the next cell starts without figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +94,7 @@ class StepRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class RaisedError:
     """An exception: its class, qualified unless built in, its message, and its phase."""
 
     type: str
@@ -102,12 +112,12 @@ class Raised:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class StepResult:
     """The result of a step in the fresh REPL. `displays` are the displayed outputs, complete like `value`."""
 
     value: str | None = None
     out: str = ""
-    raised: Raised | None = None
+    raised: RaisedError | None = None
     displays: tuple[str, ...] = ()
     cell: tuple[Mapping[str, object], ...] = ()
     """The outputs of a kernel's cell, in the notebook format."""
@@ -117,11 +127,11 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
+class CheckedStep:
     """One step and how far it reproduces.
 
-    `value` is the fresh value, and `pattern` matches both it and the recorded one. `note` describes the recorded and
-    the fresh result in one line if they differ. `out` is the printed output.
+    `value` is the fresh value, and `pattern` matches both it and the recorded one. If the results differ, `note`
+    describes both in one line. `out` is the printed output.
     """
 
     step: Step
@@ -129,7 +139,7 @@ class Checked:
     verdict: Verdict
     value: str | None = None
     pattern: str = ""
-    raised: Raised | None = None
+    raised: RaisedError | None = None
     out: str = ""
     note: str = ""
     recorded: str | None = None
@@ -153,17 +163,18 @@ class Checked:
         """Return whether the step reproduces. A step that was a typo counts as reproduced."""
         return self.verdict not in {"differs", "absent"} or self.is_typo
 
-    def demoted(self, why: str) -> Checked:
+    def without_assertion(self, why: str) -> CheckedStep:
         """Return the step without its assertion, which fails outside of the session. `why` becomes its note."""
         return replace(self, verdict="differs", pattern="", out="", raised=None, note=why)
 
 
-Verifying = Generator[StepRequest, Observed, tuple[Checked, ...]]
+Verifying = Generator[StepRequest, StepResult, tuple[CheckedStep, ...]]
 
 DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
+"""Namespaces in which REPLs start, or empty if the log has none."""
 
 
-def steps_of(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
+def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
     """Split code into steps. Code that cannot be split is one step, and comments alone are none."""
     if delivery != "each":
         return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
@@ -173,19 +184,22 @@ def steps_of(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verifying(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery = "each") -> Verifying:
-    """Request a run for every step of the evaluations, or for `whole` cells, and return the checked steps."""
-    checked: list[Checked] = []
+def verify_recorded(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery = "each") -> Verifying:
+    """Request a run for every step of the evaluations, and return the checked steps.
+
+    With the delivery `whole`, request a run for each cell instead.
+    """
+    checked: list[CheckedStep] = []
     defined: set[tuple[str, str]] = set()
     for evaluation in evaluations:
-        steps = steps_of(evaluation.code, dialect, delivery)
-        if reason := _never_ran(evaluation):
+        steps = split_steps(evaluation.code, dialect, delivery)
+        if reason := _reason_not_to_run(evaluation):
             is_hidden = HIDDEN.search(evaluation.code) is not None
             checked += [
-                Checked(step, evaluation, "absent", note=reason, is_hidden=is_hidden, is_typo=not is_hidden)
+                CheckedStep(step, evaluation, "absent", note=reason, is_hidden=is_hidden, is_typo=not is_hidden)
                 for step in steps
             ]
-        elif evaluation.file or (_EDIT_LOADED.match(evaluation.description) and evaluation.values):
+        elif evaluation.file or (_EDIT_LOAD_ENTRY.match(evaluation.description) and evaluation.values):
             checked.append((yield from _verify_load(evaluation)))
         elif delivery == "each":
             checked += yield from _verify(evaluation, steps, dialect, defined)
@@ -195,27 +209,27 @@ def verifying(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery 
     return tuple(checked)
 
 
-def _never_ran(evaluation: Recorded) -> str:
+def _reason_not_to_run(evaluation: Recorded) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
-    if not evaluation.values and _NO_NAMESPACE.search(evaluation.err):
+    if not evaluation.values and _NO_NAMESPACE_MESSAGE.search(evaluation.err):
         return f"nothing of it was evaluated: {_last_line(evaluation.err)}"
     return ""
 
 
 def _verify(
     evaluation: Recorded, steps: Sequence[Step], dialect: str, defined: set[tuple[str, str]]
-) -> Generator[StepRequest, Observed, list[Checked]]:
-    """Verify one evaluation, and add the (namespace, name) pairs that it defines to `defined`."""
+) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
+    """Verify one evaluation. Add the (namespace, name) pairs that it defines to `own`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     # Sessions may alternate in a recording, and each may have switched to another namespace.
     namespace = None if is_at_home and not (dialect == "clojure" and evaluation.namespace) else evaluation.namespace
     values, skipped_images = list(evaluation.values), list[str]()
-    checked: list[Checked] = []
+    checked: list[CheckedStep] = []
     has_values = _has_values(evaluation, steps, dialect)
     for step in steps:
-        if dialect != "python" and (entered := _ENTERS.match(step.text)):
+        if dialect != "python" and (entered := _IN_NS_FORM.match(step.text)):
             yield StepRequest(f"(require '{entered[1]})")  # the namespace may have been loaded before it was entered
         is_apart = evaluation.namespace not in DEFAULT_NAMESPACES
         is_patch = is_apart and (yield from _is_patch(step, namespace, dialect, defined))
@@ -233,7 +247,7 @@ def _verify(
             printed = yield StepRequest("_", namespace, prints_for_agents=True, is_partial=True)
             result = _check_as_printed(result, printed.value, evaluation)
         checked.append(replace(result, is_patch=is_patch, images=tuple(filter(_images_of, observed.displays))))
-        if dialect != "python" and (moved := _MOVES.match(step.text)):
+        if dialect != "python" and (moved := _NAMESPACE_SWITCH.match(step.text)):
             namespace = moved[1]
             evaluation = replace(evaluation, namespace=namespace)  # the log has the rest of the code
     else:
@@ -243,12 +257,12 @@ def _verify(
 
 def _verify_cell(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
-) -> Generator[StepRequest, Observed, list[Checked]]:
+) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
     """Run a whole cell in a kernel and compare all its outputs. Figures are drawn and closed at the end of the cell."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
     namespace = None if is_at_home else evaluation.namespace
     observed = yield StepRequest(evaluation.code, namespace, is_short=bool(evaluation.ending))
-    last = _at_line(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
+    last = _step_index(steps, evaluation.code, observed.line) if observed.raised else len(steps) - 1
     displayed = [display for display in (*observed.displays, observed.value) if display is not None]
     results = [output["output_type"] == "execute_result" for output in observed.cell if "data" in output]
     result_index = results.index(True) if True in results and len(results) == len(displayed) else len(displayed)
@@ -260,11 +274,11 @@ def _verify_cell(
     if observed.raised is not None:
         last_checked = _failed(steps[last], evaluation, observed.raised, ())
     elif REPORT in evaluation.err and REPORT not in observed.err:
-        last_checked = _differs(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
+        last_checked = _differing_step(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
     else:
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
         text = value if value is None else without_data(value)
-        last_checked = Checked(steps[last], evaluation, verdict, text, pattern, out=observed.out)
+        last_checked = CheckedStep(steps[last], evaluation, verdict, text, pattern, out=observed.out)
     images = tuple(check for index, check in enumerate(displayed) if _images_of(check) and index != result_index)
     drawn = value if value is not None and _images_of(value) else ""
     last_checked = replace(last_checked, cell=observed.cell, images=images, drawn=drawn, is_alike=is_alike)
@@ -273,14 +287,14 @@ def _verify_cell(
         last_checked = (
             replace(last_checked, note=note)
             if is_alike
-            else replace(last_checked.demoted(note), verdict="absent" if is_absent else "differs")
+            else replace(last_checked.without_assertion(note), verdict="absent" if is_absent else "differs")
         )
-    checked = [*(Checked(step, evaluation, "ran") for step in steps[:last]), last_checked]
+    checked = [*(CheckedStep(step, evaluation, "ran") for step in steps[:last]), last_checked]
     checked = _with_output(evaluation, checked, dialect)
     return checked if last == 0 else [replace(check, out="") for check in checked]  # whose output it is is unknown
 
 
-def _at_line(steps: Sequence[Step], code: str, line: int) -> int:
+def _step_index(steps: Sequence[Step], code: str, line: int) -> int:
     """Return the index of the step that contains this line of the cell, or of the last step if none does."""
     position = 0
     for index, step in enumerate(steps):
@@ -308,17 +322,19 @@ def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: s
 
 def _verify_last(
     evaluation: Recorded, steps: Sequence[Step], dialect: str
-) -> Generator[StepRequest, Observed, list[Checked]]:
+) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
     """Run a kernel's cell step by step in another kind of REPL, and compare its last value and its images."""
     # As `repr` prints it: IPython leaves out a word.
-    recorded_values = [_PRETTY.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _images_of(value)]
-    checked, last_recorded = list[Checked](), recorded_values[-1:]
+    recorded_values = [
+        _OBJECT_WITH_ADDRESS.sub(r"<\1 object at 0x", value) for value in evaluation.values if not _images_of(value)
+    ]
+    checked, last_recorded = list[CheckedStep](), recorded_values[-1:]
     is_quiet = evaluation.code.rstrip().endswith(";")
     for step in steps:
         if step.role == "magic":
-            is_unsupported = not step.text.startswith(INLINE)
-            note = NO_PYTHON if is_unsupported else ""
-            checked.append(Checked(step, evaluation, "absent" if is_unsupported else "ran", note=note))
+            is_unsupported = not step.text.startswith(INLINE_MAGIC)
+            note = NOT_PYTHON_NOTE if is_unsupported else ""
+            checked.append(CheckedStep(step, evaluation, "absent" if is_unsupported else "ran", note=note))
             continue
         is_short, is_partial = bool(evaluation.ending), step is not steps[-1]
         observed = yield StepRequest(step.text, is_short=is_short, is_partial=is_partial)
@@ -334,13 +350,13 @@ def _verify_last(
         checked.append(replace(result, images=images))
     else:
         checked = _with_matched_images(checked, evaluation.values, is_again=True)
-    yield StepRequest(CLOSE_FIGURES)
+    yield StepRequest(CLOSE_FIGURES_CODE)
     return _with_output(evaluation, checked, dialect)
 
 
 def _is_patch(
     step: Step, namespace: str | None, dialect: str, defined: set[tuple[str, str]]
-) -> Generator[StepRequest, Observed, bool]:
+) -> Generator[StepRequest, StepResult, bool]:
     """Return whether the step redefines a name that exists in the namespace but was not defined by the session."""
     for name in step.gives:
         if (namespace, name) in defined:
@@ -352,18 +368,18 @@ def _is_patch(
     return False
 
 
-def _verify_load(evaluation: Recorded) -> Generator[StepRequest, Observed, Checked]:
+def _verify_load(evaluation: Recorded) -> Generator[StepRequest, StepResult, CheckedStep]:
     """Load the recorded text of a file, or its current text if an edit loaded parts of it."""
     step = Step(_loading(evaluation), "import")
     observed = yield StepRequest(evaluation.code, file=evaluation.file) if evaluation.file else StepRequest(step.text)
     if observed.raised is None:
-        return Checked(step, evaluation, "ran")
+        return CheckedStep(step, evaluation, "ran")
     if str(observed.raised.message) in evaluation.err and evaluation.err:
         note = f"the file did not load: {_short(str(observed.raised))}"
-        return Checked(step, evaluation, "absent", is_typo=True, note=note)
+        return CheckedStep(step, evaluation, "absent", is_typo=True, note=note)
     # The message may quote text that the log hides.
     why = observed.raised.name if SECRET_MARK.search(evaluation.err) else _short(str(observed.raised))
-    return Checked(step, evaluation, "absent", note=f"the file does not load: {why}")
+    return CheckedStep(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
 def _loading(evaluation: Recorded) -> str:
@@ -385,7 +401,7 @@ def _has_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bo
     return has_outcome or all(_is_expression(step, dialect) for step in steps[-1:])
 
 
-def _with_value_as_display(observed: Observed, step: Step, dialect: str) -> Observed:
+def _with_value_as_display(observed: StepResult, step: Step, dialect: str) -> StepResult:
     """Return the observation with a displayed value moved to `displays`, because only expressions have a value."""
     if _is_expression(step, dialect) or observed.value is None:
         return observed
@@ -393,30 +409,30 @@ def _with_value_as_display(observed: Observed, step: Step, dialect: str) -> Obse
 
 
 def _check_value(
-    step: Step, evaluation: Recorded, observed: Observed, values: list[str], aside: list[str], dialect: str
-) -> Checked:
+    step: Step, evaluation: Recorded, observed: StepResult, values: list[str], aside: list[str], dialect: str
+) -> CheckedStep:
     """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
     if observed.value is None:
-        return Checked(step, evaluation, "ran", out=observed.out)
+        return CheckedStep(step, evaluation, "ran", out=observed.out)
     fresh = without_data(observed.value)
-    _put_aside(values, fresh, aside)
+    _move_preceding_images(values, fresh, aside)
     if not values:
         failed = _last_line(evaluation.err) or "no value"
-        return _differs(step, evaluation, failed, fresh, observed.out)
+        return _differing_step(step, evaluation, failed, fresh, observed.out)
     recorded = without_data(values.pop(0))
     match = None if HIDDEN.search(recorded) else compare(recorded, fresh, dialect, evaluation.time)
     if match is None:
-        return _differs(step, evaluation, recorded, fresh, observed.out)
+        return _differing_step(step, evaluation, recorded, fresh, observed.out)
     note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
     verdict: Verdict = "varies" if match.pattern else "same"
-    result = Checked(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
+    result = CheckedStep(step, evaluation, verdict, fresh, match.pattern, out=observed.out, note=note)
     return replace(result, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
 
 
-def _check_as_printed(result: Checked, printed: str | None, evaluation: Recorded) -> Checked:
-    """Check whether a value that differs matches when it is printed as for agents.
+def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: Recorded) -> CheckedStep:
+    """Compare a value that differs again, printed with the limits that agents get.
 
-    Documents compare by `repr`, which contains less of such a value and a different address each time.
+    Documents compare by `repr`, which for such a value contains less, and a different address each time.
     """
     if printed is None or result.recorded is None or not result.value:
         return result
@@ -426,7 +442,7 @@ def _check_as_printed(result: Checked, printed: str | None, evaluation: Recorded
     return replace(result, verdict="varies", pattern=opened(result.value), note="")
 
 
-def _put_aside(values: list[str], fresh: str, aside: list[str]) -> None:
+def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> None:
     """Move the recorded images that precede the recorded value to `aside`.
 
     Figures are displayed when they are drawn, so any number of them may be between the values of statements.
@@ -442,7 +458,9 @@ def _images_of(value: str) -> tuple[ImageFacts, ...]:
     return images_in(without_data(value))
 
 
-def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_again: bool = False) -> list[Checked]:
+def _with_matched_images(
+    checked: list[CheckedStep], recorded: Sequence[str], *, is_again: bool = False
+) -> list[CheckedStep]:
     """Match the displayed images of the steps with the recorded ones, and note an image that differs at the last step.
 
     Statements that run one by one display figures more often than one evaluation. Only the image that is most similar
@@ -475,42 +493,42 @@ def _with_matched_images(checked: list[Checked], recorded: Sequence[str], *, is_
     last_checked = replace(checked[last], note="; ".join(filter(None, (checked[last].note, *notes))), is_alike=is_alike)
     return [
         *checked[:last],
-        last_checked if is_alike else last_checked.demoted(last_checked.note),
+        last_checked if is_alike else last_checked.without_assertion(last_checked.note),
         *checked[last + 1 :],
     ]
 
 
-def strictly(check: Checked) -> Checked:
+def require_identical_images(check: CheckedStep) -> CheckedStep:
     """Return the step, treating an image that is only similar as not reproduced."""
-    return check.demoted(check.note) if check.is_alike else check
+    return check.without_assertion(check.note) if check.is_alike else check
 
 
-def _failed(step: Step, evaluation: Recorded, raised: Raised, values: Sequence[str]) -> Checked:
+def _failed(step: Step, evaluation: Recorded, raised: RaisedError, values: Sequence[str]) -> CheckedStep:
     """Check a step that raised an exception, which ends its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
-        return Checked(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
+        return CheckedStep(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     if raised.type == REPL_DIED:
-        return Checked(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
+        return CheckedStep(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
     is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
         recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
         note = _difference(recorded, str(raised))
-        return Checked(step, evaluation, "absent", note=note)
+        return CheckedStep(step, evaluation, "absent", note=note)
     if is_typo(raised):
         note = f"it failed then as now: {_short(str(raised))}"
-        return Checked(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
-    return Checked(step, evaluation, "raises", raised=raised)
+        return CheckedStep(step, evaluation, "absent", raised=raised, is_typo=True, note=note)
+    return CheckedStep(step, evaluation, "raises", raised=raised)
 
 
-def is_typo(raised: Raised) -> bool:
+def is_typo(raised: RaisedError) -> bool:
     """Return whether an error looks like a typing mistake, such as a name that does not exist."""
     return (
-        raised.name in _TYPOS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_WORDS)
+        raised.name in _TYPO_ERRORS or raised.phase in _TYPO_PHASES or raised.message.startswith(_TYPO_MESSAGES)
         or raised.type == "namespace-not-found"
     )  # fmt: skip
 
 
-def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> list[Checked]:
+def _with_output(evaluation: Recorded, checked: list[CheckedStep], dialect: str) -> list[CheckedStep]:
     """Return the steps with their output if it equals the recorded output, otherwise with a note."""
     printed = "".join(check.out for check in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
@@ -527,11 +545,11 @@ def _with_output(evaluation: Recorded, checked: list[Checked], dialect: str) -> 
     return plain
 
 
-def _differs(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> Checked:
+def _differing_step(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> CheckedStep:
     note = _difference(recorded, fresh)
     is_secret = SECRET_MARK.search(recorded) is not None
     displayable = None if is_secret else recorded
-    return Checked(
+    return CheckedStep(
         step, evaluation, "differs", recorded if is_secret else fresh, out=out, note=note, recorded=displayable
     )
 
@@ -544,8 +562,9 @@ def _difference(recorded: str, fresh: str) -> str:
 
 
 def _short(text: str) -> str:
+    """Return the text on one line, shortened to `_MAX_NOTE_CHARACTERS` characters."""
     line = " ⏎ ".join(text.strip().splitlines()) or "nothing"
-    return line if len(line) <= _FAR else f"{line[:_FAR]}… ({len(text)} characters)"
+    return line if len(line) <= _MAX_NOTE_CHARACTERS else f"{line[:_MAX_NOTE_CHARACTERS]}… ({len(text)} characters)"
 
 
 def _last_line(text: str) -> str:

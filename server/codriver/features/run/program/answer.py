@@ -24,6 +24,7 @@ directory: str
 WORKER = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
 MAX_APPLICATIONS = 20
+"""Maximum number of applications to report."""
 APPLICATIONS = (
     ("flask.app", "Flask", "Flask"),
     ("fastapi.applications", "FastAPI", "FastAPI"),
@@ -39,7 +40,7 @@ APPLICATIONS = (
 
 
 def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
-    """Connect to the server that wrote the request, and serve it on this thread."""
+    """Connect to the server that wrote the request, and serve a REPL on this thread."""
     with open(request_file, encoding="utf-8") as file:
         request = json.load(file)
     os.unlink(request_file)
@@ -100,17 +101,18 @@ def applications() -> list[str]:
         for variable, value in list(space.items()):
             if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
                 seen.add(id(value))
-                lines.append("%s %s.%s" % (_title(value, kinds), name, variable))
+                lines.append("%s %s.%s" % (_application_kind(value, kinds), name, variable))
     for value in gc.get_objects() if kinds else ():
         if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
             seen.add(id(value))
             value_type = type(value)
-            names = (_title(value, kinds), value_type.__module__, value_type.__name__)
+            names = (_application_kind(value, kinds), value_type.__module__, value_type.__name__)
             lines.append("%s, a %s.%s that no module names" % names)
     if "django.conf" in sys.modules and os.environ.get("DJANGO_SETTINGS_MODULE"):
         lines.append("Django settings " + os.environ["DJANGO_SETTINGS_MODULE"])
     return lines[:MAX_APPLICATIONS]
 
 
-def _title(value: object, kinds: dict[type, str]) -> str:
+def _application_kind(value: object, kinds: dict[type, str]) -> str:
+    """Return the display name of an application's class, such as `Flask`."""
     return next(kinds[base] for base in type(value).__mro__ if base in kinds)

@@ -14,7 +14,8 @@ All versions of Python 3 must be able to read this file. It leaves no trace in `
 import sys
 
 
-def _arm(home):
+def _install_signal_handler(home):
+    """Install the signal handler that starts a REPL when the server requests one."""
     import _signal
     import _thread
     import os
@@ -126,10 +127,11 @@ def _cache(spec):
 
 
 def _main(home):
+    """Install the signal handler, and then replace this module by the user's own `sitecustomize`, if there is one."""
     try:
-        if hasattr(_arm.__code__, "replace"):
-            _arm.__code__ = _hidden(_arm.__code__)
-        _arm(home)
+        if hasattr(_install_signal_handler.__code__, "replace"):
+            _install_signal_handler.__code__ = _hidden(_install_signal_handler.__code__)
+        _install_signal_handler(home)
         _cache(__spec__)
     except Exception:
         pass  # a failure must not affect the program

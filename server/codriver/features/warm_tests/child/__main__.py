@@ -6,7 +6,7 @@ and after the environment variables in `variables` are set. `excluded` maps modu
 reasons, and `watched` lists attributes that imports replace. A module cannot be unloaded. If some modules turn out to
 be unsuitable, the process rewrites the plan and restarts without them.
 
-Standard input and output carry such literals, one per line. The first line of output is the state, see `Warm.state`.
+Standard input and output carry such literals, one per line. The first line of output is the state, see `Forker.state`.
 Each line of input is a run: a script to run like `python SCRIPT ARGUMENTS`, with `directory`, `environment`, `output`
 (the file for its output), `record` (a file for the modules it imports, see `RunRecord`), `answer` (a file for the
 reason why it needs a plain process), `events` and `begun` (a file, and a string that it contains once a test has
@@ -21,6 +21,7 @@ import sys
 BASE = set(
     sys.modules
 )  # A new interpreter has already loaded these; only parts of them are imported before the recording starts.
+"""Modules that a new interpreter has already loaded. Only parts of them are imported before the recording starts."""
 
 import os  # noqa: E402
 
@@ -28,12 +29,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NEEDS_PLAIN = 250
+NEEDS_PLAIN_STATUS = 250
 """Exit status of a child whose run has to start again in a plain process."""
-OLDEST_PYTHON = (3, 11)
-RESTARTS = 10
-"""Maximum number of restarts. Each one excludes all unsuitable modules found so far."""
-SETTLED = "the modules that must not be preloaded do not settle"
+MIN_PYTHON_VERSION = (3, 11)
+MAX_RESTARTS = 10
+"""Maximum number of restarts. Each restart excludes all unsuitable modules found so far."""
+RESTARTS_EXHAUSTED = "the modules that must not be preloaded do not settle"
+"""Reason for not being suitable after the maximum number of restarts."""
 
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
@@ -42,7 +44,7 @@ from .preload import Preloader, find_generators  # noqa: E402
 from .process_state import thread_ids  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
-from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
+from .scripts import RunRecord, compile_script, new_main  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE]:
     del sys.modules[_name]
@@ -53,7 +55,7 @@ def import_module(name: str) -> Any:
     return sys.modules["_frozen_importlib"]._gcd_import(name)
 
 
-def private_module(name: str) -> Any:
+def load_private_module(name: str) -> Any:
     """Load a private copy of a standard library module, because the workspace may contain a module with that name."""
     bootstrap: Any = sys.modules["_frozen_importlib"]
     external: Any = sys.modules["_frozen_importlib_external"]
@@ -65,7 +67,7 @@ def private_module(name: str) -> Any:
     return module
 
 
-class Warm:
+class Forker:
     """The warm process, which preloads modules and then forks a child for each run."""
 
     def __init__(self, plan_path: str) -> None:
@@ -79,7 +81,7 @@ class Warm:
         for number, name in (1, "stdout"), (2, "stderr"):
             os.dup2(self.outputs[name], number)
         sys.path[0] = os.getcwd()
-        self.select: Any = private_module("select")
+        self.select: Any = load_private_module("select")
         self.preloader: Preloader
         self.plan: dict[str, Any]
 
@@ -105,7 +107,7 @@ class Warm:
             preloader.preload(self.plan.get("early", []))
             os.environ.update(self.plan.get("variables", {}))
             preloader.preload(self.plan.get("late", []))
-        gc, time = private_module("gc"), sys.modules["time"]
+        gc, time = load_private_module("gc"), sys.modules["time"]
         if hook in sys.meta_path:
             sys.meta_path.remove(hook)
         os.environ.clear()
@@ -117,7 +119,7 @@ class Warm:
         changes, registries = preloader.foreign_changes(), preloader.registries.unwatched_changes()
         gc.collect()
         preloader.bit_generators = find_generators(gc.get_objects())
-        preloader.hide()
+        preloader.hide_modules()
         self.restart_without(preloader.obstacles(), changes, registries)
         if len(thread_ids(after_fork=True)) > 1:
             return "a thread that no module started is running"
@@ -146,12 +148,12 @@ class Warm:
     def restart_without(
         self, obstacles: dict[str, str], changes: dict[str, list[str]], registries: dict[str, list[str]]
     ) -> None:
-        """Restart if unsuitable modules were loaded, or if it must be observed which imports change other modules."""
+        """Restart without unsuitable modules, if any were loaded, or to observe which imports change other modules."""
         if not (obstacles or changes or registries):
             return
         restarts = self.plan.get("restarts", 0) + 1
-        if restarts > RESTARTS:
-            self.send({"problem": SETTLED})
+        if restarts > MAX_RESTARTS:
+            self.send({"problem": RESTARTS_EXHAUSTED})
             os._exit(1)
         known = {**self.plan.get("registries", {})}
         for name, paths in registries.items():
@@ -170,7 +172,7 @@ class Warm:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], environment)  # noqa: S606 - itself
 
     def state(self) -> dict[str, Any]:
-        """Return the content of the first line of output."""
+        """Return the content of the first line that the process writes."""
         return {
             "pid": os.getpid(),
             "hidden": list(self.preloader.hidden),
@@ -215,7 +217,7 @@ class Warm:
                 self.send({"pid": child})
 
     def become(self, run: dict[str, Any]) -> None:
-        """Turn this child process into what `python SCRIPT ARGUMENT...` would be."""
+        """Turn this child process into one that `python SCRIPT ARGUMENT...` would start."""
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
@@ -226,7 +228,7 @@ class Warm:
         os.environ.update(run["environment"])
         sys.path_importer_cache.clear()
         record = RunRecord(run["record"], BASE, is_warm=True)
-        private_module("atexit").register(record.write)
+        load_private_module("atexit").register(record.write)
         for generator in self.preloader.generators:
             generator.seed()
         for generator in self.preloader.bit_generators:
@@ -242,7 +244,11 @@ class Answer:
         self.pid = os.getpid()
 
     def request_plain(self, module: str, kind: str, about: str) -> None:
-        """Abort this run: immediately before the first test, otherwise like Ctrl-C, so that fixtures are torn down."""
+        """Abort this run because it needs a plain process.
+
+        Before the first test, the process exits immediately. After it, the run is aborted as by Ctrl-C, so that
+        fixtures are torn down.
+        """
         if os.getpid() != self.pid:  # a process that a test forked
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
         is_started = self.has_started()
@@ -257,7 +263,7 @@ class Answer:
         for stream in (sys.stdout, sys.stderr):
             if stream is not None:
                 stream.flush()
-        os._exit(NEEDS_PLAIN)
+        os._exit(NEEDS_PLAIN_STATUS)
 
     def has_started(self) -> bool:
         """Return whether a test has started. Its side effects must then not be repeated."""
@@ -269,7 +275,7 @@ class Answer:
 
 
 def redirect(descriptor: int, path: str, flags: int) -> None:
-    """Redirect a descriptor to a file."""
+    """Redirect a file descriptor to a file."""
     opened = os.open(path, flags)
     os.dup2(opened, descriptor)
     os.close(opened)
@@ -292,19 +298,19 @@ def described(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{location}"
 
 
-def unfit_python() -> str:
+def unsupported_python_reason() -> str:
     """Return the reason why this interpreter cannot be used for a warm process, or an empty string."""
-    if sys.implementation.name != "cpython" or sys.version_info < OLDEST_PYTHON:
-        oldest = ".".join(map(str, OLDEST_PYTHON))
+    if sys.implementation.name != "cpython" or sys.version_info < MIN_PYTHON_VERSION:
+        oldest = ".".join(map(str, MIN_PYTHON_VERSION))
         return f"only CPython {oldest} and later can be copied with what they have imported"
     return ""
 
 
 def main() -> dict[str, Any]:
     """Preload modules and serve runs. Returns only in a child process, ready for its run."""
-    warm = Warm(sys.argv[1])
+    warm = Forker(sys.argv[1])
     try:
-        reason = unfit_python() or warm.preload()
+        reason = unsupported_python_reason() or warm.preload()
     except BaseException as error:
         reason = described(error)
     if reason:
@@ -318,4 +324,4 @@ def main() -> dict[str, Any]:
 
 if __name__ == "__main__":
     _run = main()
-    exec(code_of_script(_run["script"]), new_main(_run["script"], _run["arguments"]))
+    exec(compile_script(_run["script"]), new_main(_run["script"], _run["arguments"]))

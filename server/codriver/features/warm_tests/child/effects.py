@@ -44,7 +44,7 @@ def entries() -> dict[tuple[str, Any], Effect]:
 
 
 def exit_entries() -> dict[tuple[str, Any], Effect]:
-    """Return what will be done when the process exits, except for functions registered with `atexit`."""
+    """Return what happens when the process exits, except for functions registered with `atexit`."""
     found: dict[tuple[str, Any], Effect] = {}
     if finalize := getattr(loaded_module("weakref"), "finalize", None):
         for finalizer, info in finalize._registry.items():
@@ -56,7 +56,7 @@ def exit_entries() -> dict[tuple[str, Any], Effect]:
 
 
 def filters(always: object) -> dict[tuple[str, Any], Effect]:
-    """Return the warning filters around the filter `always`, oldest first, and whether each one precedes it."""
+    """Return the warning filters other than `always`, oldest first, and whether each one precedes `always`."""
     if always is None:
         return {}
     every = list(sys.modules["warnings"].filters)
@@ -168,7 +168,7 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
 
 
 def warn(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
-    """Issue a warning of an import again, in the name of the module that issued it."""
+    """Issue a warning of an import again, in the name of the module that issued it first."""
     message, category, filename, line, name = value
     registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}
     modules["warnings"].warn_explicit(message, category, filename, line, module=name, registry=registry)

@@ -17,7 +17,10 @@ NATIVE_VARIABLES = tuple(
 
 
 class ImportRecord:
-    """What the import of a module did. Only the innermost module being imported is charged with what happens."""
+    """What the import of a module did.
+
+    Everything that happens is recorded only for the innermost module being imported.
+    """
 
     __slots__ = (
         "effects", "environment", "files", "imports", "loader", "missed", "native", "obstacle", "origin", "stat",

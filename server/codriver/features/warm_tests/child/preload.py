@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from .effects import MISSING, RecordedCall, entries, filters, withdraw_effect
 from .import_record import ImportRecord, current_environment, native_variables
 from .process_state import (
-    TRIAL_FORKS,
+    TRIAL_FORK_FILE,
     changed_settings,
     file_stat,
     random_state,
@@ -33,23 +33,24 @@ if TYPE_CHECKING:
 
 bootstrap: Any = sys.modules["_frozen_importlib"]
 
-PATCHED = (
+PATCHABLE_MODULES = (
     "time", "datetime", "socket", "ssl", "select", "selectors", "threading", "subprocess", "os", "random", "uuid",
     "signal", "queue", "pathlib", "io", "tempfile",
 )  # fmt: skip
-"""Modules whose functions are replaced by freezegun, gevent and others. Modules that imported them earlier keep the
-originals.
+"""Modules whose functions freezegun, gevent and others replace.
+
+Modules that imported the functions earlier still have the original ones.
 """
-REDRAWN = ("random", "multiprocessing.process", "numpy.random")
-"""Modules that draw random numbers during import and draw them again when revealed, with their submodules:
-`draw_again`.
-"""
-KEY_MAKERS = frozenset({"opentelemetry.context"})
+REDRAWN_MODULES = ("random", "multiprocessing.process", "numpy.random")
+"""Modules that draw random numbers during import, with their submodules. `draw_again` draws them again on a reveal."""
+KEY_DRAWING_MODULES = frozenset({"opentelemetry.context"})
 """Modules that draw random numbers only for names of keys that are not visible outside of the process."""
-KERNEL_FILES = ("/proc/", "/dev/", "/sys/")
-FACT_FINDERS = frozenset({"ctypes.util", "platform"})
-"""Modules that start processes to determine facts about the machine, which runs do not change."""
+KERNEL_PATHS = ("/proc/", "/dev/", "/sys/")
+"""Directories of files whose content the kernel generates. Reading them is not recorded."""
+FACT_FINDING_MODULES = frozenset({"ctypes.util", "platform"})
+"""Modules that start processes to determine facts about the machine that runs do not change."""
 PID = os.getpid()
+"""Process id of the warm process, which differs in its children."""
 WRITING = frozenset("wax+")
 """Characters in the mode of a file that is opened for writing."""
 real_os_open = os.open
@@ -60,7 +61,7 @@ class ExcludedModuleError(BaseException):
 
 
 class Preloader:
-    """Imports, records and hides modules. A warm process has one for its lifetime."""
+    """Imports, records and hides modules. A warm process has one, which lives as long as the process."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class Preloader:
         self.detached: set[str] = set()
         """Hidden modules that were attributes of their parents."""
         self.functions: dict[str, dict[str, Any]] = {}
-        """The functions of the modules in `PATCHED`."""
+        """The functions of the modules in `PATCHABLE_MODULES`."""
         self.generators: list[Any] = []
         """Unseeded random number generators created by imports."""
         self.bit_generators: list[Any] = []
@@ -110,7 +111,7 @@ class Preloader:
         """Return whether a file or directory is inside the interpreter's library directories."""
         return f"{os.path.abspath(path)}{os.sep}".startswith(self.libraries)
 
-    def exclusion(self, name: str) -> str:
+    def exclusion_reason(self, name: str) -> str:
         """Return the reason why a module must not be preloaded, or an empty string."""
         parts = name.split(".")
         names = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
@@ -121,11 +122,11 @@ class Preloader:
         found = {
             name: record.obstacle
             for name, record in self.records.items()
-            if record.obstacle and not self.exclusion(name)
+            if record.obstacle and not self.exclusion_reason(name)
         }
         for name in self.hidden:
             parent = name.rpartition(".")[0]
-            if parent and parent not in self.hidden and parent not in self.base and not self.exclusion(parent):
+            if parent and parent not in self.hidden and parent not in self.base and not self.exclusion_reason(parent):
                 found.setdefault(parent, f"is missing, and {name} is loaded")
         return found
 
@@ -147,17 +148,17 @@ class Preloader:
         replace(bootstrap, "_load_unlocked", lambda _: self._load)
         replace(bootstrap, "_find_and_load", lambda _: self._find_and_load)
         replace(builtins, "__import__", lambda _: self._import)
-        replace(environ_type, "__getitem__", self._reads_variable)
-        replace(environ_type, "__iter__", self._reads_all_variables)
+        replace(environ_type, "__getitem__", self._recording_variable_read)
+        replace(environ_type, "__iter__", self._recording_environment_read)
         # From Python 3.14 on, a new interpreter has not imported `io`, which provides `open`.
         files = sys.modules.get("io") or sys.modules["_io"]
         for owner, name in (os, "stat"), (builtins, "open"), (files, "open"):
-            replace(owner, name, lambda real: ReadFile(self, real))
+            replace(owner, name, lambda real: RecordingFileFunction(self, real))
         for name in ("access", "lstat", "open", "readlink"):
-            replace(os, name, lambda real: ReadFile(self, real))
+            replace(os, name, lambda real: RecordingFileFunction(self, real))
         for name in ("listdir", "scandir"):
-            replace(os, name, lambda real: ReadFile(self, real, end=os.sep))
-        replace(os, "urandom", lambda real: DrawnBytes(self, real))
+            replace(os, name, lambda real: RecordingFileFunction(self, real, end=os.sep))
+        replace(os, "urandom", lambda real: RecordingUrandom(self, real))
         for name in ("fork", "forkpty", "posix_spawn", "posix_spawnp", "system"):
             replace(os, name, lambda real: RefusedCall(self, real, "starts a process"))
         import _posixsubprocess
@@ -169,7 +170,7 @@ class Preloader:
 
         replace(atexit, "register", lambda real: RecordedCall(real, self.add_effect))
         replace(codecs, "register", lambda real: RecordedCall(real, self.add_effect))
-        replace(warnings, "showwarning", lambda _: self._warns)
+        replace(warnings, "showwarning", lambda _: self._record_warning)
         try:
             import random
         except ExcludedModuleError:  # the workspace has one
@@ -213,29 +214,29 @@ class Preloader:
             current.effects.append(effect)
         return current is not None
 
-    def object_to(self, name: str, obstacle: str) -> None:
+    def add_obstacle(self, name: str, obstacle: str) -> None:
         """Record why a module must not be preloaded."""
         record = self.record(name)
         record.obstacle = record.obstacle or obstacle
 
-    def object_to_current(self, obstacle: str) -> None:
+    def add_current_obstacle(self, obstacle: str) -> None:
         """Record why the innermost module being imported must not be preloaded."""
-        self.object_to(self._importing[-1], obstacle)
+        self.add_obstacle(self._importing[-1], obstacle)
 
     def is_redrawn(self) -> bool:
-        """Return whether the innermost module being imported draws its random numbers again when it is revealed."""
+        """Return whether the innermost module being imported will draw its random numbers again when it is revealed."""
         name = f"{self._importing[-1]}."
-        return any(name.startswith(f"{prefix}.") for prefix in REDRAWN)
+        return any(name.startswith(f"{prefix}.") for prefix in REDRAWN_MODULES)
 
     @internal
     def _load(self, spec: Any) -> ModuleType:
-        """Load a module and record what the import does. Replaces importlib's `_load_unlocked`."""
+        """Load a module and record what the import does. This replaces importlib's `_load_unlocked`."""
         name, importers = spec.name, list(self._importing)
         mine = self.record(name)
         self._refuse_excluded(spec)
         before, known, threads = settings(), set(sys.modules), thread_ids()
         present, variables = entries() | filters(self._always), current_environment()
-        self._note_drawn()
+        self._record_drawn_numbers()
         self._importing.append(name)
         try:
             module = self._real_load(spec)
@@ -243,7 +244,7 @@ class Preloader:
             self._failed_import(name, error, importers)
             raise
         finally:
-            self._note_drawn()
+            self._record_drawn_numbers()
             self._importing.pop()
         mine.loader, mine.origin = type(spec.loader).__name__, spec.origin if spec.has_location else ""
         for other in sys.modules.keys() - known - self.records.keys():  # such as six.moves, which is inserted manually
@@ -262,7 +263,7 @@ class Preloader:
         changed += ["threads"] if thread_ids() - threads and thread_ids(after_fork=True) - threads else []
         changed += ["variables"] if variables.keys() - current_environment().keys() else []
         if changed:
-            self.object_to(name, f"changes {', '.join(changed)}")
+            self.add_obstacle(name, f"changes {', '.join(changed)}")
         if importers:
             self.record(importers[-1]).imports[name] = None
         self._contents[name] = contents(module)
@@ -270,8 +271,8 @@ class Preloader:
         self.registries.note(name, module)
         return module
 
-    def _note_drawn(self) -> None:
-        """Charge the innermost module being imported with random numbers drawn since the last call."""
+    def _record_drawn_numbers(self) -> None:
+        """Record random numbers drawn since the last call, for the innermost module being imported."""
         drawn = self._drawn
         self._drawn = random_state()
         current = self.importing()
@@ -283,9 +284,9 @@ class Preloader:
         paths = [spec.origin] if spec.has_location and spec.origin else list(spec.submodule_search_locations or ())
         if not all(map(self.is_library, paths)):
             self.excluded.setdefault(spec.name, "is outside the interpreter's libraries")
-        if self.exclusion(spec.name):
+        if self.exclusion_reason(spec.name):
             for importer in self._importing:
-                self.object_to(importer, f"imports {spec.name}")
+                self.add_obstacle(importer, f"imports {spec.name}")
             raise ExcludedModuleError(spec.name)
 
     def _failed_import(self, name: str, error: BaseException, importers: list[str]) -> None:
@@ -298,21 +299,22 @@ class Preloader:
             importer.effects.extend(mine.effects)
             return
         for module_name in [*importers, name]:
-            self.object_to(module_name, f"importing {name} raised {type(error).__name__}")
+            self.add_obstacle(module_name, f"importing {name} raised {type(error).__name__}")
 
     def _record_native(self, name: str, module: ModuleType) -> None:
-        """Record what native code does unobserved: it imports other modules and reads environment variables."""
+        """Record what native code does unobserved: importing other modules and reading environment variables."""
         mine = self.record(name)
         names = (value.__name__ for value in vars(module).values() if issubclass(type(value), type(sys)))
         mine.imports.update((module_name, None) for module_name in names if module_name != name)
         if name == "numpy.random.bit_generator" and (draw := vars(module).get("randbits")) is not None:
-            allowed = AllowedDraw(self, draw)
+            allowed = RecordingSeedSource(self, draw)
             self._replaced[id(allowed)] = allowed, draw
             vars(module)["randbits"] = allowed
         if "lib-dynload" not in mine.origin:
             mine.native = native_variables(current_environment())
 
     def _record_output(self, mine: ImportRecord) -> None:
+        """Record what the import wrote to the standard streams, and remove it from the files that they write to."""
         for name, descriptor in self._outputs.items():
             getattr(sys, name).flush()
             if size := os.fstat(descriptor).st_size:
@@ -331,7 +333,7 @@ class Preloader:
                         if owner.partition(".")[0] == name.partition(".")[0]:
                             continue
                         if ("attribute", (owner, attribute)) in self._attributed:
-                            self.object_to(name, f"replaces {owner}.{attribute}, which another module has replaced")
+                            self.add_obstacle(name, f"replaces {owner}.{attribute}, which another module has replaced")
                         self._attributed.add(("attribute", (owner, attribute)))
                         self.record(name).effects.append(("attribute", (module, attribute, old, new)))
 
@@ -339,7 +341,7 @@ class Preloader:
     def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
         """Record an import.
 
-        Replaces importlib's `_find_and_load`, which is not called for modules that are already loaded.
+        This replaces importlib's `_find_and_load`, which is not called for modules that are already loaded.
         """
         importer = self._importing[-1] if self._importing else ""
         module = self._real_find(name, import_, **options)
@@ -349,7 +351,7 @@ class Preloader:
 
     @internal
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
-        """Record an import, including of modules that are already loaded. Replaces `__import__`."""
+        """Record an import, including of modules that are already loaded. This replaces `__import__`."""
         importer = self._importing[-1] if self._importing else ""
         result = self._real_import(name, globals, locals, fromlist, level)
         if importer:
@@ -365,7 +367,8 @@ class Preloader:
             )
         return result
 
-    def _reads_variable(self, real: Any) -> Any:
+    def _recording_variable_read(self, real: Any) -> Any:
+        """Return a function that records which environment variable is read, and then calls the real one."""
         process_environ: Any = os.environ
 
         def __getitem__(environ: Any, key: str) -> str:  # noqa: N807 - it stands in for that
@@ -378,7 +381,9 @@ class Preloader:
 
         return __getitem__
 
-    def _reads_all_variables(self, real: Any) -> Any:
+    def _recording_environment_read(self, real: Any) -> Any:
+        """Return a function that records that all environment variables are read, and then calls the real one."""
+
         def __iter__(environ: Any) -> Any:  # noqa: N807 - it stands in for that
             current = self.importing()
             if current is not None and environ is os.environ and current.whole_environment is None:
@@ -388,6 +393,8 @@ class Preloader:
         return __iter__
 
     def _seeds(self, real: Any) -> Any:
+        """Return a function that records generators that an import seeds from the system, and calls the real one."""
+
         def seed(generator: Any, a: Any = None, *more: Any, **options: Any) -> None:
             if a is None and self._importing and type(generator).__name__ != "SystemRandom":
                 self.generators.append(generator)
@@ -395,9 +402,12 @@ class Preloader:
 
         return seed
 
-    def _warns(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
-        """Record a warning. Replaces `warnings.showwarning`, which the filter `always` calls for every warning."""
-        if self._importing and filename != TRIAL_FORKS:  # Python 3.12 warns about forks in processes with threads
+    def _record_warning(self, message: Any, category: Any, filename: str, line: int, *_rest: Any) -> None:
+        """Record a warning.
+
+        This replaces `warnings.showwarning`, which is called for every warning because of the filter `always`.
+        """
+        if self._importing and filename != TRIAL_FORK_FILE:  # Python 3.12 warns about forks in processes with threads
             names = (
                 name for name, module in list(sys.modules.items()) if getattr(module, "__file__", None) == filename
             )
@@ -415,15 +425,15 @@ class Preloader:
                     found[name] = sorted(changed)
         return found
 
-    def hide(self) -> None:
+    def hide_modules(self) -> None:
         """Hide every module that a new interpreter does not have, and undo its effects."""
-        self._put_back_replaced()
-        for name in PATCHED:
+        self._restore_replaced()
+        for name in PATCHABLE_MODULES:
             if (module := sys.modules.get(name)) is not None:
                 found = {key: value for key, value in vars(module).items() if callable(value) and key != "excepthook"}
                 self.functions[name] = found
         self._find_subclasses()
-        self._note_registered()
+        self._record_registrations()
         for record in reversed(self.records.values()):
             for effect in reversed(record.effects):
                 withdraw_effect(*effect)
@@ -441,15 +451,15 @@ class Preloader:
         self._contents.clear()
         self.registries.forget()
 
-    def _note_registered(self) -> None:
-        """Add to the effects of imports what they added to containers of modules that they do not import themselves."""
+    def _record_registrations(self) -> None:
+        """Record for each import what it added to containers of modules that it does not import itself."""
         for name, owner, path, container, new in self.registries.effects:
             if name not in self.closure(owner):
                 self.record(name).effects.append(("entries", (owner, path, container, new)))
         for name, registry in self.registries.changers.items():
             owner = next((watched for watched in self.registries.watched if registry.startswith(f"{watched}.")), "")
             if name not in self.closure(owner):
-                self.object_to(name, f"changes {registry}")
+                self.add_obstacle(name, f"changes {registry}")
 
     def closure(self, name: str) -> set[str]:
         """Return the modules that must be revealed with a module: all that it and its parents import, recursively."""
@@ -462,8 +472,8 @@ class Preloader:
                 waiting += [*self.record(module_name).imports, module_name.rpartition(".")[0]]
         return found
 
-    def _put_back_replaced(self) -> None:
-        """Restore the original functions where modules imported one that records."""
+    def _restore_replaced(self) -> None:
+        """Restore the original functions in modules that imported a replacement that records."""
         for module in list(sys.modules.values()):
             if not issubclass(type(module), type(sys)):
                 continue
@@ -476,7 +486,7 @@ class Preloader:
                             setattr(value, name, found[1])
 
     def _forget_cached_attributes(self) -> None:
-        """Delete what `__getattr__` of modules cached, so that an access loads the submodule again."""
+        """Delete the attributes that `__getattr__` of modules cached, so that an access loads the submodule again."""
         for name, module in self.hidden.items():
             previous, present = self._contents.get(name, {}), getattr(module, "__dict__", {})
             if "__getattr__" in previous:
@@ -514,8 +524,11 @@ class MissedModules:
             current.missed.add(name)
 
 
-class ReadFile:
-    """Wraps a function on files to record which files imports read. Like built-in functions, it binds no `self`."""
+class RecordingFileFunction:
+    """Wraps a function on files to record which files imports read.
+
+    Like a built-in function, it does not bind `self`.
+    """
 
     def __init__(self, preloader: Preloader, real: Callable[..., Any], end: str = "") -> None:
         self.preloader = preloader
@@ -535,10 +548,10 @@ class ReadFile:
                 full = ""
             # The stat of a library file only shows that it exists. What matters is what is read from it.
             is_counted = self.real is not real_stat and not full.endswith((".py", ".pyc"))
-            if full and not full.startswith(KERNEL_FILES) and (is_counted or not self.preloader.is_library(full)):
+            if full and not full.startswith(KERNEL_PATHS) and (is_counted or not self.preloader.is_library(full)):
                 current.files.setdefault(full, file_stat(full))
-            if self.is_writing(arguments, options) and not full.startswith(KERNEL_FILES):
-                self.preloader.object_to_current(f"writes {full}")
+            if self.is_writing(arguments, options) and not full.startswith(KERNEL_PATHS):
+                self.preloader.add_current_obstacle(f"writes {full}")
         return self.real(path, *arguments, **options)
 
     def is_writing(self, arguments: tuple[Any, ...], options: dict[str, Any]) -> bool:
@@ -560,8 +573,8 @@ class RefusedCall:
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Record the caller and call the original function."""
-        if self.preloader.importing() is not None and not is_called_by(FACT_FINDERS):
-            self.preloader.object_to_current(self.obstacle)
+        if self.preloader.importing() is not None and not is_called_by(FACT_FINDING_MODULES):
+            self.preloader.add_current_obstacle(self.obstacle)
         return self.real(*arguments, **options)
 
 
@@ -575,8 +588,8 @@ def is_called_by(names: frozenset[str]) -> bool:
     return False
 
 
-class DrawnBytes:
-    """Replaces `os.urandom` while modules are preloaded."""
+class RecordingUrandom:
+    """Replaces `os.urandom` while modules are preloaded, to record that an import drew random bytes."""
 
     def __init__(self, preloader: Preloader, real: Callable[[int], bytes]) -> None:
         self.preloader = preloader
@@ -586,12 +599,12 @@ class DrawnBytes:
         """Record the caller and return random bytes."""
         preloader = self.preloader
         is_allowed = preloader.importing() is None or preloader.is_redrawn() or preloader.is_draw_allowed
-        if not is_allowed and not is_called_by(KEY_MAKERS):
-            preloader.object_to_current("draws random numbers")
+        if not is_allowed and not is_called_by(KEY_DRAWING_MODULES):
+            preloader.add_current_obstacle("draws random numbers")
         return self.real(size)
 
 
-class AllowedDraw:
+class RecordingSeedSource:
     """Wraps the function with which numpy seeds a generator.
 
     `find_generators` finds the generators that imports create.
@@ -628,7 +641,7 @@ def is_large(seed: Any) -> bool:
 
 
 def contents(module: Any) -> dict[str, Any]:
-    """Return the attributes of a module, and the functions of its classes as `Class.name`."""
+    """Return the attributes of a module, and the functions of its classes, which are named `Class.name`."""
     found: dict[str, Any] = {}
     name = getattr(module, "__name__", "")
     for key, value in list(getattr(module, "__dict__", {}).items()):
@@ -641,6 +654,7 @@ def contents(module: Any) -> dict[str, Any]:
 
 
 FUNCTIONS = (type(contents), classmethod, staticmethod, property)
+"""Types of the functions in a class."""
 
 
 def changed_attributes(previous: dict[str, Any], present: dict[str, Any]) -> list[str]:

@@ -16,21 +16,21 @@ real_stat = os.stat
 real_fork: Any = getattr(os, "fork", None)  # missing on Windows, where nothing is forked
 """The original function, not the wrapper that records what imports do."""
 
-TRIAL_FORKS = __file__
+TRIAL_FORK_FILE = __file__
 """The file name in warnings about the trial forks of `thread_ids`."""
 
 FILE_TYPE, DIRECTORY = 0o170000, 0o040000
 """Bits of a file's mode, as in `stat`, which not every new interpreter has loaded."""
 
-SIGNALS = range(1, 32)
-"""The signals whose handlers an import might change. Libraries do not use real-time signals."""
+CHECKED_SIGNALS = range(1, 32)
+"""The signals whose handlers an import may change. Libraries do not use real-time signals."""
 
 
 def thread_ids(*, after_fork: bool = False) -> set[str]:
     """Return the ids of the process's threads according to the operating system.
 
-    `threading` does not know threads of native code. Some libraries, such as OpenBLAS, join their threads before a
-    fork, so `after_fork` returns what is left after a trial fork.
+    `threading` does not know threads of native code. Some libraries, such as OpenBLAS, stop their threads before a
+    fork. With `after_fork`, return the ids of the threads that remain after a trial fork.
     """
     if after_fork:
         child = real_fork()
@@ -50,7 +50,7 @@ def thread_ids(*, after_fork: bool = False) -> set[str]:
 
 
 def settings() -> dict[str, Any]:
-    """Return the settings that an import must not change, because a reveal cannot repeat the change.
+    """Return the settings of the process that an import must not change, because a reveal cannot repeat the change.
 
     None means that the module with the setting is not loaded yet. Loading it does not count as a change.
     """
@@ -69,7 +69,7 @@ def settings() -> dict[str, Any]:
         "sys.displayhook": sys.displayhook,
         "trace function": sys.gettrace(),
         "profile function": sys.getprofile(),
-        "signal handlers": [signals.getsignal(number) for number in SIGNALS],
+        "signal handlers": [signals.getsignal(number) for number in CHECKED_SIGNALS],
         "signal timer": signals.getitimer(signals.ITIMER_REAL),
         "open descriptors": len(os.listdir("/proc/self/fd")),
         "locale": locale and locale.setlocale(locale.LC_ALL),
@@ -107,8 +107,8 @@ def changed_settings(before: dict[str, Any]) -> list[str]:
 def file_stat(path: str) -> tuple[int, int, int] | None:
     """Return the modification time, size and inode of a file, or None if it does not exist.
 
-    For a directory, only the inode counts, unless the path ends with a separator, which means that the directory was
-    listed.
+    For a directory, only the inode counts. If the path ends with a separator, the directory was listed, and its
+    modification time counts as well.
     """
     try:
         found = real_stat(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 BASE = set(sys.modules)
+"""Modules that a new interpreter has already loaded."""
 
 import os  # noqa: E402
 
@@ -12,7 +13,7 @@ TYPE_CHECKING = False
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-from .scripts import RunRecord, code_of_script, new_main  # noqa: E402
+from .scripts import RunRecord, compile_script, new_main  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE]:
     del sys.modules[_name]
@@ -31,5 +32,5 @@ def record(path: str) -> None:
 
 if __name__ == "__main__":
     record(sys.argv[1])
-    _code = code_of_script(sys.argv[2])
+    _code = compile_script(sys.argv[2])
     exec(_code, new_main(sys.argv[2], sys.argv[3:]))

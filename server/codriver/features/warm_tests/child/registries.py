@@ -21,8 +21,9 @@ if TYPE_CHECKING:
     """Containers and copies of them, by path."""
 
 KINDS = (dict, list, set)
+"""Types of the containers that are compared."""
 MAX_ENTRIES = 2000
-"""Larger containers are assumed to be tables and are not copied."""
+"""Maximum number of entries of a container that is copied. Larger ones are assumed to be tables."""
 INTERNAL_MODULES = frozenset({
     "__main__", "sys", "builtins", "os", "io", "abc", "_abc", "_collections_abc", "_weakrefset", "re", "sre_compile",
     "sre_parse", "enum", "typing", "functools", "linecache", "tokenize", "weakref", "threading", "_threading_local",
@@ -30,10 +31,10 @@ INTERNAL_MODULES = frozenset({
     "inspect", "traceback", "contextvars", "collections", "operator", "types", "random", "ctypes", "locale", "site",
     "_pytest", "pluggy",
 })  # fmt: skip
-"""Modules whose containers are internal to Python or pytest, or are handled elsewhere."""
+"""Modules whose containers are internal to Python or pytest, or are handled by other code."""
 
 
-def containers(module: Any) -> Containers:
+def copy_containers(module: Any) -> Containers:
     """Return the containers of a module, each with a copy."""
     name = getattr(module, "__name__", "")
     if not isinstance(name, str) or name.partition(".")[0] in INTERNAL_MODULES:
@@ -48,7 +49,7 @@ def containers(module: Any) -> Containers:
 
 
 def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
-    """Yield the containers of a module's attribute by path: the attribute itself, and those of a class or an object."""
+    """Yield the containers of a module's attribute by path: the attribute itself, or those of a class or an object."""
     kind = type(value)
     if kind in KINDS:
         yield path, value
@@ -137,7 +138,10 @@ def put_back(container: Any, entries: Any) -> None:
 
 
 class Registries:
-    """The containers of the preloaded modules. `watched` has paths by module, as found by an earlier start."""
+    """Copies of the containers of preloaded modules.
+
+    `watched` has the paths by module that an earlier start found to change.
+    """
 
     def __init__(self, watched: dict[str, list[str]]) -> None:
         self.watched = watched
@@ -160,7 +164,7 @@ class Registries:
                     else:
                         self.effects.append((name, owner, path, container, entries))
                     known[path] = container, type(container)(container)
-        self._known[name] = containers(module)
+        self._known[name] = copy_containers(module)
 
     def unwatched_changes(self) -> dict[str, list[str]]:
         """Return the containers that changed after their module was imported and are not watched yet."""

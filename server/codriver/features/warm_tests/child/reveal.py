@@ -29,14 +29,17 @@ bootstrap: Any = sys.modules["_frozen_importlib"]
 perf_counter = time.perf_counter
 external: Any = sys.modules["_frozen_importlib_external"]
 
-CLOCKS = frozenset({"time", "datetime", "uuid"})
+CLOCK_MODULES = frozenset({"time", "datetime", "uuid"})
 """Modules in which freezegun and time-machine replace functions."""
 RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
-"""Environment variables that pytest itself sets during a run."""
+"""Environment variables that a run sets itself."""
 
 
 class Revealer:
-    """Reveals the hidden modules of one run. `request_plain` aborts the run in favour of a plain process."""
+    """Reveals the hidden modules in one run.
+
+    `request_plain` aborts the run so that it starts again in a plain process.
+    """
 
     def __init__(self, preloader: Preloader, record: RunRecord, request_plain: Callable[[str, str, str], None]) -> None:
         self.preloader = preloader
@@ -54,7 +57,7 @@ class Revealer:
         self._real_find = bootstrap._find_and_load_unlocked
 
     def install(self) -> None:
-        """Run before every finder, without appearing in `sys.meta_path` or in tracebacks."""
+        """Install the finder before every other one, without appearing in `sys.meta_path` or in tracebacks."""
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
             __tracebackhide__ = True  # where pytest displays frames of importlib
@@ -80,7 +83,7 @@ class Revealer:
     # Checks
 
     def check(self, name: str) -> None:
-        """Request a plain process if importing the module now would have a different result than preloading it had."""
+        """Request a plain process if importing the module now would have another result than preloading it had."""
         ahead, closure = [name], {name}
         while ahead:
             module_name = ahead.pop()
@@ -108,15 +111,15 @@ class Revealer:
         return found
 
     def replaced(self, name: str, record: ImportRecord, replaced: dict[str, list[Any]]) -> tuple[str, str] | None:
-        """Return whether the import would bind replaced functions now.
+        """Return the obstacle if the import would bind functions that were replaced, or None.
 
-        If only clocks are replaced, it matters whether the module holds an original function, because it calls the
-        others through their module. Locks and sockets leave more behind than their functions.
+        If only clocks are replaced, this matters only for a module that holds an original function, because other
+        modules call the functions through their module. Locks and sockets leave more behind than their functions.
         """
         concerned = [module_name for module_name in replaced if module_name in record.imports]
         if not concerned:
             return None
-        if CLOCKS.issuperset(replaced):
+        if CLOCK_MODULES.issuperset(replaced):
             real = [value for module_name in concerned for value in replaced[module_name]]
             if not refers_to_any(self.hidden[name], real):
                 return None
@@ -129,14 +132,16 @@ class Revealer:
         return (
             self.changed_variables(record)
             or self.changed_file(record)
-            or self.other_module(name, record, hook)
+            or self.changed_module(name, record, hook)
             or self.rewriting(name, record, hook)
             or self.changed_effect(record)
             or self.replaced(name, record, replaced)
         )
 
     def changed_variables(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the environment variables that the import read, and return the names of those that differ.
+        """Compare the environment variables that the import read.
+
+        Return the names of those that differ as an obstacle, or None.
 
         Variables that packages set when they are imported, as scikit-learn does, may be set earlier or later in this
         run.
@@ -159,13 +164,19 @@ class Revealer:
         return ("variable", " ".join(sorted(map(os.fsdecode, names)))) if names else None
 
     def changed_file(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Compare the files that the import read, starting with the module's own."""
+        """Compare the files that the import read, starting with the module's own.
+
+        Return one that changed as an obstacle, or None.
+        """
         if record.stat is not None and file_stat(record.origin) != record.stat:
             return "file", record.origin
         return next((("file", path) for path, stat in record.files.items() if file_stat(path) != stat), None)
 
-    def other_module(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return whether the import would find another module now, or one that was missing before."""
+    def changed_module(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
+        """Return an obstacle if the import would find another module now, or one that was missing before.
+
+        Otherwise, return None.
+        """
         for missed in record.missed:
             if missed not in self.hidden and missed not in sys.modules and external.PathFinder.find_spec(missed):
                 return "found", missed
@@ -194,7 +205,7 @@ class Revealer:
         return None
 
     def rewriting(self, name: str, record: ImportRecord, hook: Any) -> tuple[str, str] | None:
-        """Return whether pytest would rewrite the module's assertions now if it did not before, or the reverse."""
+        """Return an obstacle if pytest would rewrite the module's assertions differently than before, or None."""
         is_rewritten = record.loader == "AssertionRewritingHook"
         if not is_rewritten and (hook is None or record.loader != "SourceFileLoader"):
             return None
@@ -203,7 +214,7 @@ class Revealer:
         return None
 
     def changed_effect(self, record: ImportRecord) -> tuple[str, str] | None:
-        """Return whether a side effect of the import would be different now."""
+        """Return an obstacle if a side effect of the import would be different now, or None."""
         warnings, logging = sys.modules.get("warnings"), sys.modules.get("logging")
         loggers = logging.root.manager.loggerDict if logging is not None else {}
         for kind, value in record.effects:
@@ -265,7 +276,7 @@ def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
             waiting += value
         elif kind is FUNCTION and value.__module__ == module.__name__:
             waiting += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
-            waiting += [content for cell in value.__closure__ or () for content in contents_of(cell)]
+            waiting += [content for cell in value.__closure__ or () for content in closure_cell_contents(cell)]
         elif kind in (staticmethod, classmethod):
             waiting.append(value.__func__)
         elif kind is property:
@@ -276,10 +287,11 @@ def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
 
 
 FUNCTION = type(refers_to_any)
+"""The type of Python functions."""
 
 
-def contents_of(cell: Any) -> list[Any]:
-    """Return the content of a closure cell; nothing if it is empty."""
+def closure_cell_contents(cell: Any) -> list[Any]:
+    """Return a list with the content of a closure cell, which is empty if the cell is empty."""
     try:
         return [cell.cell_contents]
     except ValueError:

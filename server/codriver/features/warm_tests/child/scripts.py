@@ -11,7 +11,9 @@ if TYPE_CHECKING:
 
 
 INTERNAL = "<frozen importlib._bootstrap>"
-"""File name that makes frames count as part of importlib. Warnings with a `stacklevel` and tracebacks skip such frames.
+"""File name that makes frames count as part of importlib.
+
+Tracebacks, and warnings with a `stacklevel`, skip such frames.
 """
 
 
@@ -21,8 +23,8 @@ def internal(function: Any) -> Any:
     return function
 
 
-def code_of_script(path: str) -> Any:
-    """Compile a script."""
+def compile_script(path: str) -> Any:
+    """Compile the script at a path."""
     with open(path, encoding="utf-8") as file:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
@@ -52,7 +54,7 @@ class RunRecord:
         """
 
     def watch(self) -> None:
-        """Record from now on which imports start."""
+        """Start recording which imports start."""
         bootstrap: Any = sys.modules["_frozen_importlib"]
         real, started = bootstrap._find_and_load_unlocked, self.started
 
@@ -88,7 +90,7 @@ class RunRecord:
 
 
 def file_of(module: Any) -> str:
-    """Return the file of a module, or the first directory of a namespace package; empty if it has neither."""
+    """Return the file of a module, or the first directory of a namespace package; empty if the module has neither."""
     try:
         file = module.__file__ or next(iter(module.__path__), "")
     except Exception:
