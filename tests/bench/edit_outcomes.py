@@ -23,6 +23,7 @@ TABLES = (
     "projects",
     "services",
     "patterns",
+    "features",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -1865,6 +1865,7 @@ ALL = with_expected(
         "bus: a weak listener is deleted",
         "bus: a weak listener is renamed",
         "enums: a member is renamed",
+        "package: a method",
     ],
     invisible=[
         "proxies: what was made",

@@ -10,6 +10,7 @@ import sys
 
 import edits_of_applications
 import edits_of_classes
+import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
 import edits_of_libraries
@@ -32,6 +33,7 @@ TABLES = {
     "values": edits_of_values.ALL[::EVERY],
     "classes": edits_of_classes.ALL[::EVERY],
     "frameworks": edits_of_frameworks.ALL[::EVERY],
+    "features": edits_of_features.ALL[::EVERY],
     "idioms": edits_of_idioms.ALL[::EVERY],
     "libraries": edits_of_libraries.ALL[::EVERY],
     "programs": edits_of_programs.ALL[::EVERY],

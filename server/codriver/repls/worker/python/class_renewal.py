@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import abc
+import sys
+
 from ..basics.held_definitions import is_class, order_of, space_of
+from .python_names import space_of_module
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +59,28 @@ def update_abstract_methods(kinds: Iterable[Any], note: Note) -> None:
             if before != now:
                 one.__abstractmethods__ = now
                 note("", lambda: True, _setter(one, before))
+
+
+def clear_subclass_caches(modules: Iterable[str]) -> None:
+    """Clear what abstract base classes of some modules and of the library have cached about their subclasses.
+
+    They cache the results of `__subclasshook__` and of the checks of protocols, which depend on the methods of a class.
+    """
+    clear: Any = getattr(abc.ABCMeta, "_abc_caches_clear", None)
+    for name in ("collections.abc", "typing", *modules) if clear is not None else ():
+        module = sys.modules.get(name)
+        for one in list(space_of_module(module).values()) if module is not None else ():
+            if is_class(one) and issubclass(type(one), abc.ABCMeta):
+                clear(one)
+                _update_members(one)
+
+
+def _update_members(kind: Any) -> None:
+    """Update the names of members that a protocol and its subclasses store since Python 3.12."""
+    names_of: Any = getattr(sys.modules.get("typing"), "_get_protocol_attrs", None)
+    for one in _with_subclasses(kind) if names_of is not None and "__protocol_attrs__" in space_of(kind) else ():
+        if space_of(one).get("_is_protocol"):
+            one.__protocol_attrs__ = names_of(one)
 
 
 def _setter(kind: Any, names: Any) -> Callable[[], object]:

@@ -765,7 +765,8 @@ class Followers:
         module, before = sys.modules.get(source), self.changes.before.get(source)
         if module is None or before is None:
             return
-        old, new = _star_imported_names(before), _star_imported_names(space_of_module(module))
+        names = self.changes.public_before.get(source)
+        old, new = _star_imported_names({**before, "__all__": names}), _star_imported_names(space_of_module(module))
         for name, value in new.items():
             if name not in text.space or (name in old and text.space[name] is old[name] and value is not old[name]):
                 current = text.space.get(name, ABSENT)

@@ -10,6 +10,7 @@ import ast
 import builtins
 import contextlib
 import functools
+import importlib.util
 import sys
 import types
 
@@ -91,6 +92,8 @@ ITERATING_FUNCTIONS = frozenset({
     "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
     "sorted", "sum", "tuple", "zip",
 })  # fmt: skip
+CALLING = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
+"""Methods that call a function they are given. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
 OPERATORS = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "truediv", ast.Mod: "mod", ast.BitOr: "or",
     ast.BitAnd: "and", ast.FloorDiv: "floordiv", ast.Pow: "pow", ast.MatMult: "matmul", ast.LShift: "lshift",
@@ -313,7 +316,10 @@ class _Walk:
             self._augment(node)
         elif isinstance(node, (ast.For, ast.AsyncFor)):
             iterated = self.value(node.iter)
-            self._record_special_methods([iterated], "__iter__", "__next__")
+            is_async = isinstance(node, ast.AsyncFor)
+            self._record_special_methods(
+                [iterated], *(("__aiter__", "__anext__") if is_async else ("__iter__", "__next__"))
+            )
             for each in self._items_of(iterated):
                 self._bind_in_block(node.target, each)
                 self._all(node.body)
@@ -330,7 +336,10 @@ class _Walk:
         elif isinstance(node, (ast.With, ast.AsyncWith)):
             for item in node.items:
                 value = self.value(item.context_expr)
-                self._record_special_methods([value], "__enter__", "__exit__")
+                is_async = isinstance(node, ast.AsyncWith)
+                self._record_special_methods(
+                    [value], *(("__aenter__", "__aexit__") if is_async else ("__enter__", "__exit__"))
+                )
                 if item.optional_vars is not None:
                     self._bind_in_block(item.optional_vars, self._entered(value, node))
             self._all(node.body)
@@ -356,7 +365,19 @@ class _Walk:
                     self.value(case.guard)
                 self._all(case.body)
         else:
+            if isinstance(node, ast.Try) and self.names is None:
+                self._note_tried_imports(node)
             self._all(ast.iter_child_nodes(node))
+
+    def _note_tried_imports(self, node: ast.Try) -> None:
+        """Record the names that a `try` imports, whose absence it may handle."""
+        package = self.space.get("__package__")
+        for one in node.body:
+            if isinstance(one, ast.ImportFrom):
+                source = "." * one.level + (one.module or "")
+                with contextlib.suppress(ImportError, ValueError):
+                    source = importlib.util.resolve_name(source, package if type(package) is str else None)
+                self.found.reads.update((source, each.name) for each in one.names)
 
     def _all(self, nodes: Iterable[Any]) -> None:
         """Visit several statements."""
@@ -529,8 +550,18 @@ class _Walk:
         if isinstance(target, ast.Subscript):
             self.value(target.slice)
         self.found.fills |= owner.roots
+        if isinstance(target, ast.Attribute):
+            self._run_setters(owner, target.attr)
         if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
             self._record_effect(target)
+
+    def _run_setters(self, owner: Value, name: str | None) -> None:
+        """Visit the `__set__` method of a descriptor that an assignment calls; of any descriptor if `name` is None."""
+        for kind in order_of(owner.kind) if is_class(owner.kind) else ():
+            for attribute, found in list(space_of(kind).items()):
+                setter = _unbound_attribute(type(found), "__set__") if name in (None, attribute) else UNKNOWN
+                if self._is_of_project(setter):
+                    self._run(setter, [Value(_roots(found), found), owner, Value()], ast.Pass())
 
     def _import(self, node: Any) -> None:
         for alias in node.names:
@@ -715,7 +746,7 @@ class _Walk:
                 break
         return Value(owner.roots, bound=Value(owner.roots, kind=object))
 
-    def _attribute(self, owner: Value, node: ast.Attribute) -> Value:
+    def _attribute(self, owner: Value, node: ast.Attribute) -> Value:  # noqa: C901  # one branch per kind
         """Return the value of an attribute, and record that it is read."""
         name, live = node.attr, owner.live
         if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
@@ -751,6 +782,9 @@ class _Walk:
             return Value(live=found.dispatcher, bound=owner)
         if found is not UNKNOWN and is_class(owner.kind):
             self._read_attribute(owner.kind, name)
+            getter = _unbound_attribute(type(found), "__get__")
+            if self._is_of_project(getter):
+                return self._run(getter, [Value(_roots(found), found), owner, Value(live=owner.kind)], node)
         if owner.kind is None:
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
@@ -794,7 +828,10 @@ class _Walk:
             for part in (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,):
                 self.value(part)
             return
-        for item in self._items_of(self.value(left[0].iter)):
+        iterated = self.value(left[0].iter)
+        if left[0].is_async:
+            self._record_special_methods([iterated], "__aiter__", "__anext__")
+        for item in self._items_of(iterated):
             self._targets(left[0].target, item)
             for test in left[0].ifs:
                 self.value(test)
@@ -897,6 +934,9 @@ class _Walk:
         if any(live is setter for setter in SETTERS):
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
+            name = given[1].live if len(given) > 1 else UNKNOWN
+            if live is setattr:
+                self._run_setters(owner, name if type(name) is str else None)
             if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
                 if space_of_module(owner.live) is not self.space:
                     self._record_effect(node)
@@ -1039,6 +1079,10 @@ class _Walk:
         is_module = live is builtins.globals or self.names is None
         if live in (builtins.globals, builtins.vars, builtins.locals) and not every and is_module:
             return Value(frozenset((id(self.space),)), self.space)
+        if live is builtins.dir and every and type(every[0].live) is types.ModuleType:
+            lister = space_of_module(every[0].live).get("__dir__")
+            if self._is_of_project(lister):
+                self._run(lister, [], node)
         if name in ("import_module", "__import__") and every and type(every[0].live) is str:
             module = sys.modules.get(every[0].live)
             return Value() if module is None else Value(live=module)
@@ -1106,6 +1150,12 @@ class _Walk:
             space = space_of(every[1].live)
             if space.get("_is_protocol"):
                 self.found.guesses.update(("*", f".{one}") for one in space if one[:2] != "__")
+            hook = _function_of(_unbound_attribute(every[1].live, "__subclasshook__"))
+            if self._is_of_project(hook):
+                self._run(hook, [every[1], every[0]], ast.Pass())
+                checked = every[0].live if is_class(every[0].live) else every[0].kind
+                if is_class(checked):
+                    self._read_whole(checked, "+")
 
     def _items_returned_by(self, name: str, every: list[Value]) -> tuple[Value, ...] | None:
         """Return what iterating over the result of a built-in function yields, if known."""
@@ -1170,10 +1220,10 @@ class _Walk:
         self, name: str, owner: Value, every: list[Value], node: ast.AST
     ) -> Value:
         """Visit a call of a method that is not from the workspace, and return its value."""
-        for one in every:
-            if type(one.live) is types.FunctionType and name in ("sort", "map") and self._is_of_project(one.live):
+        for one in every if name in CALLING else ():
+            if self._is_of_project(one.live):
                 self._run(one.live, [Value(), Value()], node)
-            if one.inner is not None and name in ("sort", "map"):
+            if one.inner is not None:
                 self._run_node(one.inner[0], one.inner[1], [Value(), Value()], {}, node)
         if is_class(owner.live):
             if is_pure_callable(owner.live) and name not in IMPURE_NAMES:

@@ -39,6 +39,7 @@ from .statements import (
     compare,
     dump,
     makes_new_object,
+    names_bound_by,
     span_of,
     targets,
 )
@@ -253,6 +254,15 @@ class MinimalLoad:
         """The dotted names of the statements that differ between the sources."""
         changed = [change.some for change in self.comparison.changes]
         return {one.owner + name for one in changed for name in targets(one.node)}
+
+    @property
+    def changes_classes(self) -> bool:
+        """Whether a class is changed, apart from the code of its methods."""
+        return any(
+            (one.some.owner or one.some.kind == CLASS)
+            and not (one.old and one.new and one.some.kind == FUNCTION and one.some.node.name != "__subclasshook__")
+            for one in self.comparison.changes
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -976,6 +986,10 @@ class MinimalLoad:
         def run() -> object:
             if followers is not None:
                 followers.rebuilds.forget_names_set_by_globals(followers.text, node)
+            if type(node).__name__ == "Match":  # only one of its cases binds names
+                for name in names_bound_by(node):
+                    if not any(name in names_bound_by(one) for one in self._new.tree.body if one is not node):
+                        self._space.pop(name, None)
             return run_node()
 
         return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run

@@ -12,7 +12,7 @@ import types
 from ..basics.held_definitions import ABSENT, Snapshot, UndoRecord, home_of, is_class
 from ..basics.sensitive_texts import FILE, NAME
 from .bound_names import DEFINITION, BoundNames
-from .class_renewal import update_abstract_methods
+from .class_renewal import clear_subclass_caches, update_abstract_methods
 from .enum_members import is_enum
 from .follow_failures import Reporting, why_not_followed
 from .follow_up import Followers
@@ -149,6 +149,8 @@ class ModuleLoad:
             self.note_failure(why_not_followed(error) + "; the whole file ran")
             self._minimal = self._followers = None
             return None
+        if minimal.changes_classes:
+            clear_subclass_caches(self._sources.loads)
         last = ast.parse("pass").body[0]
         return [*steps, Step(last, self._follow, is_conditional=True)]
 
@@ -183,6 +185,8 @@ class ModuleLoad:
             clear_url_caches([name, *(text.name for text in others)], followers.changes.has_changed)
             kinds = [one for one in module.__dict__.values() if is_class(one) and home_of(one) == name]
             update_abstract_methods(kinds, self._undo.note)
+            if self._minimal is not None and self._minimal.changes_classes:
+                clear_subclass_caches(self._sources.loads)
         return ABSENT
 
     def note_failure(self, why: str, text: Text | None = None) -> None:

@@ -32,13 +32,15 @@ AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__
 class NameChanges:
     """The changes of names since the load of a module began. `edited` are the names whose statements differ.
 
-    `before` has the previous names of each module. `updated` are names whose objects were changed in place, `codes` the
-    functions with other code, and `refilled` the ids of objects that got other contents.
+    `before` has the previous names of each module, and `public_before` its previous `__all__`. `updated` are names
+    whose objects were changed in place, `codes` the functions with other code, and `refilled` the ids of objects that
+    have other contents now.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
         self._edited, self._drift = edited, drift
         self.before: Spaces = {module.__name__: dict(module.__dict__)}
+        self.public_before: dict[str, object] = {module.__name__: copied_names(module.__dict__)}
         self.updated: set[tuple[str, str]] = set()
         self.codes: set[tuple[str, str]] = set()
         self.refilled: set[int] = set()
@@ -70,6 +72,7 @@ class NameChanges:
         if name not in self.before:
             module = sys.modules[name]
             self.before[name] = dict(space_of_module(module))
+            self.public_before[name] = copied_names(self.before[name])
             self.remember_classes(module)
 
     def note_filled(self, fills: set[int]) -> None:
@@ -94,7 +97,8 @@ class NameChanges:
     def is_affected(self, effects: Effects) -> bool:
         """Return whether something that was read or called has changed.
 
-        Guesses only count if running the statement again is harmless.
+        If running it is not harmless, only guesses about attributes of any class count, so that a
+        difference is reported.
         """
         if any(self.has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
             return True
@@ -102,7 +106,10 @@ class NameChanges:
             return True
         if not effects.fills and not self._filled.isdisjoint(effects.reads):
             return True
-        return effects.effect is None and any(self._may_have_changed(*guess) for guess in effects.guesses)
+        guesses = effects.guesses
+        if effects.effect is not None:
+            guesses = {one for one in guesses if one[0] == "*" and one[1][1:3] != "__"}
+        return any(self._may_have_changed(*one) for one in guesses)
 
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
         """Return whether an attribute of a class is read only to be changed, such as a counter of instances."""
@@ -193,4 +200,11 @@ class NameChanges:
         reads = effects.reads
         found = sorted(one for module, one in reads if self.has_changed(module, one) or (module, one) in self._filled)
         plain = [name for name in found if not name.endswith("()")]
-        return (plain or found or ["what"])[0]
+        guessed = [name.strip(".%") for module, name in effects.guesses if self._may_have_changed(module, name)]
+        return (plain or found or sorted(guessed) or ["what"])[0]
+
+
+def copied_names(space: dict[str, Any]) -> object:
+    """Return a copy of the `__all__` of a module, whose list may be changed in place, or None."""
+    names = space.get("__all__")
+    return list(names) if isinstance(names, (list, tuple)) else None

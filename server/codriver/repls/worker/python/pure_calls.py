@@ -76,6 +76,7 @@ READING = frozenset({
     "model_construct", "model_copy", "model_dump", "model_dump_json", "model_json_schema", "model_validate",
     "model_validate_json", "json_schema", "validate_python", "validate_json", "dump_python",
     "as_manager", "as_view", "s", "si", "signature",
+    "_asdict", "_make", "_replace",
     "values", "with_name", "with_suffix", "zfill", "symmetric_difference", "__class_getitem__", "__subclasses__", "mro",
 })  # fmt: skip
 """Methods that do not change anything, regardless of the object.
