@@ -224,7 +224,7 @@ def test_a_line_the_server_cannot_accept_is_refused_and_not_sent(start_relay, ho
         (folder / "server.json").write_text(json.dumps(record, indent=1))
         (folder / "port").write_text(str(host.port))
         peer = host.accept()
-        peer.tell_workspace(tmp_path)
+        peer.answer_introduction(tmp_path)
         longest = encode(request(2, text=""))[:-1]
         longest = encode(request(2, text="x" * (2000 - len(longest))))
         assert len(longest) == 2001, "with its newline"
@@ -356,7 +356,7 @@ def test_giving_up_answers_all_waiting_requests_and_the_next_one_retries(start_r
         port_file.write_text(str(host.port))
         relay.send(request(3))
         peer = host.accept()
-        peer.tell_workspace(tmp_path)
+        peer.answer_introduction(tmp_path)
         assert peer.read() == request(3)
 
 
@@ -388,7 +388,7 @@ def test_requests_are_answered_immediately_if_the_server_process_is_dead(start_r
     with claimed(folder):
         record_of(folder, os.getpid(), host.port)
         peer = host.accept()
-        peer.tell_workspace(tmp_path)
+        peer.answer_introduction(tmp_path)
         assert peer.read() == INITIALIZE
 
 
@@ -778,7 +778,7 @@ def test_without_kernel_support_a_port_file_counts_while_its_lock_is_held(start_
     with claimed(folder):
         while not (peer := host.accept()).connection.recv(1, socket.MSG_PEEK):
             pass  # begun before the lock was held
-        assert peer.tell_workspace(tmp_path) == {"workspace": identity(tmp_path)}
+        assert peer.answer_introduction(tmp_path) == {"workspace": identity(tmp_path)}
         assert peer.read() == request(1)
 
 
@@ -790,10 +790,10 @@ def test_a_server_of_another_workspace_is_dropped(start_relay, host, tmp_path):
         relay = start_relay(folder / "port")
         relay.send(request(1))
         peer = host.accept()
-        peer.tell_workspace(tmp_path / "other")
+        peer.answer_introduction(tmp_path / "other")
         assert peer.read_line() == b""
         peer = host.accept()
-        peer.tell_workspace(tmp_path)
+        peer.answer_introduction(tmp_path)
         assert peer.read() == request(1)
 
 

@@ -60,7 +60,13 @@ class _ReplOption(click.Option):
 @click.option(
     "--on-demand", is_flag=True, help="Stop after idleExitSeconds without clients, as when a relay starts it."
 )
-@click.option("--requested-ms", type=Whole(0, 2**53), default=0, hidden=True)
+@click.option(
+    "--requested-ms",
+    type=Whole(0, 2**53),
+    default=0,
+    hidden=True,
+    help="When the start was requested, in epoch milliseconds: a later `codriver stop` cancels it.",
+)
 @quiet_option("Print only errors, and not the address.")
 @click.option("--verbose", "-v", "is_verbose", is_flag=True, help="Also log to standard error what the server does.")
 @click.option("--detach", is_flag=True, help="Continue in the background once the server accepts connections.")

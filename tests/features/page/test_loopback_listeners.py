@@ -17,6 +17,8 @@ import codriver
 from codriver.features.page.loopback_listeners import NoPortError, listen_on_loopback
 
 ADDRESSES = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+FREE_PORTS = (0,) * 16
+"""Several free ports, because parallel tests may use one of them on the other address."""
 
 
 def has_ipv6():
@@ -77,7 +79,7 @@ def test_a_port_used_by_another_program_on_one_address_is_skipped(family, addres
         if option != "bound only":
             other.listen()
         port = other.getsockname()[1]
-        found, held, _ = listening(port, 0)
+        found, held, _ = listening(port, *FREE_PORTS)
         assert found != port
         assert len(held) == 2
         with pytest.raises(NoPortError):
@@ -90,7 +92,7 @@ def test_a_port_used_by_another_user_is_skipped_and_neither_address_can_be_taken
     with contextlib.ExitStack() as opened:
         (port,) = other_user.free_ports(1)
         process = opened.enter_context(other_user.holding("::1", port))
-        found, _, _ = listening(port, 0)
+        found, _, _ = listening(port, *FREE_PORTS)
         assert found != port
         process.stdin.close()
     for options in ((), (socket.SO_REUSEADDR,), (socket.SO_REUSEPORT,)):

@@ -108,7 +108,7 @@ def test_unfinished_tests_leave_a_candidate_undecided(client):
     [
         ([candidate("a", DOUBLE), candidate("a", PLUS)], {}, "its own label"),
         ([candidate("first-green", DOUBLE)], {}, "first-green"),
-        ([candidate("a", DOUBLE)], {"keep": "b"}, "keep is first-green, or one of a"),
+        ([candidate("a", DOUBLE)], {"keep": "b"}, "keep must be first-green, or one of a"),
         ([{"label": "a", "code": "1"}], {}, "edits"),
     ],
 )

@@ -50,14 +50,16 @@ UNSUPPORTED: Final = (
 @workspace_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None:
-    r"""Start COMMAND, and let agents evaluate in its Python processes.
+    """Start COMMAND, and let agents evaluate in its Python processes.
 
-    \b codriver run -- flask --app shop run --debug codriver run -- python manage.py runserver codriver run -- gunicorn
-    -w 3 shop:app
+    \b
+    codriver run -- flask --app shop run --debug
+    codriver run -- python manage.py runserver
+    codriver run -- gunicorn -w 3 shop:app
 
     The program keeps its process, terminal, signals and exit status. Until an agent evaluates in it, Codriver adds no
     thread, socket or open file to it.
-    """
+    """  # noqa: D301  # click uses this character to mark a paragraph that it must not rewrap
     if platform.system() != "Linux":
         raise StartError(UNSUPPORTED)
     workspace, requested_ms = workspace.resolve(), _start_ms()
