@@ -18,28 +18,28 @@ if TYPE_CHECKING:
 
     from codriver.net.client import Connection
 
-FIRST_MS = 300
+FIRST_CALL_TIMEOUT_MS = 300
 """Timeout of the first call, the same as without the fast path."""
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
-    begun = _begin(sys.argv[1:]) if _is_for_a_program() else None
-    if begun is None or not _is_said(begun[1]):
+    begun = _begin(sys.argv[1:]) if _is_output_read_by_program() else None
+    if begun is None or not _print_plain_answer(begun[1]):
         from codriver.commands import cli  # noqa: PLC0415  # slow to import
 
         cli.main(begun)
 
 
-def _is_for_a_program() -> bool:
-    """Return whether a program reads the output, and the shell is not completing words."""
+def _is_output_read_by_program() -> bool:
+    """Return whether a program reads the output and this is not a shell completion."""
     streams = (sys.stdout, sys.stderr)
     is_read = all(stream is not None and not stream.isatty() for stream in streams)
     return is_read and sys.platform != "win32" and "_CODRIVER_COMPLETE" not in os.environ
 
 
 def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseException] | None:
-    """Return the connection and the answer or error for a plain `eval`, or None for any other command line."""
+    """Send a plain `eval`. Return the connection and the answer or error, or None for any other command line."""
     match words:
         case ["eval", code]:
             given = None
@@ -58,7 +58,7 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
         if workspace is None:
             return None
         connection = client.connect(workspace)
-        asked = {"code": code, "timeoutMs": FIRST_MS, "who": "codriver-cli", "maxImages": 0}
+        asked = {"code": code, "timeoutMs": FIRST_CALL_TIMEOUT_MS, "who": "codriver-cli", "maxImages": 0}
         return connection, connection.call("evaluate_code", asked)
     except (CodriverError, OSError, RuntimeError, ValueError) as error:
         return None if connection is None else (connection, error)
@@ -67,7 +67,10 @@ def _begin(words: list[str]) -> tuple[Connection | None, dict[str, Any] | BaseEx
 
 
 def _workspace(given: str | None) -> Path | None:
-    """Return the given directory, or the current one if it has or had a server, or None for any other."""
+    """Return the workspace of a plain `eval`, or None if the full command line must handle it.
+
+    That is the given directory, or the current one if it has or had a server.
+    """
     from pathlib import Path  # noqa: PLC0415  # as above
 
     from codriver.files.own_folders import server_directory  # noqa: PLC0415  # as above
@@ -80,7 +83,7 @@ def _workspace(given: str | None) -> Path | None:
     return here.resolve() if server_record.lock_status(server_directory(here)) is not None else None
 
 
-def _is_said(answer: dict[str, Any] | BaseException) -> bool:
+def _print_plain_answer(answer: dict[str, Any] | BaseException) -> bool:
     """Print an answer that has only output, values and plain notes, and return whether it was printed."""
     if isinstance(answer, BaseException) or answer.get("ok") is not True or answer.get("status") != "done":
         return False

@@ -33,7 +33,7 @@ NOT_CONNECTED: Final = "it is not connected at the moment"
 MAY_HAVE_RUN: Final = "may have run, in part or whole"
 """The clause for code whose outcome is unknown."""
 NOT_SENT_AGAIN: Final = f"{MAY_HAVE_RUN}, and is not sent again"
-"""The clause for code whose REPL, or the connection to it, was lost."""
+"""The clause for code that was running when its REPL, or the connection to it, was lost."""
 
 
 class ReplDisconnectedError(PeerError):

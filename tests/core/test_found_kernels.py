@@ -10,7 +10,7 @@ from codriver.core import dispatch
 from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.repl_connections import FOUND_TRIES
+from codriver.core.repl_connections import MAX_KERNEL_TRIES
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import resolve, server_of
@@ -110,10 +110,10 @@ def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     server = Server()
     server.do(KERNEL)
     said = []
-    for tries in range(1, FOUND_TRIES + 1):
+    for tries in range(1, MAX_KERNEL_TRIES + 1):
         server.do(ReplLost(KERNEL.id, "nothing listens there"))
         said += [effect for effect in server.of(dispatch.Append) if "a-ipynb" in str(effect)]
-        assert len(server.of(dispatch.RetryRepl)) == (tries < FOUND_TRIES)
+        assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_KERNEL_TRIES)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
     assert (known.phase, known.note) == ("stopped", "nothing listens there")

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.log.line_numbers import MAX_UNTOLD
-from codriver.log.output_log import LIGHT_CHARACTERS, MAX_WAITING, NO_LINE, Entry, OutputLog
+from codriver.log.line_numbers import MAX_UNREPORTED_LINES
+from codriver.log.output_log import LIGHT_CHARACTERS, MAX_WAITING_ENTRIES, NO_LINE, Entry, OutputLog
 
 CODE = "evaluatedCode"
 OUT = "evaluationOutput"
@@ -260,7 +260,7 @@ def test_deferred_entries_are_reported_together_redacted_and_evicted_normally():
     assert log.last_evicted_line == 1
 
 
-@pytest.mark.parametrize("texts", [["x"] * MAX_WAITING, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])
+@pytest.mark.parametrize("texts", [["x"] * MAX_WAITING_ENTRIES, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])
 def test_large_or_many_entries_are_not_deferred(texts):
     reports = []
     log = OutputLog(listener=reports.append)
@@ -296,7 +296,7 @@ def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
 
 
 def test_fewer_lines_are_deferred_than_the_history_reserves():
-    assert MAX_WAITING <= MAX_UNTOLD
+    assert MAX_WAITING_ENTRIES <= MAX_UNREPORTED_LINES
 
 
 @pytest.mark.parametrize("until", [0, 1, 7, 15, 20, 99])

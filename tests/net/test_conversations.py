@@ -6,7 +6,7 @@ import sys
 import pytest
 from live_server import RELAY, Relayed
 
-from codriver.net.conversations import MAX_CONVERSATION, conversation_of, digest_of
+from codriver.net.conversations import MAX_ID_CHARACTERS, conversation_of, digest_of
 
 TURN = {"thread_id": "t-1", "turn_id": "9"}
 
@@ -23,7 +23,7 @@ TURN = {"thread_id": "t-1", "turn_id": "9"}
         ({"sessionId": "", "threadId": "b"}, "b"),
         ({"sessionId": 7}, None),
         ({"sessionId": "a\nb"}, None),
-        ({"sessionId": "a" * (MAX_CONVERSATION + 1)}, None),
+        ({"sessionId": "a" * (MAX_ID_CHARACTERS + 1)}, None),
         ({"x-codex-turn-metadata": "[" * 5000}, None),
         ({"x-codex-turn-metadata": "[1]"}, None),
         ({"x-codex-turn-metadata": {"thread_id": 1}}, None),

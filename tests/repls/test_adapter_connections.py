@@ -10,7 +10,7 @@ from ports import closed_port
 
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import (
-    NotAnReplError,
+    NotAReplError,
     ReplUnreachableError,
 )
 from repls.adapter_contract import (
@@ -52,7 +52,7 @@ async def again(name, running):
         while opened is None:
             try:
                 opened = await stack.enter_async_context(adapter(name, address=running.address))
-            except (ReplUnreachableError, NotAnReplError):
+            except (ReplUnreachableError, NotAReplError):
                 assert running.is_running()
                 if anyio.current_time() > deadline:
                     raise
@@ -138,7 +138,7 @@ async def test_a_server_that_does_not_speak_nrepl_is_reported():
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        with pytest.raises(NotAnReplError, match="invalid bencode"):
+        with pytest.raises(NotAReplError, match="invalid bencode"):
             async with adapter("none", address=f"127.0.0.1:{port}"):
                 pass
         tasks.cancel_scope.cancel()

@@ -14,7 +14,7 @@ import pytest
 from real_repls import clojure, compiled, node
 
 from codriver.repls.dialects import re_frame
-from codriver.repls.dialects.re_frame import BROWSER, Forms, Way, munged
+from codriver.repls.dialects.re_frame import BROWSER, Forms, Way, to_javascript_name
 from codriver.repls.dialects.seam_providers import Provider, form
 
 HERE = Path(__file__).parent
@@ -106,7 +106,7 @@ ASKED = {
 
 def _program(dialect):
     """Return the program that loads the framework and prints the answer to each query."""
-    forms = Forms(re_frame.FILES, ROLES, re_frame.MISSING2, re_frame.ACCESSORS, dialect)
+    forms = Forms(re_frame.FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSORS, dialect)
     provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, is_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
@@ -118,7 +118,7 @@ def _program(dialect):
         literals = replace(provider, accessors={name: " ".join(f"${word}" for word in words[name])})
         return f'(println (str "answer:" (ask-{name} {form(literals, dialect, name, asked, origin)})))'
 
-    names = " ".join(f"{json.dumps(munged(name))} {name}" for name in sorted(set(NAMES.values())))
+    names = " ".join(f"{json.dumps(to_javascript_name(name))} {name}" for name in sorted(set(NAMES.values())))
     google = (
         '(require \'[clojure.edn]) (set! (.-goog js/globalThis) (js-obj "getObjectByName" '
         f'(fn [name] (get {{"cljs.reader.read_string" clojure.edn/read-string {names}}} name))))'

@@ -23,10 +23,10 @@ from codriver.repls.contract.adapter_values import (
     CellRun,
     Display,
     Ending,
+    ForeignCodeFinished,
+    ForeignCodeStarted,
     InputNeeded,
     Interruption,
-    OthersCode,
-    OthersEnding,
     Output,
     StackFrame,
     StackTrace,
@@ -211,12 +211,12 @@ async def _human(run, code, delay_s, value):
     identity = f"human-{next(adapter.numbers)}"
 
     async def cell():
-        adapter.listener(identity, OthersCode(code))
+        adapter.listener(identity, ForeignCodeStarted(code))
         adapter.listener(identity, Output("out", "by hand\n"))
         with anyio.CancelScope() as adapter.others:
             await anyio.sleep(delay_s)
             adapter.listener(identity, Value(printed_value(value), HOME))
-        adapter.listener(identity, OthersEnding("interrupted" if adapter.others.cancel_called else "done"))
+        adapter.listener(identity, ForeignCodeFinished("interrupted" if adapter.others.cancel_called else "done"))
         adapter.others = None
 
     adapter.tasks.start_soon(cell)

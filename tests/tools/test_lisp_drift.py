@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.tools.ledgers.lisp_drift import Evaluated, LispDrift, Source
 from codriver_lisp.definitions import read_definitions
 
@@ -219,7 +219,9 @@ def test_a_name_that_a_macro_may_have_defined_is_not_reported_as_gone():
 
 
 def test_surviving_instances_are_listed_after_the_differences(world):
-    rows = world.compare([LivesOn("shop", "Circle", "instances", "2"), LivesOn("high", "Circle", "old", "shop.Circle")])
+    rows = world.compare(
+        [SurvivingObject("shop", "Circle", "instances", "2"), SurvivingObject("high", "Circle", "old", "shop.Circle")]
+    )
     assert rows == [("instances", "Circle", ""), ("old", "Circle", "")]
 
 

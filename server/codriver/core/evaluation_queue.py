@@ -51,12 +51,12 @@ if TYPE_CHECKING:
 
 MAX_FINISHED = 1000
 """Maximum number of finished evaluations that are retained so that callers can still fetch their results."""
-TRIMMED_AT_ONCE = 250
+MAX_EXCESS_FINISHED = 250
 """How far the maximum may be exceeded before the oldest are dropped together.
 
 Every change copies the mapping, which takes 3 µs at this size.
 """
-HEAD_CHARACTERS = 200
+MAX_HEAD_CHARACTERS = 200
 """Maximum length of the beginning of the code that is displayed for an evaluation."""
 
 
@@ -153,7 +153,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
         who=action.who,
         client=action.client,
         request=action.request,
-        head=action.head[:HEAD_CHARACTERS],
+        head=action.head[:MAX_HEAD_CHARACTERS],
         status="queued",
         turn=state.turns + 1,
         previous=client.since if client else 0,
@@ -201,7 +201,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
         who=action.who,
         client=action.client,
         request=action.request,
-        head=action.head[:HEAD_CHARACTERS],
+        head=action.head[:MAX_HEAD_CHARACTERS],
         status="queued",
         generation=repl.generation,
         turn=state.turns + 1,
@@ -228,7 +228,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         who=HUMAN,
         client=None,
         request=None,
-        head=action.code[:HEAD_CHARACTERS],
+        head=action.code[:MAX_HEAD_CHARACTERS],
         status="running",
         started_at=action.now,
         generation=repl.generation,
@@ -262,17 +262,17 @@ def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session,
 def _with_new(state: State, evaluation: Evaluation) -> State:
     return replace(
         state,
-        evaluations=with_item(_trimmed(state), evaluation.id, evaluation),
+        evaluations=with_item(_retained_evaluations(state), evaluation.id, evaluation),
         live=(*state.live, evaluation.id),
         evaluated=evaluation.number,
         turns=evaluation.turn,
     )
 
 
-def _trimmed(state: State) -> Mapping[str, Evaluation]:
+def _retained_evaluations(state: State) -> Mapping[str, Evaluation]:
     """Return the evaluations to retain: all unfinished ones, and the newest of the finished ones."""
     excess = len(state.evaluations) - MAX_FINISHED
-    if excess < TRIMMED_AT_ONCE:
+    if excess < MAX_EXCESS_FINISHED:
         return state.evaluations
     dropped = set([name for name in state.evaluations if name not in state.live][:excess])
     return {name: evaluation for name, evaluation in state.evaluations.items() if name not in dropped}

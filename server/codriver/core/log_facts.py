@@ -34,7 +34,7 @@ TESTS: Final = "run-tests"
 MAX_FAILURES: Final = 50
 """Maximum number of names in each list of an entry."""
 
-FILE_DIFF_CHARACTERS: Final = 20_000
+MAX_FILE_DIFF_CHARACTERS: Final = 20_000
 """Maximum length of the diff of one file."""
 DIFF_CHARACTERS: Final = 32_000
 """Maximum total length of the diffs in one entry, so that a large edit does not evict other entries."""
@@ -62,7 +62,7 @@ def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str]
     rows: list[dict[str, str]] = []
     left = DIFF_CHARACTERS
     for file, diff in diffs:
-        stored = cut(without_secrets(diff), min(FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
+        stored = cut(without_secrets(diff), min(MAX_FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
         left -= len(stored)
         rows.append({"file": file, "diff": stored} if stored else {"file": file})
     return json.dumps({"files": rows, "job": job} if job else {"files": rows}, ensure_ascii=False)

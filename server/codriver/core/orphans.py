@@ -44,6 +44,8 @@ UNANSWERABLE = "it waits for input, but its client has disconnected"
 
 @dataclass(frozen=True)
 class _Unwanted:
+    """An orphan that must be stopped, with the reason."""
+
     evaluation: Evaluation
     why: str
 
@@ -73,7 +75,7 @@ def end_unwanted(state: State) -> Outcome:
     """Stop every orphan that waits for input, runs in the background, or blocks a connected caller."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
-    for unwanted in _unwanted(state):
+    for unwanted in _unwanted_orphans(state):
         evaluation, why = unwanted.evaluation, unwanted.why
         if evaluation.status not in OCCUPYING:
             follow_ups.append(CancelQueued(evaluation.id, f"never sent: {why}"))
@@ -85,7 +87,7 @@ def end_unwanted(state: State) -> Outcome:
     return Outcome(state, tuple(effects), tuple(follow_ups))
 
 
-def _unwanted(state: State) -> list[_Unwanted]:
+def _unwanted_orphans(state: State) -> list[_Unwanted]:
     unfinished = state.unfinished()
     orphans = [evaluation for evaluation in unfinished if evaluation.is_orphan]
     if not orphans:

@@ -32,7 +32,7 @@ SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
 _DIGEST: Final = 16
 _NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers within the range of frame headers that mean something else, such as Huffman tables."""
-_LONGEST_HEADER: Final = 2**20
+_MAX_HEADER_BYTES: Final = 2**20
 """Maximum number of bytes that are searched for a JPEG's frame header, which follows profiles and thumbnails."""
 
 
@@ -130,7 +130,7 @@ def _webp_pixels(content: bytes) -> tuple[int, int] | None:
 
 
 def _jpeg_pixels(content: bytes) -> tuple[int, int] | None:
-    at, end = 2, min(len(content), _LONGEST_HEADER) - 9  # the dimensions take up the first nine bytes of a frame
+    at, end = 2, min(len(content), _MAX_HEADER_BYTES) - 9  # the dimensions take up the first nine bytes of a frame
     while at < end and content[at] == 0xFF:
         marker = content[at + 1]
         if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:

@@ -61,16 +61,17 @@ if TYPE_CHECKING:
 
 FIRST_RETRY_S = 0.25
 """Pause before the first retry. It doubles with every further failure."""
-LONGEST_RETRY_S = 10.0
+MAX_RETRY_S = 10.0
 """Maximum pause between two attempts to connect."""
 STALE_RETRY_S = 60.0
 """Maximum pause if nothing listens at the port in a port file. A rewritten file is read immediately."""
-STARTS_PER_MINUTE = 4
+MAX_STARTS_PER_MINUTE = 4
 """Number of starts of a process within a minute after which it is given up."""
-FOUND_TRIES = 5
+MAX_KERNEL_TRIES = 5
 """Maximum number of attempts to reach a discovered kernel. The last one is about 8 s later, enough for a restart."""
 MINUTE_MS = 60_000
-REMEMBERED_STARTS = 8
+"""Length of a minute in milliseconds."""
+MAX_REMEMBERED_STARTS = 8
 """Maximum number of start times that are stored for a REPL."""
 SEAM: Final = "seam"
 """The capability of a REPL whose application has a seam."""
@@ -189,7 +190,7 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         notebook=repl.notebook or action.profile.notebook,
         formerly=frozenset(action.profile.capabilities),
         queued=action.profile.queued.intersection(action.profile.capabilities),
-        sessions=_main_alone(repl),
+        sessions=_main_session_only(repl),
     )
     # The error about the REPL's end no longer applies.
     state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
@@ -222,13 +223,13 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     # Start times may be in the future if the clock was set back.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
-    if repl.owned and len(recent) >= STARTS_PER_MINUTE:
+    if repl.owned and len(recent) >= MAX_STARTS_PER_MINUTE:
         final = True
         cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
     if is_stale:
         cause += f"; {repl.origin.text} is probably left over from a process that has ended"
-    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= FOUND_TRIES)
+    final = final or (repl.origin.is_discovered_only and repl.failures + 1 >= MAX_KERNEL_TRIES)
     lost = replace(
         repl,
         phase="stopped" if final else "waiting",
@@ -237,12 +238,12 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
         failures=repl.failures + 1,
         starts=recent,
         profile=None,
-        sessions=_main_alone(repl),
+        sessions=_main_session_only(repl),
     )
     state = with_repl(state, lost)
     if repl.origin.is_discovered_only:
         return _found_lost(state, repl, cause, final=final)
-    longest_s = STALE_RETRY_S if is_stale else LONGEST_RETRY_S
+    longest_s = STALE_RETRY_S if is_stale else MAX_RETRY_S
     effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost, longest_s),)
     if not final and repl.phase != "connected":
         return Outcome(state, effects)
@@ -263,7 +264,7 @@ def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome
     return Outcome(state, effects, (*ends, *announcements))
 
 
-def _retry(repl: Repl, longest_s: float = LONGEST_RETRY_S) -> RetryRepl:
+def _retry(repl: Repl, longest_s: float = MAX_RETRY_S) -> RetryRepl:
     delay_s = min(longest_s, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
     return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
 
@@ -299,7 +300,7 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
         profile=None,
         failures=0,
         starts=repl.starts[:-1],
-        sessions=_main_alone(repl),
+        sessions=_main_session_only(repl),
     )
     state = with_repl(state, restarting)
     ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
@@ -327,11 +328,11 @@ def _begin(state: State, repl: Repl, now: int) -> Outcome:
     """Start the REPL's process, or connect to the REPL if Codriver does not own it."""
     if not repl.owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
-    starts = (*repl.starts, now)[-REMEMBERED_STARTS:]
+    starts = (*repl.starts, now)[-MAX_REMEMBERED_STARTS:]
     starting = replace(repl, phase="starting", note=f"starting {repl.origin.text}", starts=starts)
     return Outcome(with_repl(state, starting), effects=(StartRepl(id=repl.id),))
 
 
-def _main_alone(repl: Repl) -> Mapping[str, Session]:
+def _main_session_only(repl: Repl) -> Mapping[str, Session]:
     """Return the sessions that survive a lost connection: only the shared one, as the others end with it."""
     return MappingProxyType({MAIN_SESSION: replace(repl.sessions[MAIN_SESSION], namespace=None)})

@@ -32,6 +32,7 @@ TAIL_CHARACTERS = 64 * 2**10
 
 # Size of the blocks that are read from a file. Reading one takes 0.05 ms, and its index entry 100 bytes.
 BLOCK_CHARACTERS = 64 * 2**10
+"""Maximum number of characters in a block that `blocks` yields."""
 
 
 @dataclass(frozen=True, slots=True)

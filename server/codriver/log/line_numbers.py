@@ -30,7 +30,7 @@ FAST_S = 1.0
 """If the reserved lines are used up within this time, twice as many are reserved next."""
 STALL_S = 0.05
 """Maximum wait for reserved lines, once for each time that the disk blocks."""
-MAX_UNTOLD = 64
+MAX_UNREPORTED_LINES = 64
 """Number of lines that the log may have used beyond the last one reported here."""
 LOST_LINES = 200_000  # skipped if the last used line is unknown: more than a run of several days is likely to use
 LINE_NUMBER = re.compile(rb"[0-9]{1,18}\n")
@@ -78,7 +78,7 @@ class LineNumbers:
     @property
     def is_used_up(self) -> bool:
         """Return whether the log may be about to use a line number that is not reserved."""
-        return self.next_line + MAX_UNTOLD > self._reserved and not self._is_closed
+        return self.next_line + MAX_UNREPORTED_LINES > self._reserved and not self._is_closed
 
     @property
     def needs_extension(self) -> bool:

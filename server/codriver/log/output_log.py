@@ -89,9 +89,9 @@ TIME_LIMIT_S = 2.0
 """Default maximum duration of a query."""
 LIGHT_CHARACTERS = 2**12
 """Maximum length of the text of an entry that may wait to be added."""
-MAX_WAITING = 32
+MAX_WAITING_ENTRIES = 32
 """Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
-PARSED_QUERIES = 64  # cached, as most queries are repeated
+MAX_PARSED_QUERIES = 64  # cached, as most queries are repeated
 
 
 NO_LINE = 0
@@ -304,7 +304,12 @@ class OutputLog(BoundedLog):
             line = self._next_line
             self._next_line = line + 1
             self._waiting.append(Entry(line, *entry[1:]))
-        if not may_wait or self._followers or len(entry.text) > LIGHT_CHARACTERS or len(self._waiting) >= MAX_WAITING:
+        if (
+            not may_wait
+            or self._followers
+            or len(entry.text) > LIGHT_CHARACTERS
+            or len(self._waiting) >= MAX_WAITING_ENTRIES
+        ):
             self.add_waiting()
             self._notify(line)
         return line
@@ -320,7 +325,7 @@ class OutputLog(BoundedLog):
 
     def _use_sources(self, sources: QuerySources) -> None:
         self._sources = sources
-        self._parse = lru_cache(maxsize=PARSED_QUERIES)(sources.parse)
+        self._parse = lru_cache(maxsize=MAX_PARSED_QUERIES)(sources.parse)
 
     def add_waiting(self) -> None:
         """Add waiting entries in order of their lines, and report them to the listener."""

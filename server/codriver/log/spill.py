@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-NAMES_TRIED = 5
+MAX_NAMES_TRIED = 5
 """Maximum number of directory names that are tried."""
 LOCK_ENDING = ".lock"
 LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
@@ -40,7 +40,7 @@ HALVES = "surrogatepass"
 
 STREAMS_IN_ALL = 4
 """Number of strings of maximum size that fit into the disk space."""
-FILES_A_STREAM = 16
+MAX_FILES_PER_STREAM = 16
 """Maximum number of files of a string. Its oldest part is dropped one file at a time."""
 SMALL_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
 MAX_MOVING = 128 * 2**20
@@ -90,7 +90,7 @@ class SpillDirectory:
 
     def _claimed(self) -> Path:
         """Choose an unused name for the directory and lock it."""
-        for _ in range(NAMES_TRIED):
+        for _ in range(MAX_NAMES_TRIED):
             directory = self._root / secrets.token_hex(6)
             lock_file = directory.with_suffix(LOCK_ENDING)
             lock = _open(lock_file, os.O_RDWR | os.O_CREAT | os.O_EXCL)
@@ -306,7 +306,7 @@ class Store:
         self.is_closed = False
         self.max_bytes = capacity.max_bytes if capacity else 0
         self.max_stream_bytes = max(1, self.max_bytes // STREAMS_IN_ALL)
-        self.max_file_bytes = max(1, self.max_stream_bytes // FILES_A_STREAM)
+        self.max_file_bytes = max(1, self.max_stream_bytes // MAX_FILES_PER_STREAM)
         self._root = capacity.root if capacity else None
         self._directory = SpillDirectory(capacity.root) if capacity and capacity.max_bytes else None
         self._files = 0

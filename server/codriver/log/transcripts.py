@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 import anyio
 
-from codriver.core.evaluation_queue import HEAD_CHARACTERS
+from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.log.growing_text import PART_CHARACTERS, Chunk, Stream, Text
@@ -43,9 +43,9 @@ __all__ = [
 
 T = TypeVar("T")
 
-LATE_CHARACTERS = 80
+MAX_LATE_CHARACTERS = 80
 """Maximum length of the excerpt of late output."""
-MAX_LATE = 100
+MAX_LATE_OUTPUTS = 100
 """Maximum number of late outputs that are remembered."""
 MAX_READERS = 256
 """Maximum number of readers for which the reported late output is remembered."""
@@ -76,7 +76,7 @@ class Transcript:
     ) -> None:
         self.evaluation = evaluation
         # Redacted before it is cut, as half of a secret would not be recognized.
-        self.head = redactor(code)[:HEAD_CHARACTERS]
+        self.head = redactor(code)[:MAX_HEAD_CHARACTERS]
         self.requested = requested
         self.before = before
         self.result = Text(store, f"{evaluation}.result", age)
@@ -267,13 +267,13 @@ class LateOutput:
     """
 
     def __init__(self) -> None:
-        self._all: deque[Late] = deque(maxlen=MAX_LATE)
+        self._all: deque[Late] = deque(maxlen=MAX_LATE_OUTPUTS)
         self._reported: Recent[Hashable, int] = Recent(MAX_READERS)
         self._newest_reported = 0
 
     def add(self, source: str, text: str, line: int, *, is_evaluation: bool) -> None:
         """Record output that was logged at `line`."""
-        head = cut(" ".join(text[: 4 * LATE_CHARACTERS].split()), LATE_CHARACTERS)
+        head = cut(" ".join(text[: 4 * MAX_LATE_CHARACTERS].split()), MAX_LATE_CHARACTERS)
         ends, newlines = text.endswith("\n"), text.count("\n")
         last = self._all[-1] if self._all else None
         if last is not None and last.source == source and last.last_line > self._newest_reported:

@@ -79,7 +79,7 @@ FIRST_LINE_S = 10.0
 """Maximum wait for the rest of the first line."""
 QUERY_THREADS = 4
 """Number of threads that look up the users of peers. They do nothing else, so other work never delays admission."""
-TOKEN_LINE_BYTES = 4096
+MAX_TOKEN_LINE_BYTES = 4096
 """Maximum length of a first line that is not admitted yet."""
 READ_BYTES = 64 * 1024
 INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION.encode()
@@ -213,7 +213,7 @@ class Admission:
                         return Admitted(data)
                     case "json" if b"\n" in data:
                         return await self._without_introduction(data, stream)
-                if len(data) > TOKEN_LINE_BYTES:
+                if len(data) > MAX_TOKEN_LINE_BYTES:
                     return None
         return None
 

@@ -33,7 +33,7 @@ START_S = 30.0
 """Maximum time for a started server to accept connections."""
 WRONG_REQUEST = frozenset({-32700, -32600, -32602})
 """JSON-RPC error codes that mean that the request was invalid. Source: JSON-RPC 2.0, error object."""
-LOG_TAIL = 600
+MAX_LOG_TAIL_CHARACTERS = 600
 """Maximum number of characters to display from the log of a server that failed to start."""
 
 
@@ -56,7 +56,7 @@ class ServerFailedError(NoServerError):
     """Raised when a started server exited before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
-        words = server_record.log_tail(log.parent)[-LOG_TAIL:] or why_silent(log)
+        words = server_record.log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or why_silent(log)
         StartError.__init__(
             self,
             f"the server started for {workspace} exited with status {status}: "

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-MAX_CONVERSATION: Final = 128
+MAX_ID_CHARACTERS: Final = 128
 """Maximum length of an id in characters."""
 KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
 """Keys of `_meta` that contain an id.
@@ -24,7 +24,7 @@ CLAUDE_CODE: Final = "claude-code"
 """The name of the client whose relay sends the session id, from the variable `CLAUDE_CODE_SESSION_ID`."""
 TURN: Final = "x-codex-turn-metadata"
 """The key of an object, or of its JSON, that contains a `thread_id`. Source: a recording of Codex 0.171.0."""
-MAX_TURN: Final = 10_000
+MAX_TURN_CHARACTERS: Final = 10_000
 """Maximum length of that JSON in characters. Longer values are ignored."""
 
 
@@ -34,7 +34,7 @@ def conversation_of(meta: Mapping[str, object]) -> str | None:
         if (found := as_id(meta.get(key))) is not None:
             return found
     turn = meta.get(TURN)
-    if isinstance(turn, str) and len(turn) <= MAX_TURN:
+    if isinstance(turn, str) and len(turn) <= MAX_TURN_CHARACTERS:
         try:
             turn = json.loads(turn)
         except (ValueError, RecursionError):
@@ -44,7 +44,7 @@ def conversation_of(meta: Mapping[str, object]) -> str | None:
 
 def as_id(given: object) -> str | None:
     """Return the value if it is a valid id, otherwise None."""
-    is_id = isinstance(given, str) and 0 < len(given) <= MAX_CONVERSATION and given.isprintable()
+    is_id = isinstance(given, str) and 0 < len(given) <= MAX_ID_CHARACTERS and given.isprintable()
     return given if is_id else None  # type: ignore[return-value]  # `is_id` implies a string
 
 

@@ -40,7 +40,7 @@ WORKSPACE: Final = "codriver/workspace"
 """The notification that answers an introduction that names a workspace."""
 ANSWER: Final = "codriver/answer"
 """The notification that answers a single request, which a command makes instead of speaking MCP."""
-LOG_BYTES: Final = 4096
+MAX_LOG_BYTES: Final = 4096
 """Maximum number of bytes read from the end of the log."""
 STOPPED_FOR_GOOD: Final = 5
 """Exit status of a server that was started on demand although the user has stopped it permanently."""
@@ -132,8 +132,8 @@ def log_tail(directory: Path) -> str:
     except OSError:
         return ""
     with os.fdopen(descriptor, "rb") as file:
-        file.seek(max(0, os.fstat(descriptor).st_size - LOG_BYTES))
-        return file.read(LOG_BYTES).decode("utf-8", "replace").strip()
+        file.seek(max(0, os.fstat(descriptor).st_size - MAX_LOG_BYTES))
+        return file.read(MAX_LOG_BYTES).decode("utf-8", "replace").strip()
 
 
 def open_log(directory: Path, *, truncate: bool) -> int:

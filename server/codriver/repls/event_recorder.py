@@ -13,9 +13,9 @@ from codriver.log.output_log import NO_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
     Display,
     Event,
+    ForeignCodeFinished,
+    ForeignCodeStarted,
     InputNeeded,
-    OthersCode,
-    OthersEnding,
     Output,
     Reported,
     SeamFound,
@@ -75,7 +75,7 @@ class EventRecorder:
             case Display():
                 if repl is not None:
                     self._display(event, repl, evaluation)
-            case OthersCode():
+            case ForeignCodeStarted():
                 self._start_others(repl_id, str(event_id), event.code)
             case SeamFound() | Reported() | SensitiveSeen():
                 self._pass_on(event, repl_id, evaluation.id if evaluation is not None else None)
@@ -83,7 +83,7 @@ class EventRecorder:
                 if evaluation is not None:
                     self._happened(event, evaluation)
 
-    def _happened(self, event: InputNeeded | ValueStored | OthersEnding, evaluation: Evaluation) -> None:
+    def _happened(self, event: InputNeeded | ValueStored | ForeignCodeFinished, evaluation: Evaluation) -> None:
         """Handle an event that adds no text to the log."""
         if isinstance(event, InputNeeded):
             self._core.report(actions.InputRequested(evaluation.id))

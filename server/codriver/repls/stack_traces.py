@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.values import Failure
 from codriver.errors import cut
 from codriver.repls.contract.adapter_values import READING, StackFrame, StackTrace
-from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of
+from codriver.repls.contract.reports import calls, fold_repeated_frames, function_of, read_frame, text_of
 from codriver.wire.untrusted import as_int, as_list, as_map, as_strings, as_text
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 
 def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
     """Build a failure from its reported fields, with a trace of at most `TRACE_FRAMES` frames of the user's code."""
-    shortened = folded([frame for frame in reported_frames(parts, dialect) if not frame.tooling])
+    shortened = fold_repeated_frames([frame for frame in reported_frames(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
         message=as_message(as_text(parts.get("message")) or ""),

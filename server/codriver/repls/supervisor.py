@@ -25,10 +25,10 @@ from codriver.repls import kinds
 from codriver.repls.contract.adapter import (
     Adapter,
     Connector,
-    NotAnReplError,
+    NotAReplError,
     PackageMissingError,
     ReplUnreachableError,
-    StrangeListenerError,
+    UntrustedListenerError,
 )
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.event_recorder import EventRecorder
@@ -238,7 +238,7 @@ class Repls:
         if not repl.owned:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
-            except StrangeListenerError as error:
+            except UntrustedListenerError as error:
                 self._log_once(repl, str(error))
                 raise
         recipe = await anyio.to_thread.run_sync(self._recipe_of, repl.origin.text)
@@ -310,7 +310,7 @@ class Repls:
         while True:
             try:
                 return await self._stay_connected(repl_id, address, withheld=recipe.withheld)
-            except (ReplUnreachableError, NotAnReplError) as error:
+            except (ReplUnreachableError, NotAReplError) as error:
                 if recipe.address_file is None or anyio.current_time() > deadline:
                     return str(error)
                 await anyio.sleep(processes.POLL_S)

@@ -14,7 +14,7 @@ from codriver.core.values import MAIN_SESSION, Failure, TestSelection
 from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import Ending, TestRun, Value
-from codriver.repls.contract.reports import name_of_stopped, names_of_failures, report_text, words_of
+from codriver.repls.contract.reports import failed_test_names, report_text, stopped_test_name, words_of
 from codriver.repls.evaluation_tasks import Evaluations
 
 if TYPE_CHECKING:
@@ -82,10 +82,10 @@ def facts_of(request: Request, run: TestRun) -> TestFacts:
         job=request.id,
         tests=request.code,
         counts=counts,
-        failures=names_of_failures(run),
+        failures=failed_test_names(run),
         paths=(named,) if named else (),
         is_partial=bool(selection.match or selection.only),
-        stopped=None if run.stopped is None else name_of_stopped(run.stopped),
+        stopped=None if run.stopped is None else stopped_test_name(run.stopped),
     )
 
 

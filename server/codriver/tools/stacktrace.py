@@ -11,7 +11,7 @@ from pydantic import Field
 
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
-from codriver.repls.contract.reports import folded, read_frame
+from codriver.repls.contract.reports import fold_repeated_frames, read_frame
 from codriver.tools.acts.python_tests import trace_of_tests
 from codriver.tools.acts.submission import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
@@ -227,10 +227,10 @@ def trace_json(
 
 def _frames_to_display(trace: StackTrace, *, whole: bool) -> tuple[list[dict[str, object]], int, list[str]]:
     """Return the frames of a trace to display, their total number, and a note if none is in the project."""
-    every = folded(trace.frames)
+    every = fold_repeated_frames(trace.frames)
     if whole:
         return [_frame_json(frame) for frame in every], len(every), []
-    frames = folded([frame for frame in trace.frames if not frame.tooling])
+    frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])
     if frames or not every:
         return [_frame_json(frame) for frame in frames], max(len(every), len(frames)), []
     note = "no frame is in the project's code: these are the innermost ones"

@@ -43,7 +43,7 @@ MAX_INTEGER_DIGITS: Final = 1000
 """Maximum length of an integer: more than any count needs, and below the length that Python refuses to parse."""
 
 REPLACED: Final = "\ufffd"
-_LENGTH_DIGITS: Final = 12
+_MAX_LENGTH_DIGITS: Final = 12
 _MAX_CACHED_KEYS: Final = 256
 """Maximum number of encoded keys that are cached. A protocol uses a few dozen field names."""
 _ZERO, _NINE, _COLON = b"09:"
@@ -146,7 +146,7 @@ class Decoder:
             if _ZERO <= token <= _NINE:
                 # A length has two digits on average, so this loop is faster than a regular expression.
                 colon, count = at + 1, token - _ZERO
-                while colon < size and _ZERO <= data[colon] <= _NINE and colon - at < _LENGTH_DIGITS:
+                while colon < size and _ZERO <= data[colon] <= _NINE and colon - at < _MAX_LENGTH_DIGITS:
                     count = 10 * count + data[colon] - _ZERO
                     colon += 1
                 end = colon + 1 + count
@@ -215,11 +215,11 @@ class Decoder:
         Raises:
             BencodeError: they cannot.
         """
-        digits = data[at : at + _LENGTH_DIGITS + 1].partition(b":")[0]
+        digits = data[at : at + _MAX_LENGTH_DIGITS + 1].partition(b":")[0]
         if not digits.isdigit():
             raise BencodeError(f"a string has the invalid length {digits!r}")
-        if len(digits) > _LENGTH_DIGITS:
-            raise BencodeError(f"a string's length has more than {_LENGTH_DIGITS} digits")
+        if len(digits) > _MAX_LENGTH_DIGITS:
+            raise BencodeError(f"a string's length has more than {_MAX_LENGTH_DIGITS} digits")
 
     def _read_integer(self, data: bytes, start: int) -> tuple[int, int] | None:
         end = data.find(_END, start, start + MAX_INTEGER_DIGITS + 1)

@@ -8,7 +8,7 @@ from live_server import serving
 
 from codriver.errors import StartError
 from codriver.features.applications.seam_checks import CHECKS, seam_row
-from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS
+from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS
 from codriver.repls.nrepl.probe import missing
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
@@ -107,7 +107,7 @@ def test_without_answers_the_setup_advice_is_given():
 
 
 def test_a_language_without_a_seam_says_so():
-    assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == Row("seam", "missing", NO_WAY)
+    assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == Row("seam", "missing", UNSUPPORTED_LANGUAGE_HINT)
 
 
 def test_a_left_over_port_file_is_named_with_a_fix():

@@ -13,7 +13,7 @@ from codriver.features.jupyter.kernels import evaluator
 from codriver.features.jupyter.kernels.execution import CUT_BY_SERVER
 from codriver.features.jupyter.kernels.jupyter_adapter import connect
 from codriver.features.jupyter.kernels.kernel_failures import NOT_RUN
-from codriver.repls.contract.adapter_values import Display, OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.adapter_values import Display, ForeignCodeFinished, ForeignCodeStarted, Output, Value
 
 pytestmark = pytest.mark.anyio
 
@@ -210,6 +210,6 @@ async def test_code_of_another_client_is_reported_with_its_outcome():
         (_, code), (_, report), (_, ending), (_, late) = events
         assert {identity for identity, _ in events} == {"theirs"}
         assert report == Output("err", "E: no\n")
-        assert (code, late) == (OthersCode("boom"), Output("out", "late"))
-        assert isinstance(ending, OthersEnding)
+        assert (code, late) == (ForeignCodeStarted("boom"), Output("out", "late"))
+        assert isinstance(ending, ForeignCodeFinished)
         assert (ending.status, ending.failure.type) == ("failed", "E")

@@ -12,7 +12,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import kernel as kernel_module
 from codriver.features.jupyter.kernels.kernel import Exchange, open_kernel
 from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
-from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
+from codriver.repls.contract.adapter import NotAReplError, OpTimedOutError
 
 pytestmark = pytest.mark.anyio
 
@@ -40,7 +40,7 @@ async def test_a_kernel_is_identified_by_its_kernel_info():
 
 
 async def test_a_kernel_that_does_not_answer_is_refused():
-    with pytest.raises(NotAnReplError, match="is not a usable Jupyter kernel server: it answered nothing"):
+    with pytest.raises(NotAReplError, match="is not a usable Jupyter kernel server: it answered nothing"):
         async with opened(ScriptedChannel(answers=False), connect_timeout_s=0.01):
             pass
 

@@ -19,7 +19,14 @@ from codriver.features.jupyter.kernels import zmq_channel
 from codriver.features.jupyter.kernels.evaluator import NO_IDLE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.repls.contract.adapter_values import Display, InputNeeded, OthersCode, OthersEnding, Output, Value
+from codriver.repls.contract.adapter_values import (
+    Display,
+    ForeignCodeFinished,
+    ForeignCodeStarted,
+    InputNeeded,
+    Output,
+    Value,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -244,10 +251,10 @@ async def test_code_of_another_client_is_reported_under_its_own_id(name):
     kernel = real_kernels.kernel(name)
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         identity = human.execute(code)
-        await until(lambda: of(OthersEnding, events, identity))
-        assert of(OthersCode, events, identity) == [OthersCode(code)]
+        await until(lambda: of(ForeignCodeFinished, events, identity))
+        assert of(ForeignCodeStarted, events, identity) == [ForeignCodeStarted(code)]
         assert printed(events, identity=identity) == "hi\n"
-        assert of(OthersEnding, events, identity) == [OthersEnding("done")]
+        assert of(ForeignCodeFinished, events, identity) == [ForeignCodeFinished("done")]
         if name != "bash":
             assert "3" in of(Value, events, identity)[0].text
         assert (await opened.interrupt()).outcome == "idle" if "interrupt" in opened.profile.capabilities else True
@@ -258,10 +265,10 @@ async def test_a_failing_cell_of_another_client_does_not_abort_our_own():
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         identity = human.execute("import time; time.sleep(0.5); 1/0")
         human.execute("time.sleep(0.2); 1/0", stop_on_error=False)
-        await until(lambda: of(OthersCode, events, identity))
+        await until(lambda: of(ForeignCodeStarted, events, identity))
         ending = await evaluate(opened, Request("e", "6 * 7"))
         assert (ending.status, of(Value, events)[0].text) == ("done", "42")
-        (other,) = of(OthersEnding, events, identity)
+        (other,) = of(ForeignCodeFinished, events, identity)
         assert (other.status, other.failure.type, other.failure.line) == ("failed", "ZeroDivisionError", 1)
 
 
@@ -278,16 +285,16 @@ async def test_our_code_waits_for_another_clients_cell_and_can_be_interrupted_al
             endings.append(await evaluate(opened, Request("e", "never_sent = 1")))
 
         identity = human.execute("import time\nfor _ in range(600): time.sleep(0.1)")
-        await until(lambda: of(OthersCode, events, identity))
+        await until(lambda: of(ForeignCodeStarted, events, identity))
         tasks.start_soon(run)
         await anyio.wait_all_tasks_blocked()
         said = await opened.interrupt()
         await until(lambda: endings)
         assert (said.outcome, endings[0].status) == ("interrupted", "interrupted")
         assert "had not been sent" in said.note
-        assert not of(OthersEnding, events, identity)
+        assert not of(ForeignCodeFinished, events, identity)
         assert (await opened.interrupt_others()).outcome == "interrupted"
-        assert of(OthersEnding, events, identity) == [OthersEnding("interrupted")]
+        assert of(ForeignCodeFinished, events, identity) == [ForeignCodeFinished("interrupted")]
         assert (await opened.interrupt_others()).outcome == "idle"
         assert (await evaluate(opened, Request("f", "never_sent"))).failure.type == "NameError"
 
@@ -300,7 +307,7 @@ async def test_an_input_request_of_another_client_is_ignored():
         await opened.send_input("ours\n")
         assert not [event for _, event in events if isinstance(event, InputNeeded)]
         human.input("theirs")
-        await until(lambda: of(OthersEnding, events, identity))
+        await until(lambda: of(ForeignCodeFinished, events, identity))
         assert of(Value, events, identity)[0].text == "'theirs'"
 
 
@@ -309,7 +316,7 @@ async def test_silent_code_is_not_an_evaluation():
     async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
         human.execute("1 + 1", silent=True)
         await evaluate(opened, Request("e", "2"))
-        assert not [event for _, event in events if isinstance(event, OthersCode)]
+        assert not [event for _, event in events if isinstance(event, ForeignCodeStarted)]
 
 
 async def test_a_restart_by_another_client_ends_the_connection_and_pending_code():
@@ -317,7 +324,7 @@ async def test_a_restart_by_another_client_ends_the_connection_and_pending_code(
         async with connected(kernel) as (opened, events), real_kernels.human(kernel) as human:
             await evaluate(opened, Request("e", "mine = 1"))
             identity = human.execute("import time; time.sleep(1)")
-            await until(lambda: of(OthersCode, events, identity))
+            await until(lambda: of(ForeignCodeStarted, events, identity))
             human.shutdown(restart=True)
             with anyio.fail_after(30), pytest.raises(ReplDisconnectedError):
                 await evaluate(opened, Request("f", "mine"))

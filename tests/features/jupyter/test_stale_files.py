@@ -9,7 +9,7 @@ import pytest
 import real_kernels
 
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
-from codriver.repls.contract.adapter import NotAnReplError, ReplUnreachableError
+from codriver.repls.contract.adapter import NotAReplError, ReplUnreachableError
 
 pytestmark = pytest.mark.anyio
 
@@ -64,11 +64,11 @@ async def test_a_port_reused_by_another_program_is_reported(tmp_path, greeting):
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, answer)
         port = listener.extra(anyio.abc.SocketAttribute.local_port)
-        assert "does not speak ZeroMQ" in await refusal(write_file(tmp_path, port), NotAnReplError)
+        assert "does not speak ZeroMQ" in await refusal(write_file(tmp_path, port), NotAReplError)
         tasks.cancel_scope.cancel()
 
 
 async def test_a_key_of_another_kernel_is_reported(tmp_path):
     connection_info = json.loads(real_kernels.kernel("ipykernel").file.read_text())
     path = write_file(tmp_path, 0, **connection_info | {"key": os.urandom(8).hex()})
-    assert "its connection file belongs to another kernel" in await refusal(path, NotAnReplError)
+    assert "its connection file belongs to another kernel" in await refusal(path, NotAReplError)

@@ -1,7 +1,14 @@
 """Stack frames without repetition: calls on the JVM, recursion, and frames shared by a chain of errors."""
 
 from codriver.repls.contract.adapter_values import StackFrame
-from codriver.repls.contract.reports import calls, folded, function_of, read_frame, text_of, unshared_frames
+from codriver.repls.contract.reports import (
+    calls,
+    fold_repeated_frames,
+    function_of,
+    read_frame,
+    text_of,
+    unshared_frames,
+)
 
 
 def frames(*names):
@@ -10,13 +17,13 @@ def frames(*names):
 
 def test_a_recursive_call_is_folded_with_its_count():
     deep = read_frame("f (a.py:3)", ())
-    told = folded([*[deep] * 987, read_frame("main (a.py:9)", ())])
+    told = fold_repeated_frames([*[deep] * 987, read_frame("main (a.py:9)", ())])
     assert [text_of(frame) for frame in told] == ["f (a.py:3) … 987 times", "main (a.py:9)"]
-    assert folded([deep, deep]) == (deep, deep), "twice is no recursion to speak of"
+    assert fold_repeated_frames([deep, deep]) == (deep, deep), "twice is no recursion to speak of"
 
 
 def test_mutually_recursive_calls_are_folded():
-    told = folded([*frames("even", "odd") * 40, *frames("main")])
+    told = fold_repeated_frames([*frames("even", "odd") * 40, *frames("main")])
     assert [text_of(frame) for frame in told] == ["even (a.py:0)", "odd (a.py:1) … 40 times, these 2", "main (a.py:0)"]
 
 

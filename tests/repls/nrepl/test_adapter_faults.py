@@ -18,10 +18,10 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import (
     CapabilityMissingError,
     EvaluationFailedError,
-    NotAnReplError,
+    NotAReplError,
     OpTimedOutError,
 )
-from codriver.repls.contract.adapter_values import LOAD_IT, InputNeeded, Output, Value
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, InputNeeded, Output, Value
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
@@ -116,7 +116,7 @@ async def test_notes_of_all_forms_are_combined_and_none_is_sent_after_a_failure(
         whole = await evaluate(opened, code("one", "two", "one"))
         failed = await evaluate(opened, code("one", "bad", "two"))
         assert (whole.status, failed.status, failed.failure.form) == ("done", "failed", 2)
-        assert whole.notes == failed.notes == (f"shop is edited{LOAD_IT}",)
+        assert whole.notes == failed.notes == (f"shop is edited{LOAD_IT_SUFFIX}",)
         sent = [request["code"] for request in server.seen("eval") if request["code"] in ("one", "two", "bad")]
         assert sent == ["one", "two", "one", "one", "bad"]
 
@@ -291,7 +291,7 @@ async def test_a_message_in_single_bytes_is_decoded():
 
 async def test_a_server_that_never_answers_is_not_a_repl(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.nrepl_adapter.BUSY_S", 0.1)
-    with pytest.raises(NotAnReplError, match="did not answer 'describe' in time"):
+    with pytest.raises(NotAReplError, match="did not answer 'describe' in time"):
         async with adapter({"describe": []}):
             pass
 
@@ -304,7 +304,7 @@ async def test_a_busy_server_is_waited_for():
 
 async def test_a_server_too_busy_to_identify_itself_is_refused_rather_than_unknown(monkeypatch):
     monkeypatch.setattr("codriver.repls.nrepl.probe.PROBE_S", 0.1)
-    with pytest.raises(NotAnReplError, match="did not answer 'eval' in time"):
+    with pytest.raises(NotAReplError, match="did not answer 'eval' in time"):
         async with adapter({"eval": []}):
             pass
 
@@ -325,14 +325,14 @@ async def test_a_server_that_was_busy_at_first_is_probed_again(monkeypatch):
 
 
 async def test_a_server_that_closes_immediately_is_not_a_repl():
-    with pytest.raises(NotAnReplError, match="closed the connection"):
+    with pytest.raises(NotAReplError, match="closed the connection"):
         async with adapter({"describe": [CLOSE]}):
             pass
 
 
 @pytest.mark.parametrize("answer", [{"ops": []}, {"ops": {"x": {}}}, {"status": ["unknown-op", "error"]}])
 async def test_a_server_without_eval_is_not_a_repl(answer):
-    with pytest.raises(NotAnReplError, match="does not include the op `eval`"):
+    with pytest.raises(NotAReplError, match="does not include the op `eval`"):
         async with adapter({"describe": [answer, DONE]}):
             pass
 

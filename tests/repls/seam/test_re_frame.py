@@ -12,7 +12,7 @@ import pytest
 
 from codriver.features.applications.seam_answers import REASONS
 from codriver.repls.dialects import re_frame, seam_providers
-from codriver.repls.dialects.re_frame import BROWSER, closure, definitions, munged
+from codriver.repls.dialects.re_frame import BROWSER, closure, definitions, to_javascript_name
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
 SECRET = "badge-of-ada"
@@ -228,9 +228,9 @@ def test_definitions_omit_docstrings_and_keep_dependencies_in_order():
 
 
 def test_names_are_munged_like_the_clojurescript_compiler_does():
-    assert munged("re-frame.core/dispatch-sync*") == "re_frame.core.dispatch_sync_STAR_"
-    assert munged("re-frame.registrar/kind->id->handler") == "re_frame.registrar.kind__GT_id__GT_handler"
-    assert munged("a/b!?") == "a.b_BANG__QMARK_"
+    assert to_javascript_name("re-frame.core/dispatch-sync*") == "re_frame.core.dispatch_sync_STAR_"
+    assert to_javascript_name("re-frame.registrar/kind->id->handler") == "re_frame.registrar.kind__GT_id__GT_handler"
+    assert to_javascript_name("a/b!?") == "a.b_BANG__QMARK_"
 
 
 def test_codrivers_own_seam_takes_precedence_over_the_framework():

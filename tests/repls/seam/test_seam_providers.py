@@ -89,12 +89,12 @@ def test_a_form_gets_its_arguments_by_name_and_its_data_is_parsed():
     ],
 )
 def test_code_that_may_load_an_application_is_recognized(two, code, may):
-    assert seam_providers.may_bring("clojure", code) == may
+    assert seam_providers.may_load_application("clojure", code) == may
 
 
 def test_a_dialect_without_a_provider_is_not_queried():
     assert seam_providers.search_expression("unknown") is None
-    assert not seam_providers.may_bring("unknown", "(require '[codriver.seam])")
+    assert not seam_providers.may_load_application("unknown", "(require '[codriver.seam])")
 
 
 def test_a_long_sensitive_text_is_searched_for_in_equal_chunks():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError
 from codriver.features.applications.seam_answers import SEAM
-from codriver.repls.dialects.seam_providers import CONTRACT, NO_WAY, STEPS, WAYS, Steps
+from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS, Steps
 from codriver.setup.doctor_checks import FeatureChecks, Row
 from codriver.wire.untrusted import as_map
 
@@ -40,7 +40,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
     if support is not None:
         return Row(SEAM, support, _seam_detail(session, steps))
     if steps is None:
-        return Row(SEAM, "missing", NO_WAY)
+        return Row(SEAM, "missing", UNSUPPORTED_LANGUAGE_HINT)
     for find_reason in (_inactive_seam, _failed_import):
         if reason := find_reason(session, steps, call_tool):
             return Row(SEAM, "missing", reason)

@@ -19,7 +19,7 @@ from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds
-from codriver.repls.contract.adapter import Adapter, Connector, NotAnReplError, ReplUnreachableError
+from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     TEXT_TYPES,
@@ -311,7 +311,7 @@ async def _connected(
     while True:
         try:
             return await stack.enter_async_context(connect())
-        except (ReplUnreachableError, NotAnReplError) as error:
+        except (ReplUnreachableError, NotAReplError) as error:
             if recipe.address_file is None:
                 raise
             if running.over.is_set():

@@ -70,7 +70,7 @@ class ReplUnreachableError(RefusedError):
         self.cause = cause
 
 
-class StrangeListenerError(RefusedError):
+class UntrustedListenerError(RefusedError):
     """Raised when a port that was read from a file may belong to another user. Nothing was sent to it."""
 
     reason = "repl-unreachable"
@@ -85,7 +85,7 @@ class StrangeListenerError(RefusedError):
         self.address = address
 
 
-class NotAnReplError(RefusedError):
+class NotAReplError(RefusedError):
     """Raised when a server does not speak the expected protocol."""
 
     reason = "not-a-repl"
@@ -112,8 +112,8 @@ class PackageMissingError(StartError):
         self.extra = extra
 
 
-def request_unsafe(cause: str, *, hint: str) -> RefusedError:
-    """Return the refusal of a request that would break this server, and which was therefore not sent."""
+def unsafe_request_refusal(cause: str, *, hint: str) -> RefusedError:
+    """Return the refusal of a request that was not sent because it would break this server."""
     return refused("request-unsafe", f"the code was not sent: {cause}", hint=hint)
 
 
@@ -149,8 +149,8 @@ class EvaluationFailedError(RefusedError):
         self.error = error
 
 
-def namespace_missing(namespace: str) -> RefusedError:
-    """Return the refusal of a namespace that is not loaded and not in any file on the REPL's path."""
+def missing_namespace_refusal(namespace: str) -> RefusedError:
+    """Return the refusal for a namespace that is neither loaded nor in a file on the REPL's path."""
     return refused(
         "unknown-namespace",
         f"there is no namespace {namespace!r}: it is not loaded, and no file of that name is on the REPL's path",
@@ -368,6 +368,7 @@ class Adapter(KernelOperations, Protocol):
 
 
 def _refuse(profile: Profile, capability: str) -> NoReturn:
+    """Raise the `CapabilityMissingError` for a capability that the profile lacks."""
     raise CapabilityMissingError(capability, profile.missing.get(capability))
 
 
@@ -385,9 +386,9 @@ class Connector(Protocol):
         user did not name it.
 
         Raises:
-            StrangeListenerError: the port belongs to another user, or its owner cannot be determined. Nothing was sent.
+            UntrustedListenerError: the port belongs to another user, or its owner is unknown. Nothing was sent.
             ReplUnreachableError: nothing listens at the address.
-            NotAnReplError: the server does not speak the protocol.
+            NotAReplError: the server does not speak the protocol.
         """
         ...
 
@@ -417,10 +418,10 @@ async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
     """Check that an endpoint that was read from a file leads to a process of the current user.
 
     Raises:
-        StrangeListenerError: the process belongs to another user, or its owner cannot be determined.
+        UntrustedListenerError: the process belongs to another user, or its owner cannot be determined.
     """
     file = endpoint.found_by
     if file is None:
         return
     if why := await anyio.to_thread.run_sync(objection_to, connection, file):
-        raise StrangeListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")
+        raise UntrustedListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")

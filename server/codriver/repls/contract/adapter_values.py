@@ -81,14 +81,14 @@ def text_of(bundle: Bundle) -> str:
         return f"data:{image_type};base64,{''.join(str(bundle[image_type]).split())}"
     readable = [text for name in TEXT_TYPES if isinstance(text := bundle.get(name), str) and text]
     if readable and (bare := BARE.fullmatch(readable[0])) and bundle.get(TEXT_TYPES[0]) == readable[0]:
-        return _text_behind(bare, readable[1:], bundle)
+        return _informative_text(bare, readable[1:], bundle)
     if readable:
         return readable[0]
     rest = [name for name in bundle if name not in TEXT_TYPES]
     return " ".join(f"<{name}, {_size(bundle[name])}: get_evaluation with path {json.dumps([name])}>" for name in rest)
 
 
-def _text_behind(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
+def _informative_text(bare: re.Match[str], readable: Sequence[str], bundle: Bundle) -> str:
     """Return the most useful text of a value whose plain text names only its class: other text, HTML or JSON."""
     if behind := next((text for text in readable if text.strip()), None):
         return behind
@@ -256,17 +256,17 @@ class InputNeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class OthersCode:
+class ForeignCodeStarted:
     """The start of an evaluation by another client of the same REPL, such as a person using a notebook.
 
-    The adapter creates the id of this event and of all events that follow it, up to `OthersEnding`.
+    The adapter creates the id of this event and of all events that follow it, up to `ForeignCodeFinished`.
     """
 
     code: str
 
 
 @dataclass(frozen=True, slots=True)
-class OthersEnding:
+class ForeignCodeFinished:
     """The end of an evaluation by another client."""
 
     status: Literal["done", "failed", "interrupted"]
@@ -287,8 +287,8 @@ Event = (
     | ValueStored
     | Display
     | InputNeeded
-    | OthersCode
-    | OthersEnding
+    | ForeignCodeStarted
+    | ForeignCodeFinished
     | SeamFound
     | SensitiveSeen
     | Reported
@@ -298,11 +298,11 @@ Listener = Callable[[str | None, Event], None]
 """Called on the event loop with the id of an evaluation and an event. It must return quickly and not raise.
 
 The id is None for output that belongs to no known evaluation. Evaluations of other clients have the id of their
-`OthersCode`.
+`ForeignCodeStarted`.
 """
 
 
-LOAD_IT: Final = ": load_file it"
+LOAD_IT_SUFFIX: Final = ": load_file it"
 """The end of a note on a module whose file was edited after it was loaded."""
 
 
@@ -449,7 +449,7 @@ class StackTrace:
 
 @dataclass(frozen=True, slots=True)
 class ThreadDump:
-    """The stacks of a REPL's threads at one moment. `user` has only the frames in the user's code."""
+    """The stacks of a REPL's threads at one moment. `user` has only the frames of the user's code."""
 
     whole: str
     user: str

@@ -51,9 +51,9 @@ class Extra(Protocol):
 
 
 class Around(Protocol):
-    """A feature's programs that run before and after the evaluations of one REPL.
+    """Programs of a feature that run before and after the evaluations of one REPL.
 
-    Created and closed with its adapter.
+    An instance is created and closed with its adapter.
     """
 
     def around(self, evaluation: str, extra: Any) -> AbstractAsyncContextManager[Rewrite | None]:
@@ -104,6 +104,7 @@ class Programs:
 
 
 def _rewritten(rewrites: Sequence[Rewrite], fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a request after applying each function in order."""
     for rewrite in rewrites:
         fields = rewrite(fields)
     return fields

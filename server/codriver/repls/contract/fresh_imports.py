@@ -19,16 +19,18 @@ if TYPE_CHECKING:
 RowKind = Literal["leaf", "code", "cache", "failed"]
 """The kinds of differences that `FreshRow` describes."""
 KINDS: Final[tuple[RowKind, ...]] = ("leaf", "code", "cache", "failed")
-DEMANDED_S: Final = 150.0
-"""The kinds, for validating an answer."""
+"""The kinds of differences, for validating an answer."""
+REQUESTED_COMPARISON_TIMEOUT_S: Final = 150.0
+"""Timeout of a requested comparison, which imports everything that depends on the edited modules twice."""
 """Seconds that a requested comparison may take. It imports everything that depends on the edited modules twice."""
 _DIGEST: Final = re.compile(r" [0-9a-f]{16}$")
-_KINDS_OF_CODE: Final[Mapping[str, str]] = {
+_CODE_USE_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "function": "another object holds a function",
     "generator": "a generator is suspended in code",
     "coroutine": "a coroutine is suspended in code",
     "frame": "a thread runs code",
 }
+"""Describes who still uses old code, by the `of` of a row of the kind `code`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +69,14 @@ class FreshFinding:
 class FreshImport(Query[FreshFinding | None]):
     """A query that compares the modules that were loaded again with a fresh import.
 
-    The answer is None if the REPL cannot.
+    The answer is None if the REPL cannot compare them.
 
-    With `wait_ms` nothing new is compared. The answer is then the finding about the last loads, if it is available in
-    time.
+    With `wait_ms` no new comparison is started. The answer is then the finding about the last loads, if it is available
+    in time.
     """
 
     name: ClassVar[str] = "fresh"
-    timeout_s: ClassVar[float] = DEMANDED_S
+    timeout_s: ClassVar[float] = REQUESTED_COMPARISON_TIMEOUT_S
     wait_ms: int | None = None
 
     def request_fields(self, namespace: str) -> dict[str, str | int]:
@@ -118,7 +120,8 @@ def _row(answer: Mapping[str, object]) -> FreshRow | None:
 
 def _line(row: FreshRow) -> str:
     if row.kind == "code":
-        return f"{_KINDS_OF_CODE.get(row.of, 'another object holds code')} of {row.name} that its file no longer has"
+        use = _CODE_USE_DESCRIPTIONS.get(row.of, "another object holds code")
+        return f"{use} of {row.name} that its file no longer has"
     if row.kind == "failed":
         return f"{row.name} was not compared with a fresh import, because the comparison failed: {row.of}"
     if row.kind == "cache":

@@ -108,7 +108,7 @@ class LoadedNamespace:
 
 
 @dataclass(frozen=True, slots=True)
-class LivesOn:
+class SurvivingObject:
     """An object of a previous load that still exists. See the kinds of `Difference`."""
 
     module: str
@@ -127,12 +127,12 @@ class Loaded:
     started_ms: int
     names: frozenset[str]
     changed: tuple[LoadedNamespace, ...]
-    lives_on: tuple[LivesOn, ...]
+    lives_on: tuple[SurvivingObject, ...]
 
 
 Answer = TypeVar("Answer")
 """The type of the answer to a query."""
-KINDS_OF_DRIFT: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
+DRIFT_KINDS: Final[Mapping[str, DriftKind]] = {kind: kind for kind in get_args(DriftKind)}
 """The kinds of differences by name, for validating an answer."""
 _SYMBOL_KEYS: Final = frozenset({
     "id", "session", "status", "name", "ns", "doc", "docstring", "arglists", "arglists-str", "file", "line", "column",
@@ -313,13 +313,11 @@ class Drift(Query[tuple[Difference, ...]]):
         found = []
         for row in map(as_map, as_list(answer.get("rows"))):
             module, name, kind = (as_text(row.get(key)) or "" for key in ("module", "name", "kind"))
-            if module and name and kind in KINDS_OF_DRIFT:
+            if module and name and kind in DRIFT_KINDS:
                 source, of = as_text(row.get("file")) or "", as_text(row.get("of")) or ""
                 path = as_text(row.get("path")) or ""
                 is_evaluated, holders = source.startswith("<eval"), as_text(row.get("held")) or ""
-                found.append(
-                    Difference(module, name, KINDS_OF_DRIFT[kind], is_evaluated, of, path=path, holders=holders)
-                )
+                found.append(Difference(module, name, DRIFT_KINDS[kind], is_evaluated, of, path=path, holders=holders))
         return tuple(found)
 
 

@@ -57,17 +57,17 @@ def report_text(run: TestRun) -> str:
 def words_of(run: TestRun) -> str:
     """Summarize a run in one line: its counts, and the names of tests that failed."""
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
-    names = names_of_failures(run)
+    names = failed_test_names(run)
     failed = f": {few(names, NAMED)}" if names else ""
-    return counts + failed + (f"; stopped in {name_of_stopped(run.stopped) or NO_KNOWN_TEST}" if run.stopped else "")
+    return counts + failed + (f"; stopped in {stopped_test_name(run.stopped) or NO_KNOWN_TEST}" if run.stopped else "")
 
 
-def names_of_failures(run: TestRun) -> list[str]:
+def failed_test_names(run: TestRun) -> list[str]:
     """Return the names of the tests that did not pass, without duplicates."""
     return list(dict.fromkeys(_name(result) for result in run.results if result.outcome != "pass"))
 
 
-def name_of_stopped(stopped: TestResult) -> str:
+def stopped_test_name(stopped: TestResult) -> str:
     """Return the name of the test that was running when the run was interrupted, or "" if unknown."""
     return _name(stopped) if stopped.test != UNKNOWN_TEST else ""
 
@@ -183,14 +183,14 @@ def _result(row: Mapping[str, object]) -> TestResult:
 
 MAX_IN_CYCLE: Final = 8
 """Maximum number of functions that call each other in turn and are recognized as recursion."""
-FEWEST_TIMES: Final = 3
+MIN_FOLDED_REPETITIONS: Final = 3
 """Minimum number of consecutive repetitions that are folded."""
 FRAME: Final = re.compile(r"^(?P<function>.*?) \((?P<file>.+):(?P<line>\d+)\)(?: … (?P<repeated>.+))?$")
 """Matches a frame as Codriver's worker and `text_of` format it."""
-OF_ONE_CALL: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
-"""The methods through which the JVM calls a Clojure function. They surround `invokeStatic` or each other."""
+CALL_METHODS: Final = ("invoke", "doInvoke", "invokePrim", "applyTo", "applyToHelper")
+"""The methods through which the JVM calls a Clojure function. Their frames surround `invokeStatic` or one another."""
 CALLERS: Final = ("clojure.lang.RestFn", "clojure.lang.AFn", "clojure.lang.AFunction")
-"""Classes whose methods of these names only forward a call to a function."""
+"""Classes whose methods named in `CALL_METHODS` only forward a call to a function."""
 _SPECIAL: Final = {"_BANG_": "!", "_QMARK_": "?", "_STAR_": "*", "_GT_": ">", "_LT_": "<", "_EQ_": "=", "_PLUS_": "+"}
 
 
@@ -208,13 +208,13 @@ def text_of(frame: StackFrame) -> str:
     return f"{frame.text} … {frame.repeated}" if frame.repeated else frame.text
 
 
-def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
+def fold_repeated_frames(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     """Replace each repeated series of frames by its first occurrence, and mark its last frame with the count."""
     lines = [frame.text for frame in frames]
     shortened: list[StackFrame] = []
     start = 0
     while start < len(frames):
-        size, times = _run_at(lines, start)
+        size, times = _repetition_at(lines, start)
         shortened += frames[start : start + size]
         if times > 1:
             words = f"{times} times" if size == 1 else f"{times} times, these {size}"
@@ -223,7 +223,7 @@ def folded(frames: Sequence[StackFrame]) -> tuple[StackFrame, ...]:
     return tuple(shortened)
 
 
-def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
+def _repetition_at(lines: Sequence[str], start: int) -> tuple[int, int]:
     """Return the length of the series that repeats from `start` on and its count, or 1 and 1 if none does."""
     for size in range(1, MAX_IN_CYCLE + 1):
         cycle, times = lines[start : start + size], 1
@@ -231,7 +231,7 @@ def _run_at(lines: Sequence[str], start: int) -> tuple[int, int]:
             continue
         while lines[start + times * size : start + (times + 1) * size] == cycle:
             times += 1
-        if times >= FEWEST_TIMES:
+        if times >= MIN_FOLDED_REPETITIONS:
             return size, times
     return 1, 1
 
@@ -244,8 +244,8 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
     starts: list[int] = []
     owner, passed = "", [""]
     for start, (name, method) in enumerate(frames):
-        is_of_function = method == "invokeStatic" or method in OF_ONE_CALL
-        if owner and method in OF_ONE_CALL and method not in passed and (name == owner or name in CALLERS):
+        is_of_function = method == "invokeStatic" or method in CALL_METHODS
+        if owner and method in CALL_METHODS and method not in passed and (name == owner or name in CALLERS):
             passed.append(method)
             continue
         owner, passed = (name if is_of_function else ""), [method]
@@ -256,7 +256,7 @@ def calls(frames: Sequence[tuple[str, str]]) -> list[int]:
 def function_of(name: str, method: str) -> str:
     """Return the Clojure name `ns/name` of a compiled function, or the class and name of any other method."""
     namespace, _, rest = name.partition("$")
-    if not rest or (method != "invokeStatic" and method not in OF_ONE_CALL):
+    if not rest or (method != "invokeStatic" and method not in CALL_METHODS):
         return f"{name}/{method}"
     for special, character in _SPECIAL.items():
         rest = rest.replace(special, character)

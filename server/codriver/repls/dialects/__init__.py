@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 WORKER_OPS: Final = "codriver/"
 """The prefix of the ops that only Codriver's worker has."""
 
-_ON_THE_JVM: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
-_IN_JAVASCRIPT: Final = {"HAS": "(fn [a b] (.includes a b))", "LOWER": ".toLowerCase"}
-_IN_PYTHON: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "LOWER": ".lower"}
+_JVM_STRING_FUNCTIONS: Final = {"HAS": "(fn [^String a ^String b] (.contains a b))", "LOWER": ".toLowerCase"}
+_JAVASCRIPT_STRING_FUNCTIONS: Final = {"HAS": "(fn [a b] (.includes a b))", "LOWER": ".toLowerCase"}
+_PYTHON_STRING_FUNCTIONS: Final = {"HAS": "(fn [a b] (not= -1 (.find a b)))", "LOWER": ".lower"}
 
 
 def _test(path: str, words: Mapping[str, str]) -> Program:
@@ -41,7 +41,7 @@ _CLOJURE_EXPRESSIONS: Final[dict[str, Code]] = {
     "source": program("clojure/source.clj"),
     "complete": program("clojure/complete.clj"),
     "macroexpand": program("clojure/expand.clj"),
-    "test": _test("clojure/test.clj", _ON_THE_JVM),
+    "test": _test("clojure/test.clj", _JVM_STRING_FUNCTIONS),
     "test-partial": program("clojure/test_partial.clj"),
 }
 """The programs for Clojure on the JVM that also run in Babashka."""
@@ -130,7 +130,7 @@ NBB: Final = Dialect(
             ),
             "macroexpand": _EXPAND,
             "test-unloaded": "(vec (keep (fn [[n _]] (when-not (find-ns (symbol n)) n)) $files))",
-            "test": _test("nbb/test.cljs", _IN_JAVASCRIPT),
+            "test": _test("nbb/test.cljs", _JAVASCRIPT_STRING_FUNCTIONS),
             "test-rest": program("nbb/test_rest.cljs"),
             "test-partial": program("nbb/test_partial.cljs"),
         }
@@ -161,7 +161,7 @@ _BASILISP_EXPRESSIONS: Final = Programs(
             CLASS=program("basilisp/class.lpy"),
         ),
         "macroexpand": _EXPAND,
-        "test": _test("basilisp/test.lpy", _IN_PYTHON),
+        "test": _test("basilisp/test.lpy", _PYTHON_STRING_FUNCTIONS),
         "test-partial": program("basilisp/test_partial.lpy"),
         "complete-in": program("basilisp/complete_in.lpy"),
     }

@@ -29,14 +29,15 @@ if TYPE_CHECKING:
 
 
 _DIRECTORY: Final = Path(__file__).parent / "seam_forms"
-_TOP: Final = re.compile(r"\n(?=\()")
-_DEFINED: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
+_TOP_LEVEL_BREAK: Final = re.compile(r"\n(?=\()")
+_FUNCTION_DEFINITION: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
 _COMMENT: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)
-_INDENTED: Final = re.compile(r"\n\s*")
+_INDENTED_LINE_BREAK: Final = re.compile(r"\n\s*")
 _SYMBOL: Final = re.compile(r"""[^\s()\[\]{}"';,`@#^~]+""")
 _ACCESSOR_PREFIX: Final = "ask-"
 """The prefix of functions in a file that are accessors."""
-_ENTRY: Final = "answering"
+_ENTRY_FUNCTION: Final = "answering"
+"""The function in the files that calls an accessor's function and answers."""
 _JSON: Final = {dialect.name: dialect.as_json for dialect in (dialects.CLOJURE, dialects.CLOJURESCRIPT)}
 BROWSER: Final = "clojurescript"
 """The dialect in which running code cannot resolve or define names."""
@@ -58,12 +59,12 @@ Roles = Mapping[str, tuple[Way, ...]]
 
 def definitions(text: str) -> dict[str, str]:
     """Return the functions of a file by name, each as a clause of `letfn`."""
-    found = (_DEFINED.match(form.strip()) for form in _TOP.split(_COMMENT.sub("", text)))
-    return {match[1]: _INDENTED.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
+    found = (_FUNCTION_DEFINITION.match(form.strip()) for form in _TOP_LEVEL_BREAK.split(_COMMENT.sub("", text)))
+    return {match[1]: _INDENTED_LINE_BREAK.sub(" ", f"({match[1]} {match[2]}") for match in found if match}
 
 
 def closure(defined: Mapping[str, str], names: Iterable[str]) -> list[str]:
-    """Return the functions that `names` need, directly or indirectly, in the order of the file."""
+    """Return `names` and the functions that they need, directly or indirectly, in the order of the file."""
     needed: set[str] = set()
     left = list(names)
     while left:
@@ -90,13 +91,13 @@ KNOWN: Final = {
 _MUNGED: Final = {"-": "_", "!": "_BANG_", "?": "_QMARK_", "*": "_STAR_", ">": "_GT_", "/": "."}
 
 
-def munged(name: str) -> str:
+def to_javascript_name(name: str) -> str:
     """Return the JavaScript name of a ClojureScript name."""
     return "".join([_MUNGED.get(char, char) for char in name])
 
 
 def _name(name: str, dialect: str) -> str:
-    return json.dumps(munged(name)) if dialect == BROWSER else f"'{name}"
+    return json.dumps(to_javascript_name(name)) if dialect == BROWSER else f"'{name}"
 
 
 class Forms(Mapping[str, str]):
@@ -132,14 +133,14 @@ class Forms(Mapping[str, str]):
         return len(self._accessors)
 
     def _code(self, name: str) -> str:
-        clauses = [self._defined[function] for function in closure(self._defined, [name, _ENTRY])]
+        clauses = [self._defined[function] for function in closure(self._defined, [name, _ENTRY_FUNCTION])]
         roles = [f":{role} {self._role(ways)}" for role, ways in self._roles.items()]
         missing = [f":{role} {json.dumps(words)}" for role, words in self._missing.items()]
         return (
             f"(fn [args origin] (letfn [{' '.join([KNOWN[self._dialect], *clauses])}]\n"
             f"(let [rf {{{' '.join(roles)} :missing {{{' '.join(missing)}}}}}\n"
             f'args ((:read rf) args) origin ((:read rf) (or origin "nil"))]\n'
-            f"{_JSON[self._dialect](f'({_ENTRY} rf args (fn [] ({name} rf args origin)))')})))"
+            f"{_JSON[self._dialect](f'({_ENTRY_FUNCTION} rf args (fn [] ({name} rf args origin)))')})))"
         )
 
     def _role(self, ways: tuple[Way, ...]) -> str:
@@ -153,7 +154,7 @@ HOME: Final = "codriver.forms"
 def _cached_form(accessor: str, code: str) -> str:
     """Return a form that compiles its function only once.
 
-    All names are qualified, because the namespace of the evaluation may exclude any name of `clojure.core`.
+    All names are qualified, because the namespace of the evaluation may exclude names of `clojure.core`.
     """
     name = f"{accessor}-{hashlib.sha256(code.encode()).hexdigest()[:12]}"
     return (
@@ -237,7 +238,7 @@ CAUSA: Final[Roles] = {
 }
 
 _LOAD: Final = "the application does not load %s"
-MISSING2: Final = {
+RE_FRAME2_MISSING_HINTS: Final = {
     "stream": "not here: ask for trace since an id",
     "trace": _LOAD % "re-frame.trace.tooling, which keeps the trace",
     "epochs": _LOAD % "re-frame.epoch (day8/re-frame2-epoch), which keeps epochs",
@@ -245,7 +246,8 @@ MISSING2: Final = {
     "reset": _LOAD % "re-frame.epoch (day8/re-frame2-epoch), which replaces the state",
     "machines": _LOAD % "re-frame.machines (day8/re-frame2-machines)",
 }
-MISSING1: Final = {
+"""Explains why an application with re-frame 2 may lack a role, by role."""
+RE_FRAME1_MISSING_HINTS: Final = {
     "stream": "re-frame 1 tells nobody of its events",
     "sensitive": "re-frame 1 declares no path sensitive: nothing is hidden",
     "trace": "re-frame 1 keeps no trace for others",
@@ -253,6 +255,7 @@ MISSING1: Final = {
     "restore": "re-frame 1 keeps no epochs",
     "machines": "re-frame 1 has no machines",
 }
+"""Explains why an application with re-frame 1 lacks a role, by role."""
 _PAGE: Final = "(str (.-timeOrigin js/performance))"
 _PROCESS: Final = (
     '(let [m (java.lang.management.ManagementFactory/getRuntimeMXBean)] (str (.getName m) "/" (.getStartTime m)))'
@@ -265,16 +268,16 @@ SENTINELS: Final[Mapping[tuple[str, str], str]] = {
     ("re-frame", BROWSER): f'(when (js/goog.getObjectByName "re_frame.db.app_db") {_PAGE})',
 }
 """An expression for each seam and dialect that identifies the process or page, or is nil without the seam."""
-_OF: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
-    "re-frame": (RE_FRAME1, MISSING1),
-    "re-frame2": (RE_FRAME2, MISSING2),
-    "causa": (CAUSA, MISSING2),
+_ROLES_AND_HINTS: Final[Mapping[str, tuple[Roles, Mapping[str, str]]]] = {
+    "re-frame": (RE_FRAME1, RE_FRAME1_MISSING_HINTS),
+    "re-frame2": (RE_FRAME2, RE_FRAME2_MISSING_HINTS),
+    "causa": (CAUSA, RE_FRAME2_MISSING_HINTS),
 }
 
 
 def forms(name: str, dialect: str) -> Forms:
     """Return the forms of a seam in a dialect."""
-    roles, missing = _OF[name]
+    roles, missing = _ROLES_AND_HINTS[name]
     return Forms(FILES, roles, missing, ACCESSORS, dialect)
 
 
@@ -317,7 +320,7 @@ def _refusal(answer: Fields) -> Fields:
     return {"ok": False, "reason": reason, "hint": one_line(f"{cause} {details}".strip())}
 
 
-BANDS: Final[Mapping[str, tuple[str, ...]]] = {
+ROLES_BY_BAND: Final[Mapping[str, tuple[str, ...]]] = {
     "inspect": ("frames", "db"),
     "trace": ("trace",),
     "epochs": ("epochs",),
@@ -334,7 +337,7 @@ BANDS: Final[Mapping[str, tuple[str, ...]]] = {
 def _bands(answer: Fields) -> dict[str, object]:
     has, words = answer["has"], answer.get("missing") or {}
     bands: dict[str, object] = {"stream": words["stream"]}
-    for band, roles in BANDS.items():
+    for band, roles in ROLES_BY_BAND.items():
         lacking = [role for role in roles if not has.get(role)]
         bands[band] = (
             "; ".join([words.get(role) or f"this version has no function for {role}" for role in lacking]) or True

@@ -37,10 +37,10 @@ if TYPE_CHECKING:
 
 
 ANY: Final = "*"
-"""The accessor whose form serves all accessors without a form of their own."""
+"""The accessor whose form serves every accessor that has no form itself."""
 _NAME: Final = re.compile(r"\$([a-zA-Z]+)")
 _PYTHON: Final = frozenset({"basilisp", "hy", "python"})
-"""Dialects that run in Python, and print and read texts in Python's way."""
+"""Dialects that run in Python, and print and read strings as Python does."""
 _LOADS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
 """Words in code that may load an application."""
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
@@ -48,14 +48,14 @@ _JSON: Final = {
     one.name: one.as_json
     for one in (dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP)
 }
-"""By dialect, the code for the data of an expression as JSON."""
+"""Functions that return code for the value of an expression as JSON, by dialect."""
 
 Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A seam in the notation of some dialects."""
+    """An implementation of the seam, with forms for some dialects."""
 
     name: str
     dialects: frozenset[str]
@@ -88,18 +88,18 @@ _CODRIVER_SEAM: Final = re.compile(r"codriver[._/]seam")
 _RE_FRAME: Final = re.compile(r"re-frame")
 _SEAM: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
 FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
-"""The package by which Python applications show themselves, beside ours."""
+"""The package with which Python applications expose their state to Codriver. It is installed next to `codriver`."""
 CLOJURE_FILE: Final = FILE.parent / "clojure" / "codriver" / "seam.cljc"
-"""The namespace by which Clojure applications show themselves."""
+"""The namespace with which Clojure applications expose their state to Codriver."""
 CONTRACT: Final = 1
-"""The version of the answers' shapes that we read."""
-NO_WAY: Final = "codriver has no seam for its language: look at the application by evaluating code"
+"""The version of the seam's contract that Codriver reads."""
+UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for its language: look at the application by evaluating code"
 NO_APPLICATION: Final = "no application in it shows itself"
 
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The steps by which an application shows itself, in one dialect: code to evaluate, and a file to load."""
+    """The steps that install the seam in an application of one dialect: code to evaluate, and a file to load."""
 
     module: str
     function: str
@@ -110,7 +110,7 @@ class Steps:
 
     @property
     def code(self) -> str:
-        """Return the code of both steps: again is harmless."""
+        """Return the code of both steps. Running it twice is harmless."""
         return f"{self.install} {self.frame}"
 
 
@@ -132,7 +132,7 @@ STEPS: Final[Mapping[str, Steps]] = {
     ),
     **dict.fromkeys(("clojure", "babashka", "nbb"), _CLOJURE),
 }  # fmt: skip
-"""By dialect, the steps there."""
+"""The steps that install the seam, by dialect."""
 
 
 def _way(dialect: str, steps: Steps) -> str:
@@ -142,24 +142,24 @@ def _way(dialect: str, steps: Steps) -> str:
 
 
 WAYS: Final[Mapping[str, str]] = {dialect: _way(dialect, steps) for dialect, steps in STEPS.items()}
-"""By dialect, the way to have an application there show itself."""
-_LAY_IN: Final = (
+"""Instructions for installing the seam in an application, by dialect."""
+_LOAD_PACKAGE_CODE: Final = (
     "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
-"""Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` as it is."""
+"""Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` unchanged."""
 KERNEL: Final = "kernel"
-"""In the place of a dialect: a Jupyter kernel that runs Python."""
+"""Stands for a dialect in `_EXECUTE`: a Jupyter kernel that runs Python."""
 _EXECUTE: Final[Mapping[str, str]] = {
     "basilisp": "(python/exec {code} (python/dict))",
     "hy": "(exec {code} {{}})",
     KERNEL: "exec({code}, {{}})",
 }
-"""By dialect, the code that executes Python."""
+"""Code that executes Python code, by dialect."""
 
 
 def _framework(name: str, dialect: str) -> Provider:
-    """Return a framework's own functions, asked by forms that give data."""
+    """Return the provider that calls a framework's functions directly, with forms that return data."""
     return Provider(
         name,
         frozenset({dialect}),
@@ -207,11 +207,11 @@ PROVIDERS: Final = (
         words=_CODRIVER_SEAM,
     ),
 )
-"""All providers, in the order in which they are asked."""
+"""All providers, in the order in which they are tried."""
 
 
 def search_expression(dialect: str) -> str | None:
-    """Return the expression that searches for all providers of a dialect at once; None without any."""
+    """Return the expression that searches for all providers of a dialect at once, or None if it has none."""
     rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
     between = ", " if dialect == "python" else " "
     listed = between.join([f"[{between.join(row)}]" for row in rows])
@@ -219,7 +219,7 @@ def search_expression(dialect: str) -> str | None:
 
 
 def found(dialect: str, answer: object) -> Found | None:
-    """Return the first provider that an answer to `question` shows as present."""
+    """Return the first provider that the value of `search_expression` reports as present."""
     for provider, row in zip(_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)
@@ -227,8 +227,8 @@ def found(dialect: str, answer: object) -> Found | None:
     return None
 
 
-def may_bring(dialect: str, code: str) -> bool:
-    """Return a sign in code that it may have loaded an application."""
+def may_load_application(dialect: str, code: str) -> bool:
+    """Return whether code may have loaded an application, based on the words in it."""
     providers = _of(dialect)
     return bool(providers) and bool(
         _LOADS.search(code) or any(provider.words is not None and provider.words.search(code) for provider in providers)
@@ -236,34 +236,41 @@ def may_bring(dialect: str, code: str) -> bool:
 
 
 SENSITIVE: Final = "sensitive"
-"""The accessor for the texts at sensitive paths, for the redactor alone."""
+"""The accessor for the values at sensitive paths. Only the redactor may use them."""
 CHUNK_CHARACTERS: Final = 4096
+"""Length of the chunks into which a long sensitive value is split for the redactor."""
 MAX_CHUNKS: Final = 16
 STREAMING: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
 """The accessors of the band `stream`."""
 
 
-def is_laid_in(dialect: str, file: Path) -> bool:
-    """Return true for our own package, which any REPL in Python takes, whatever its language."""
+def is_seam_package(dialect: str, file: Path) -> bool:
+    """Return whether a file is Codriver's seam package and the dialect runs in Python, and so can load it."""
     return dialect in _PYTHON and file == FILE
 
 
-def laying_in(dialect: str, file: str | None) -> str | None:
-    """The code that loads our package into a REPL, if `file` is the package and the REPL loads no Python files."""
+def seam_package_code(dialect: str, file: str | None) -> str | None:
+    """Return code that loads the seam package into a REPL that cannot load Python files.
+
+    Returns None for any other file or dialect.
+    """
     if file != str(FILE) or dialect not in _EXECUTE:
         return None
-    return _EXECUTE[dialect].format(code=quoted(dialect, _LAY_IN.format(file=file)))
+    return _EXECUTE[dialect].format(code=quoted(dialect, _LOAD_PACKAGE_CODE.format(file=file)))
 
 
 def provider_of(name: str, dialect: str) -> Provider:
-    """The provider of that name; in a dialect without it, ours for Python, with which unknown REPLs are asked."""
+    """Return the provider called `name` for a dialect.
+
+    The default is Codriver's provider for Python, which is also used for unknown REPLs.
+    """
     return next((one for one in _of(dialect) if one.name == name), PROVIDERS[-1])
 
 
 def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
-    """Return the contract's refusal of an accessor without a form; None for an accessor with one.
+    """Return the contract's refusal of an accessor without a form, or None if the accessor has one.
 
-    A provider without pushed events lacks that band, and its trace can be requested instead.
+    A provider that does not push events lacks the band `stream`. Its trace can be requested instead.
     """
     if accessor not in lacking and (accessor in provider.accessors or ANY in provider.accessors):
         return None
@@ -275,25 +282,28 @@ def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) ->
 
 
 def reports_sensitive(provider: Provider) -> bool:
-    """Return true for our own seam, which tells hidden texts to the redactor."""
+    """Return whether a provider is Codriver's seam, which reports sensitive values to the redactor."""
     return ANY in provider.accessors
 
 
 def sensitive_values(answer: Fields) -> tuple[tuple[str, str], ...]:
-    """Return the texts at sensitive paths told by a seam, each with a name; a long text in chunks."""
+    """Return the values at sensitive paths in a seam's answer, each with a name. Long values are split into chunks."""
     rows = answer.get("texts")
     found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
     return tuple((name, text[start : start + CHUNK_CHARACTERS]) for name, text in found for start in _starts(len(text)))
 
 
 def _starts(length: int) -> list[int]:
-    """The starts of the pieces of a text; the last is as long as the others, as short pieces are not looked for."""
+    """Return the start of each chunk of a value.
+
+    The last chunk is as long as the others and may overlap, because short chunks are not searched for.
+    """
     last = min(length, MAX_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
     return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
 
 
 def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
-    """Return the subscriptions among `known` that have finished, by an accessor's question and answer."""
+    """Return the subscriptions among `known` that have finished according to a call of an accessor and its answer."""
     if accessor == "unsubscribe":
         return {str(arguments.get("subId"))}.intersection(known)
     if accessor != "subscriptions" or not answer["ok"]:
@@ -302,10 +312,10 @@ def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, kno
 
 
 def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None) -> str:
-    """Return the code that asks for an accessor; `origin`: the caller, for a change.
+    """Return the code that calls an accessor. `origin` identifies the caller of a change.
 
     Raises:
-        KeyError: the provider has no form for the accessor, as `refusal` tells.
+        KeyError: the provider has no form for the accessor. `refusal` describes that case.
     """
     code = provider.accessors.get(accessor) or provider.accessors[ANY]
     words = {"name": accessor, "args": notation(dialect, arguments), "origin": notation(dialect, origin)}
@@ -325,12 +335,12 @@ def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, ori
 
 
 def notation(dialect: str, value: object) -> str:
-    """Data as a text that code of a dialect can read: JSON for dialects with Python, else EDN."""
+    """Return data as text that code of a dialect can read: JSON for dialects that run in Python, EDN for others."""
     return json.dumps(value, ensure_ascii=False) if dialect in _PYTHON else edn(value)
 
 
 def edn(value: object) -> str:
-    """JSON's data in EDN; the keys of an object become keywords.
+    """Convert JSON data to EDN. The keys of an object become keywords.
 
     Source: https://github.com/edn-format/edn, "Built-in elements".
     """
@@ -353,18 +363,18 @@ def quoted(dialect: str, text: str) -> str:
 
 
 def unquoted(dialect: str, printed: str) -> str:
-    """Return the text that a dialect printed as a string.
+    """Return the string that a dialect printed as a literal.
 
     Raises:
-        ValueError: the text is no string.
-        SyntaxError: the text is no string.
+        ValueError: the text is not a string literal.
+        SyntaxError: the text is not a string literal.
     """
     # Clojure leaves control characters in a printed string as they are; JSON refuses them.
     return str(ast.literal_eval(printed) if dialect in _PYTHON else json.loads(printed, strict=False))
 
 
 def answer(provider: Provider, accessor: str, text: str) -> str:
-    """Return the contract's answer, as JSON, from the JSON text of a provider's form."""
+    """Convert the JSON text that a provider's form returned to the contract's answer as JSON."""
     if provider.read is None:
         return text
     return json.dumps(provider.read(accessor, json.loads(text, strict=False)), ensure_ascii=False)
@@ -376,7 +386,7 @@ def _of(dialect: str) -> tuple[Provider, ...]:
 
 MARK: Final = "\x1e"
 LINE_CHARACTERS: Final = 2**20
-"""The longest frame: a batch of events is a tenth of it."""
+"""Maximum length of a frame. A batch of events is about a tenth of that."""
 
 
 EVENTS: Final = "app-events"
@@ -384,7 +394,7 @@ EVENTS: Final = "app-events"
 
 
 class FrameReader:
-    """Tells frames from ordinary output, for the life of one subscription; no character is lost."""
+    """A parser that separates the frames of one subscription from ordinary output. No character is lost."""
 
     def __init__(self) -> None:
         self.subscription: str | None = None
@@ -393,7 +403,7 @@ class FrameReader:
         """The received part of a line that may become a frame."""
 
     def feed(self, text: str) -> Iterator[str | Reported]:
-        """Yield the frames as reports, and the ordinary output around them, that a chunk completes."""
+        """Yield the frames that a chunk completes as reports, and the ordinary output around them."""
         text, self._partial = self._partial + text, ""
         while text:
             plain, mark, rest = text.partition(MARK)
@@ -423,11 +433,14 @@ class FrameReader:
 
 
 CHECK_S: Final = 1.0
-"""The time that an evaluation waits for the questions before and after it."""
+"""The time that an evaluation waits for the checks before and after it."""
 
 
 async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
-    """Ask a seam for the texts at sensitive paths, and tell them to the redactor. Never raises, nor waits for long."""
+    """Request the values at sensitive paths from a seam, and pass them to the redactor.
+
+    Never raises, and waits at most `CHECK_S`.
+    """
     with suppress(CodriverError, ValueError), anyio.move_on_after(CHECK_S):
         answer = json.loads(await call(SENSITIVE, "{}"))
         listener(None, SensitiveSeen(sensitive_values(answer)))

@@ -16,7 +16,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, Literal, Union
 
 from codriver.repls.contract.adapter_values import ThreadDump
-from codriver.repls.contract.questions import LivesOn, Loaded, LoadedNamespace, LoadedVar
+from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
 from codriver.repls.programs import Programs, Written, program, python_text
 from codriver.wire.untrusted import as_list
 
@@ -222,15 +222,20 @@ _LOADED: Final = program("clojure/loaded.clj")
 
 
 @cache
-def _cached_name() -> str:
+def _cached_program_name() -> str:
     """Return the name of the stored program. It depends on the code, because a REPL may serve several versions."""
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
 CALL_LOADED: Final = Written(
-    lambda: f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_name()})] (f $known $root) {{:absent true}})"
+    lambda: (
+        f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_program_name()})] "
+        "(f $known $root) {:absent true})"
+    )
 )
-CACHE_LOADED: Final = Written(lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_name()} {_LOADED}) nil)")
+CACHE_LOADED: Final = Written(
+    lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED}) nil)"
+)
 
 
 def read_loaded(data: Mapping[str, object]) -> Loaded:
@@ -241,8 +246,8 @@ def read_loaded(data: Mapping[str, object]) -> Loaded:
         [str(word) for word in item] for item in as_list(data.get("old")) if isinstance(item, list) and len(item) == 4
     ]
     counted = [item for item in as_list(data.get("instances")) if isinstance(item, list) and len(item) == 3]
-    old = [LivesOn(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
-    old += [LivesOn(str(home), str(name), "instances", str(count)) for home, name, count in counted]
+    old = [SurvivingObject(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
+    old += [SurvivingObject(str(home), str(name), "instances", str(count)) for home, name, count in counted]
     return Loaded(
         int(started) if started.isdigit() else 0,
         frozenset(str(data.get("names") or "").split()),
@@ -264,7 +269,7 @@ def _var(row: list[object]) -> LoadedVar:
 
 
 @cache
-def program_of_tests() -> str:
+def test_program_source() -> str:
     """Return the source of the program that runs tests. Its function `answer` returns the report."""
     return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
 
@@ -291,7 +296,7 @@ def _test() -> str:
     return (
         '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
         ' for space in [{"__name__": "tests"}]\n'
-        f" for process, program in [({_process()!r}, {program_of_tests()!r})]\n"
+        f" for process, program in [({_process()!r}, {test_program_source()!r})]\n"
         f" for _ in [exec(\n{_process_starter()!r}\n, space)]][0]"
     )
 
@@ -303,12 +308,12 @@ def _test_hy() -> str:
     """
     return (
         '(get (lfor\n space [{"__name__" "tests"}]\n'
-        f" _ [(exec {json.dumps(program_of_tests())} space)]\n"
+        f" _ [(exec {json.dumps(test_program_source())} space)]\n"
         ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
     )
 
 
-def _hy_names(call: str) -> Callable[[], str]:
+def _hy_names_expression(call: str) -> Callable[[], str]:
     """Return a function that creates the Hy expression for a call of the program about names.
 
     `$session` is the id of the session whose definitions are included.
@@ -325,8 +330,8 @@ PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test)})
 HY_EXPRESSIONS: Final = Programs(
     {
         "test": Written(_test_hy),
-        "names": Written(_hy_names('((get space "answer") $name $pattern $session)')),
-        "glimpse": Written(_hy_names('((get space "glimpse") $name $session)')),
+        "names": Written(_hy_names_expression('((get space "answer") $name $pattern $session)')),
+        "glimpse": Written(_hy_names_expression('((get space "glimpse") $name $session)')),
     }
 )
 """The programs for each capability. See `Dialect.expressions`."""

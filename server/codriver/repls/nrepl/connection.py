@@ -28,7 +28,12 @@ from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
 from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
-from codriver.repls.contract.adapter import OpTimedOutError, ReplUnreachableError, check_listener, request_unsafe
+from codriver.repls.contract.adapter import (
+    OpTimedOutError,
+    ReplUnreachableError,
+    check_listener,
+    unsafe_request_refusal,
+)
 from codriver.repls.contract.adapter_values import AcceptedStream
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
 from codriver.wire.untrusted import NOTHING, as_text
@@ -490,7 +495,7 @@ async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, time
 
     Raises:
         ReplUnreachableError: nothing listens at the address, or the accepted stream was used before.
-        StrangeListenerError: the listener may belong to another user.
+        UntrustedListenerError: the listener may belong to another user.
     """
     if isinstance(endpoint, AcceptedStream):
         return NreplConnection(await _adopt(endpoint), on_stray)
@@ -514,7 +519,7 @@ def _encoded(exchange: Exchange, op: str, fields: dict[str, Value]) -> bytes:
         reason = (
             f"it contains half of a surrogate pair ({found}) at position {error.start}, which UTF-8 cannot represent"
         )
-        raise request_unsafe(reason, hint="write the whole character, or its escape sequence") from error
+        raise unsafe_request_refusal(reason, hint="write the whole character, or its escape sequence") from error
 
 
 def _answers(message: Message) -> bool:
@@ -528,7 +533,7 @@ async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
 
     Raises:
         ReplUnreachableError: nothing listens at the address, or it cannot be reached.
-        StrangeListenerError: the endpoint was read from a file, and the listener may belong to another user.
+        UntrustedListenerError: the endpoint was read from a file, and the listener may belong to another user.
     """
     loop = asyncio.get_running_loop()
     try:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE, StackFrame, StackTrace
-from codriver.repls.contract.reports import folded, read_frame, text_of, unshared_frames
+from codriver.repls.contract.reports import fold_repeated_frames, read_frame, text_of, unshared_frames
 from codriver.repls.stack_traces import (
     TRACE_FRAMES,
     as_message,
@@ -224,7 +224,7 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         file=real_file(innermost.file) if innermost else None,
         line=line,
         column=column,
-        trace=tuple(text_of(frame) for frame in folded(user_frames)[:TRACE_FRAMES]),
+        trace=tuple(text_of(frame) for frame in fold_repeated_frames(user_frames)[:TRACE_FRAMES]),
     )
 
 
@@ -307,7 +307,7 @@ def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
 
 def failure_of(trace: StackTrace) -> Failure:
     """Convert an error of a chain to a failure, with only the user's frames."""
-    user_frames = folded([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
+    user_frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
         message=as_message(trace.message),

@@ -117,8 +117,8 @@ async def connect(  # all but the first are optional
 
     Raises:
         ReplUnreachableError: nothing listens at the address.
-        StrangeListenerError: the endpoint was read from a file, and the listener may belong to another user.
-        NotAnReplError: the server does not speak nREPL.
+        UntrustedListenerError: the endpoint was read from a file, and the listener may belong to another user.
+        NotAReplError: the server does not speak nREPL.
     """
     adapter: NreplAdapter | None = None
     reports = tuple(hooks.reply_fields.items())

@@ -107,7 +107,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
 def missing(capability: str, dialect: str) -> str | None:
     """Return the hint on how a REPL of this dialect gets a capability."""
     if capability == "seam":
-        return seam_providers.WAYS.get(dialect, seam_providers.NO_WAY)
+        return seam_providers.WAYS.get(dialect, seam_providers.UNSUPPORTED_LANGUAGE_HINT)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.repls.contract.adapter import request_unsafe
+from codriver.repls.contract.adapter import unsafe_request_refusal
 from codriver.repls.nrepl.responses import SEAM_OP, STORED_VALUE
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
@@ -58,7 +58,7 @@ class RequestFields:
         if limit is None or code.isascii():
             return
         if (size := len(code.encode("utf-8", "surrogatepass"))) > limit:
-            raise request_unsafe(
+            raise unsafe_request_refusal(
                 f"{self._dialect.name} loses characters that are not ASCII, or never answers, when a request is longer "
                 f"than {limit} bytes, and this one has {size}",
                 hint="put the code in a file and load it with short code, or send it in smaller parts",

@@ -168,7 +168,7 @@ class Reply:
     def notes(self) -> tuple[str, ...]:
         """Return notes on edited files, differences from a fresh import, the working directory and discarded output."""
         words = f"{self.left_out:,} bytes of the REPL's output were dropped, because it is too long to store"
-        edited = [f"{file}{adapter_values.LOAD_IT}" for file in self._edited.split("\n") if file]
+        edited = [f"{file}{adapter_values.LOAD_IT_SUFFIX}" for file in self._edited.split("\n") if file]
         moved = f"the working folder of this REPL, for all its users, is now {self._directory}"
         declined = [DECLINED] if self._is_declined else []
         fresh = finding_lines(self._finding) if self._finding is not None else ()

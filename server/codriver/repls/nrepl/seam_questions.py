@@ -80,7 +80,7 @@ class SeamQueries:
 
     def laid_in(self, request: Request) -> Request:
         """Replace a request to load `codriver_seam` in a REPL that cannot load Python by the code that loads it."""
-        code = seam_providers.laying_in(self._dialect.name, request.file)
+        code = seam_providers.seam_package_code(self._dialect.name, request.file)
         if code is None:
             return request
         return replace(request, code=code, forms=(), file=None, kind="evaluate")
@@ -113,7 +113,7 @@ class SeamQueries:
         """
         if self._found is not None or self._search is None:
             return False
-        return request.kind != "evaluate" or seam_providers.may_bring(self._dialect.name, request.code)
+        return request.kind != "evaluate" or seam_providers.may_load_application(self._dialect.name, request.code)
 
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""

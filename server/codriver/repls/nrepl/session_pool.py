@@ -10,7 +10,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import ReplDisconnectedError
-from codriver.repls.contract.adapter import CapabilityMissingError, NotAnReplError, SessionNotOpenError
+from codriver.repls.contract.adapter import CapabilityMissingError, NotAReplError, SessionNotOpenError
 from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
 from codriver.repls.nrepl.opened_sessions import OpenedSessions
 from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS, Route, route_to
@@ -271,6 +271,6 @@ class SessionPool:
             finally:
                 self._reading.discard(scope)
 
-    def refuse(self, cause: str) -> NotAnReplError:
+    def refuse(self, cause: str) -> NotAReplError:
         """Return the error for a peer that does not behave like an nREPL server."""
-        return NotAnReplError(self._endpoint, cause)
+        return NotAReplError(self._endpoint, cause)

@@ -19,7 +19,7 @@ from codriver.core.pictures import DATA
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
-from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, namespace_missing
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_refusal
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
     UNKNOWN_TEST,
@@ -168,7 +168,7 @@ class TestRunner:
         tool = await self._sessions.open(TEST_SESSION)
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
         if selection.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
-            raise namespace_missing(selection.namespace)
+            raise missing_namespace_refusal(selection.namespace)
         check("the test run", answer, self._dialect)
         return responses.read_tests(answer, self._dialect)
 
@@ -192,7 +192,7 @@ class TestRunner:
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
-            raise namespace_missing(selection.namespace or "")
+            raise missing_namespace_refusal(selection.namespace or "")
         return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
@@ -311,7 +311,7 @@ class TestRunner:
                 )
         names |= {"files": found, "spaces": [space for space, _ in found] if is_path else []}
         if is_path and not found:
-            raise namespace_missing(namespace)
+            raise missing_namespace_refusal(namespace)
         if is_path and test:
             return {**names, "ns": "", "name": "", "only": [(space, test) for space, _ in found]}
         return {**names, "ns": "" if is_path else namespace, "name": test}

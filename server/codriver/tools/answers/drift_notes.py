@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.core.evaluation_queue import HEAD_CHARACTERS
+from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.values import NOT_LISP
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
 from codriver.files.working_trees import walk
-from codriver.repls.contract.adapter_values import LOAD_IT
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
 from codriver.tools.calls.session_choice import server_of
@@ -141,7 +141,7 @@ async def notes_of_tests(call: Call, repl: Repl) -> tuple[str, ...]:
     for difference in found:
         if difference.kind in (*EDITED, *UNREAD) and difference.kind != "deleted":
             edited.setdefault(difference.module, []).append(difference.name)
-    stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
+    stale = [f"{module} was edited since its load ({few(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()]
     stale += [f"the file of {difference.module} was deleted" for difference in found if difference.kind == "deleted"]
     lives_on = [
         difference for difference in found if difference.kind in STALE and difference.module != MAIN
@@ -198,7 +198,7 @@ async def notes_of_use(call: Call, evaluation: Evaluation) -> list[str]:
     for difference in changed:
         if difference.name in used:
             edited.setdefault(difference.module, []).append(difference.name)
-    return [f"{module} was edited since its load ({few(names)}){LOAD_IT}" for module, names in edited.items()]
+    return [f"{module} was edited since its load ({few(names)}){LOAD_IT_SUFFIX}" for module, names in edited.items()]
 
 
 async def record_loaded_code(call: Call, repl: Repl, code: str) -> None:
@@ -479,7 +479,7 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evalu
 def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> Evaluated:
     """Return the evaluation that an entry of the log describes, numbered for the ledger."""
     head, failure = evaluation.head, evaluation.failure
-    is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < HEAD_CHARACTERS
+    is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < MAX_HEAD_CHARACTERS
     file = head.removeprefix(LOAD) if is_named else ""
     is_whole = evaluation.kind == "load-file"
     return Evaluated(

@@ -19,7 +19,7 @@ from codriver.core.actions import RunningReported
 from codriver.core.state import Seen
 from codriver.core.values import LIVE, NOT_LISP, OCCUPYING, EvaluationStatus
 from codriver.errors import refused
-from codriver.repls.contract.adapter_values import LOAD_IT, NAMESPACE_MISSING, READING
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_collector, image_files, shorten
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
@@ -360,7 +360,7 @@ async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
     used = await notes_of_use(answer.call, answer.evaluation) if may_use else []
     if not notes and not used:
         return ()
-    about_edits = [note for note in notes if note.endswith(LOAD_IT)]
+    about_edits = [note for note in notes if note.endswith(LOAD_IT_SUFFIX)]
     edits = [*about_edits, *used]
     with_editors = [await with_editor(answer.call, answer.who, note) for note in answer.delivery.new_notes(edits)]
     return [*with_editors, *(note for note in notes if note not in about_edits)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter_values import LOAD_IT
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
 from codriver.tools.answers.drift_notes import may_be_file_of_module
 from codriver.tools.ledgers.file_edits import Edit, EditedFile, is_edit_by
 
@@ -66,5 +66,5 @@ async def with_editor(call: Call, who: str, note: str) -> str:
     module = note.partition(" ")[0]
     for path in tuple(call.services.ledger.file_edits.by_file):
         if may_be_file_of_module(path, module) and (by := await other_editor(call, who, path)):
-            return f"{note.removesuffix(LOAD_IT)[:-1]}, by {by}){LOAD_IT}"
+            return f"{note.removesuffix(LOAD_IT_SUFFIX)[:-1]}, by {by}){LOAD_IT_SUFFIX}"
     return note

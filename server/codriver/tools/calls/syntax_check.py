@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.values import NOT_LISP, Form
 from codriver.errors import CodriverError, RefusedError, refused
-from codriver.repls.dialects.seam_providers import is_laid_in
+from codriver.repls.dialects.seam_providers import is_seam_package
 from codriver.repls.kinds import session_for, suffixes_of
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
@@ -145,7 +145,7 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     """
     suffixes = suffixes_of(repl.dialect)
     if path.suffix:
-        is_source = path.suffix in suffixes or is_laid_in(repl.dialect, path)
+        is_source = path.suffix in suffixes or is_seam_package(repl.dialect, path)
     else:
         is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
     if suffixes and not is_source:

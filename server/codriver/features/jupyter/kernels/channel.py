@@ -117,6 +117,6 @@ Carrier = Callable[[OnMessage], "AbstractAsyncContextManager[Channel]"]
 
 Raises:
     ReplUnreachableError: nothing listens there.
-    NotAnReplError: the listener is not a kernel.
+    NotAReplError: the listener is not a kernel.
     PackageMissingError: a required package is not installed.
 """

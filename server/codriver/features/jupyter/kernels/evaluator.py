@@ -26,7 +26,7 @@ from codriver.features.jupyter.kernels.execution import (
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
 from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
-from codriver.repls.contract.adapter_values import LOAD_IT, CellRun, Ending, Interruption, Output, Reported
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.evaluation_tasks import Evaluations, in_order
 from codriver.repls.form_positions import placed
 from codriver.repls.namespace_failures import one_namespace
@@ -314,7 +314,7 @@ class Evaluator:
         if execution.is_cut:
             notes = (*notes, CUT_BY_SERVER)
         if edited := self._programs.edited_modules(execution.expressions):
-            notes = (*notes, *(f"{module}{LOAD_IT}" for module in edited))
+            notes = (*notes, *(f"{module}{LOAD_IT_SUFFIX}" for module in edited))
         if execution.omitted_bytes or execution.read_error_cause:
             notes = (*notes, omission_note(execution.omitted_bytes, execution.read_error_cause))
         return notes

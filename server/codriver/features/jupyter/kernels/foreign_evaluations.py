@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.core.records import Recent
 from codriver.features.jupyter.kernels.execution import Execution
 from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report
-from codriver.repls.contract.adapter_values import OthersCode, OthersEnding, Output
+from codriver.repls.contract.adapter_values import ForeignCodeFinished, ForeignCodeStarted, Output
 from codriver.wire.untrusted import text_of
 
 if TYPE_CHECKING:
@@ -50,18 +50,18 @@ class ForeignEvaluations:
             self._listener(event_id, event)
 
         execution = self._executions[event_id] = Execution(notify, self._info.quirks)
-        notify(OthersCode(message.text("code")))
+        notify(ForeignCodeStarted(message.text("code")))
         execution.receive(message)
 
     def _end(self, event_id: str, execution: Execution) -> None:
         execution.is_finished = True
-        ending = OthersEnding("done")
+        ending = ForeignCodeFinished("done")
         if execution.is_interrupted:
-            ending = OthersEnding("interrupted")
+            ending = ForeignCodeFinished("interrupted")
         elif execution.error is not None:
             failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
             self._listener(event_id, Output("err", format_report(failure, language=self._info.language)))
-            ending = OthersEnding("failed", failure)
+            ending = ForeignCodeFinished("failed", failure)
         self._listener(event_id, ending)
 
     def _report_unowned_output(self, message: Message) -> None:

@@ -62,7 +62,7 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
 
     Raises:
         ReplUnreachableError: nothing listens there.
-        NotAnReplError: the listener does not answer like a kernel.
+        NotAReplError: the listener does not answer like a kernel.
         PackageMissingError: a package that the transport requires is not installed.
     """
     foreign_evaluations: list[ForeignEvaluations] = []

@@ -20,7 +20,7 @@ from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels.kernel_quirks import Quirks, quirks_of
 from codriver.net.task_set import cancelled_on_exit
-from codriver.repls.contract.adapter import NotAnReplError, OpTimedOutError
+from codriver.repls.contract.adapter import NotAReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, strings_of, text_of
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def open_kernel(
 
     Raises:
         ReplUnreachableError: nothing listens there.
-        NotAnReplError: the listener does not answer like a kernel.
+        NotAReplError: the listener does not answer like a kernel.
         PackageMissingError: a package that the transport requires is not installed.
     """
     kernel = Kernel(on_foreign)
@@ -349,7 +349,7 @@ class Kernel:
         A busy kernel answers on control.
 
         Raises:
-            NotAnReplError: the listener does not answer like a kernel.
+            NotAReplError: the listener does not answer like a kernel.
         """
         exchanges: list[Exchange] = []
         replies: list[Message] = []
@@ -371,11 +371,11 @@ class Kernel:
                         await is_received.wait()
             if not replies:
                 self.check_open()
-                raise NotAnReplError(
+                raise NotAReplError(
                     self.channel.address, await self.channel.silence_reason(), protocol="Jupyter kernel"
                 )
         except ReplDisconnectedError as error:
-            raise NotAnReplError(self.channel.address, error.cause, protocol="Jupyter kernel") from error
+            raise NotAReplError(self.channel.address, error.cause, protocol="Jupyter kernel") from error
         finally:
             for exchange in exchanges:
                 self.finish(exchange)

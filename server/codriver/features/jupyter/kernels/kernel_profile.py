@@ -65,7 +65,7 @@ async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[st
     capabilities, missing = _protocol_capabilities(kernel, is_python=is_python)
     added_capabilities, added_hints = query_capabilities(kernel, is_python=has_expressions)
     capabilities, missing = {**capabilities, **added_capabilities}, {**missing, **added_hints}
-    missing["seam"] = seam_providers.WAYS[PYTHON] if has_expressions else seam_providers.NO_WAY
+    missing["seam"] = seam_providers.WAYS[PYTHON] if has_expressions else seam_providers.UNSUPPORTED_LANGUAGE_HINT
     if seam is not None:
         capabilities["seam"] = seam[1]
     return Profile(

@@ -54,7 +54,7 @@ class KernelSeam:
 
         The file of such a request is only a part of the package.
         """
-        code = seam_providers.laying_in(seam_providers.KERNEL, request.file)
+        code = seam_providers.seam_package_code(seam_providers.KERNEL, request.file)
         return replace(request, code=code, file=None, kind="evaluate") if code else request
 
     @property
@@ -78,7 +78,7 @@ class KernelSeam:
         The effect of a file is not visible in the request that loads it.
         """
         is_load = request.kind != "evaluate"
-        return self._provider_match is None and (is_load or seam_providers.may_bring(PYTHON, request.code))
+        return self._provider_match is None and (is_load or seam_providers.may_load_application(PYTHON, request.code))
 
     async def after(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""

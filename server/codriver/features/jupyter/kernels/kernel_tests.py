@@ -17,7 +17,7 @@ from codriver.features.jupyter.kernels.execution import Execution, stop_evaluati
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
-from codriver.repls.contract.adapter import EvaluationFailedError, namespace_missing
+from codriver.repls.contract.adapter import EvaluationFailedError, missing_namespace_refusal
 from codriver.repls.contract.adapter_values import (
     UNKNOWN_TEST,
     Display,
@@ -185,5 +185,5 @@ def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed
     if not data:
         raise EvaluationFailedError(SUBJECT, Failure("unreadable", "the kernel returned no result"))
     if data.get("missing"):
-        raise namespace_missing(selection.namespace or "")
+        raise missing_namespace_refusal(selection.namespace or "")
     return tests_of(data, WORKER_PYTHON, output=printed)

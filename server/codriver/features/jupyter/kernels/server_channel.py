@@ -30,7 +30,7 @@ from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, Se
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
 from codriver.features.jupyter.kernels.server_socket import ServerSocket, SocketLostError, open_socket
 from codriver.net.task_set import cancelled_on_exit
-from codriver.repls.contract.adapter import NotAnReplError
+from codriver.repls.contract.adapter import NotAReplError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -72,7 +72,7 @@ async def open_server_channel(
     Raises:
         ReplUnreachableError: nothing answers there.
         ServerAnswerError: the server refuses, or has no such kernel.
-        NotAnReplError: the listener is not a Jupyter Server, or the kernel does not answer.
+        NotAReplError: the listener is not a Jupyter Server, or the kernel does not answer.
         PackageMissingError: `websockets` is not installed.
     """
     channel = ServerChannel(api, kernel, on_message)
@@ -179,7 +179,7 @@ class ServerChannel(Channel):
         """Wait for any message of the kernel, sending it requests until then.
 
         Raises:
-            NotAnReplError: the kernel does not answer, or the connection was closed.
+            NotAReplError: the kernel does not answer, or the connection was closed.
         """
         with anyio.move_on_after(within_s):
             while not self._received.is_set() and self._cause is None:
@@ -187,7 +187,7 @@ class ServerChannel(Channel):
                 with anyio.move_on_after(RETRY_S):
                     await self._received.wait()
         if self._cause is not None or not self._received.is_set():
-            raise NotAnReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
+            raise NotAReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
 
     async def run(self, socket: ServerSocket) -> None:
         """Read and write until the channel is closed, and reconnect after each loss."""

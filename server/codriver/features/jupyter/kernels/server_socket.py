@@ -33,7 +33,7 @@ from codriver.features.jupyter.kernels.server_frames import (
 )
 from codriver.net.cooperative_turns import in_turns
 from codriver.net.tcp_transport import probe_when_silent
-from codriver.repls.contract.adapter import NotAnReplError, PackageMissingError, ReplUnreachableError
+from codriver.repls.contract.adapter import NotAReplError, PackageMissingError, ReplUnreachableError
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection, connect
@@ -191,7 +191,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
     Raises:
         ReplUnreachableError: nothing answers there in time.
         ServerAnswerError: the server refuses.
-        NotAnReplError: the listener is not a Jupyter Server.
+        NotAReplError: the listener is not a Jupyter Server.
         PackageMissingError: `websockets` is not installed.
     """
     try:
@@ -212,7 +212,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
         raise api.error_from_status(error.response.status_code, error.response.reason_phrase, path) from None
     except InvalidHandshake as error:
         cause = f"it does not open a WebSocket ({type(error).__name__})"
-        raise NotAnReplError(api.base, cause, protocol="Jupyter") from None
+        raise NotAReplError(api.base, cause, protocol="Jupyter") from None
     except (OSError, EOFError) as error:
         raise ReplUnreachableError(api.base, describe_error(error)) from None
 

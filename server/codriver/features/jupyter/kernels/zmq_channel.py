@@ -45,10 +45,10 @@ from codriver.net.cooperative_turns import Turns, in_turns
 from codriver.net.kernel_sockets import objection_at, objection_to, plain
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import (
-    NotAnReplError,
+    NotAReplError,
     PackageMissingError,
     ReplUnreachableError,
-    StrangeListenerError,
+    UntrustedListenerError,
 )
 from codriver.wire.head_and_tail import left_out_mark
 from codriver.wire.untrusted import NOTHING, text_of
@@ -99,8 +99,8 @@ async def open_zmq(
 
     Raises:
         ReplUnreachableError: the file is missing or not a connection file, or nothing listens there.
-        StrangeListenerError: the file was discovered, and the listener may not belong to this user.
-        NotAnReplError: the listener does not speak ZeroMQ.
+        UntrustedListenerError: the file was discovered, and the listener may not belong to this user.
+        NotAReplError: the listener does not speak ZeroMQ.
         PackageMissingError: jupyter_client is not installed.
     """
     connection_info = await anyio.to_thread.run_sync(_read_connection_file, address)
@@ -405,14 +405,14 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
     if not is_greeting(greeting):
         cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
-        raise NotAnReplError(address, cause, protocol=PROTOCOL_NAME)
+        raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
 
 
 async def _receive_greeting(connection_info: Mapping[str, object], found_by: Path | None = None) -> bytes | None:
     """Return the first bytes from the shell port, which ZeroMQ sends unasked, or None if nothing listens there.
 
     Raises:
-        StrangeListenerError: the file was discovered, and a listener on its ports may not belong to this user.
+        UntrustedListenerError: the file was discovered, and a listener on its ports may not belong to this user.
     """
     host, port = text_of(connection_info, "ip"), cast("int", connection_info["shell_port"])
     greeting = b""
@@ -444,7 +444,7 @@ def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object]
     )
     objections = chain([objection_to(shell, file)], (objection_at(address, file) for address in other_addresses))
     if objection := next(filter(None, objections), None):
-        raise StrangeListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
+        raise UntrustedListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
 
 
 def _is_loopback(connection_info: Mapping[str, object]) -> bool:
