@@ -247,9 +247,9 @@ def _read_skill(candidate: Candidate, *, checks: bool) -> Skill:
 
 
 def _leads_out(uri: str) -> RefusedError:
-    """Return the refusal of a path that leads out of its skill."""
+    """Return the refusal of a path that is malformed or leads out of its skill."""
     return refused(
         "path-refused",
-        f"{uri} leads out of the skill's folder",
-        hint="give a path inside the skill, as its SKILL.md names it",
+        f"{uri} is not the path of a file inside the skill's folder",
+        hint="pass a path inside the skill without empty parts, `.` and `..`, as its SKILL.md names it",
     )
