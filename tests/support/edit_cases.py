@@ -81,11 +81,12 @@ def with_expected(edits, **names):
     return [replace(edit, expects=expected.get(edit.name, edit.expects)) for edit in edits]
 
 
-def edits_of(prefix, text, rows, *, others=None, needs=(), edited="m", setup=""):
+def edits_of(prefix, text, rows, *, others=None, needs=(), edited="m", setup="", hold=""):
     """Return the edits of a program: rows of a name, the old and new text, expressions, and optional arguments."""
     found = []
     for name, old, new, probe, *more in rows:
-        words = {"others": others or {}, "needs": needs, "edited": edited, "setup": setup, **(more[0] if more else {})}
+        words = {"others": others or {}, "needs": needs, "edited": edited, "setup": setup, "hold": hold}
+        words.update(more[0] if more else {})
         words["more"] = tuple(words.get("more", ()))
         found.append(Edit(f"{prefix}: {name}", text, old, new, tuple(probe), **words))
     return found

@@ -125,15 +125,31 @@ def _with_parents(name: str) -> Iterator[str]:
 
 
 def _in_order(found: dict[str, Outline]) -> Iterator[str]:
-    """Yield the names of modules, with imported modules first."""
+    """Yield the names of modules, with imported modules first.
+
+    Modules that import one another are in the order of `sys.modules`, to whose end Python moves a module when its
+    import has ended. Source: `importlib._bootstrap._load_unlocked`.
+    """
+    positions = {name: position for position, name in enumerate(list(sys.modules)) if name in found}
+    numbers: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
     done: set[str] = set()
 
-    def visit(name: str) -> Iterator[str]:
-        if name not in done:
-            done.add(name)
-            for other in sorted(found[name].imports & found.keys()):
+    def visit(name: str) -> Iterator[str]:  # Tarjan's algorithm for strongly connected components
+        lowest[name] = numbers[name] = len(numbers)
+        stack.append(name)
+        for other in sorted(found[name].imports & positions.keys(), key=positions.__getitem__):
+            if other not in numbers:
                 yield from visit(other)
-            yield name
+            if other not in done:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == numbers[name]:
+            start = stack.index(name)
+            circle, stack[start:] = stack[start:], []
+            done.update(circle)
+            yield from sorted(circle, key=positions.__getitem__)
 
-    for one in list(found):
-        yield from visit(one)
+    for one in positions:
+        if one not in numbers:
+            yield from visit(one)

@@ -779,9 +779,10 @@ class Followers:
 
     def follow_late(self, others: list[Text]) -> None:
         """Update statements that ran before something they depend on, as with forward references."""
-        circle = {one.name for one in others if one.name in self.text.imports}
+        positions = {text.name: position for position, text in enumerate([self.text, *others])}
         late: set[tuple[str, str]] = set()
         for text in [self.text, *others]:
+            circle = {one for one in text.imports if positions.get(one, 0) > positions[text.name]}
             for top in text.mentioning(set(self._seeds)):
                 node = text.body[top]
                 is_class_ = isinstance(node, ast.ClassDef)
@@ -790,7 +791,7 @@ class Followers:
                 if (text.name, top) in self._classes.remade or (not is_class_ and not circle and not late):
                     continue
                 changed = {read for read in self.effects(node, text).reads if self.changes.has_changed(*read)}
-                is_late = is_class_ or any(one in late or (text is self.text and one[0] in circle) for one in changed)
+                is_late = is_class_ or any(one in late or one[0] in circle for one in changed)
                 if not changed or not is_late:
                     continue
                 before = {name: text.space.get(name, ABSENT) for name in names_bound_by(node)}
@@ -812,7 +813,9 @@ class Followers:
     def report_in(self, text: Text, node: Any, why: str, name: str = "") -> None:
         """Report a part of a module that was not updated. `why` is the reason."""
         label = name or getattr(node, "name", "") or ", ".join(targets(node)) or text.source.words(node)
-        self.stays.append((text.name, label, f"line {span_of(node)[0]}: {why}"))
+        row = text.name, label, f"line {span_of(node)[0]}: {why}"
+        if row not in self.stays:
+            self.stays.append(row)
 
     def reads_signature(self, decorator: Any, *, only_defaults: bool) -> bool:
         """Return whether a decorator may have read the signature of its function.

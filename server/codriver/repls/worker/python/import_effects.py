@@ -110,10 +110,13 @@ class Value:
 
     This is its roots, which are the objects that it may be part of, the live object, its class, or the node of its
     function. `items` are the values that iterating over it yields, if known. `options` are the objects of which it is
-    one. `after` is the class after which `super()` looks up attributes.
+    one. `after` is the class after which `super()` looks up attributes. `attributes` are those that the constructor of
+    a new object sets, or None.
     """
 
-    __slots__ = ("after", "bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots")
+    __slots__ = (
+        "after", "attributes", "bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -129,6 +132,7 @@ class Value:
         self.read: Read | None = None
         self.options: tuple[Any, ...] = ()
         self.after: Any = None
+        self.attributes: dict[str, Value] | None = None
         self.is_recursive = False
 
 
@@ -472,7 +476,7 @@ class _Walk:
         if self._is_of_project(named):
             owner = Value(_roots(self.kind), self.kind) if self.kind is not None else Value()
             self._run(named, [value, owner, Value(kind=str)], node)
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        for target in targets:
             self._targets(target, value)
 
     def _augment(self, node: ast.AugAssign) -> None:
@@ -511,7 +515,7 @@ class _Walk:
         elif isinstance(target, ast.Starred):
             self._targets(target.value, Value(value.roots))
         else:
-            self._store(target)
+            self._store(target, value)
 
     def _guess_subclasses(self, kind: Any) -> None:
         """Record that an object of a class may belong to any of its subclasses."""
@@ -544,16 +548,29 @@ class _Walk:
             self.found.effect = self.found.effect or f"global {name}"
         self.names[name] = value
 
-    def _store(self, target: Any) -> None:
+    def _store(self, target: Any, value: Value | None = None) -> None:
         """Record that a target, which is not a name, is assigned."""
         owner = self.value(target.value)
         if isinstance(target, ast.Subscript):
             self.value(target.slice)
         self.found.fills |= owner.roots
         if isinstance(target, ast.Attribute):
+            self._set_attribute(owner, target.attr, value)
             self._run_setters(owner, target.attr)
         if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
             self._record_effect(target)
+
+    @staticmethod
+    def _set_attribute(owner: Value, name: str | None, value: Value | None) -> None:
+        """Set an attribute of a new object. One that is set more than once is unknown, as are all if `name` is None."""
+        if owner.attributes is None:
+            return
+        if name is None:
+            owner.attributes = None
+        elif value is None or name in owner.attributes or _unbound_attribute(owner.kind, name) is not UNKNOWN:
+            owner.attributes[name] = Value(OTHER_MODULES)
+        else:
+            owner.attributes[name] = value
 
     def _run_setters(self, owner: Value, name: str | None) -> None:
         """Visit the `__set__` method of a descriptor that an assignment calls; of any descriptor if `name` is None."""
@@ -746,7 +763,7 @@ class _Walk:
                 break
         return Value(owner.roots, bound=Value(owner.roots, kind=object))
 
-    def _attribute(self, owner: Value, node: ast.Attribute) -> Value:  # noqa: C901  # one branch per kind
+    def _attribute(self, owner: Value, node: ast.Attribute) -> Value:  # noqa: C901, PLR0912  # one branch per kind
         """Return the value of an attribute, and record that it is read."""
         name, live = node.attr, owner.live
         if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
@@ -768,6 +785,9 @@ class _Walk:
                 _roots(attributes) | owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner
             )
         found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
+        field = self._field(owner, name, found)
+        if field is not None:
+            return field
         if type(found) is property and type(found.fget) is types.FunctionType and self._is_of_project(found.fget):
             self._read_attribute(owner.kind, name)
             return self._run(found.fget, [owner], node)
@@ -788,6 +808,33 @@ class _Walk:
         if owner.kind is None:
             self.found.guesses.add(("*", f".{name}"))
         return Value(owner.roots, bound=owner)
+
+    def _field(self, owner: Value, name: str, found: Any) -> Value | None:
+        """Return the value of an attribute of an object, or None if its type is not known.
+
+        `found` is the attribute of its class. The annotation of a dataclass field is trusted if no subclass of it
+        exists.
+        """
+        if type(found) is types.MemberDescriptorType and owner.live is not UNKNOWN:
+            with contextlib.suppress(AttributeError):  # the slot is empty
+                live = found.__get__(owner.live)
+                return Value(_roots(live) | owner.roots, live, bound=None if self._is_of_project(live) else owner)
+        if owner.live is not UNKNOWN:
+            return None
+        known = (owner.attributes or {}).get(name)
+        if known is not None:
+            bound = known.bound or (None if known.inner is not None or self._is_of_project(known.live) else owner)
+            made = Value(known.roots | owner.roots, known.live, known.kind, known.inner, bound, known.items)
+            made.options, made.attributes = known.options, known.attributes
+            return made
+        fields = _unbound_attribute(owner.kind, "__dataclass_fields__")
+        kind: Any = _slot(fields[name], "type") if type(fields) is dict and name in fields else None
+        if type(kind) is str and kind.isidentifier():
+            module = sys.modules.get(str(home_of(owner.kind)))
+            kind = space_of_module(module).get(kind) if module is not None else None
+        if not is_class(kind) or not self._is_workspace_class(kind) or type.__subclasses__(kind):
+            return None
+        return Value(owner.roots, kind=kind, bound=owner)
 
     def _attribute_of_class(self, live: Any, owner: Value, name: str) -> Value:
         found: Any = _unbound_attribute(live, name)
@@ -935,6 +982,7 @@ class _Walk:
             owner = given[0] if given else Value()
             self.found.fills |= owner.roots
             name = given[1].live if len(given) > 1 else UNKNOWN
+            self._set_attribute(owner, name if type(name) is str else None, given[2] if len(given) > 2 else None)
             if live is setattr:
                 self._run_setters(owner, name if type(name) is str else None)
             if owner.live is not UNKNOWN and type(owner.live) is types.ModuleType:
@@ -1179,6 +1227,8 @@ class _Walk:
     ) -> Value:
         """Visit the creation of an object of a class, and return its value."""
         made = Value(kind=kind)
+        is_partly_known = None in named or any(isinstance(one, ast.Starred) for one in getattr(node, "args", ()))
+        made.attributes = None if is_partly_known else _fields_given(kind, given, named)
         self._note_arguments(Value(live=kind), node, every)
         if is_pure_callable(kind):
             return self._pure_call(kind, every, node)
@@ -1386,6 +1436,7 @@ class _Walk:
         last = walk.returned[-1]
         made = Value(roots, last.live, last.kind, last.inner, last.bound, last.items)
         made.options = last.options
+        made.attributes = last.attributes if len(walk.returned) == 1 else None
         return made
 
     def _record_effect(self, node: ast.AST) -> None:
@@ -1450,6 +1501,22 @@ def _default_factories_of(kind: Any) -> list[Any]:
     if type(fields) is dict:
         found += [_slot(field, "default_factory") for field in fields.values()]
     return found
+
+
+def _fields_given(kind: Any, given: list[Value], named: dict[str | None, Value]) -> dict[str, Value]:
+    """Return the fields that the arguments of a dataclass's own constructor set, by name."""
+    fields = _unbound_attribute(kind, "__dataclass_fields__")
+    init = _unbound_attribute(kind, "__init__")
+    if type(fields) is not dict or type(init) is not types.FunctionType or init.__code__.co_filename[:1] != "<":
+        return {}
+    code = init.__code__
+    plain = code.co_varnames[1 : code.co_argcount]
+    found = {**dict(zip(plain, given)), **{name: value for name, value in named.items() if name is not None}}
+    values = {name: value for name, value in found.items() if name in fields}
+    for name, live in _defaults_of(init).items():
+        if name in fields and name not in found and type(live).__name__ != "_HAS_DEFAULT_FACTORY_CLASS":
+            values[name] = Value(_roots(live), live)
+    return values
 
 
 def _slot(value: Any, name: str) -> Any:

@@ -60,10 +60,18 @@ class Text:
                 elif type(node) in GUARDS:
                     waiting += [one for one in ast.walk(node) if isinstance(one, ast.Import)]
             for line in self.source.lines:
-                found.update(INNER_IMPORT.findall(line))
+                found.update(self._absolute(name) for name in INNER_IMPORT.findall(line))
                 found.update(DYNAMIC_IMPORT.findall(line))
             self._imports = frozenset(found)
         return self._imports
+
+    def _absolute(self, name: str) -> str:
+        """Return the absolute name of a module that an import in this module names."""
+        plain = name.lstrip(".")
+        level = len(name) - len(plain)
+        parts = self.name.split(".")
+        owner = parts[: len(parts) - level + self.is_package] if level else []
+        return ".".join([*owner, *([plain] if plain else [])])
 
     @property
     def is_package(self) -> bool:
