@@ -304,6 +304,14 @@ def test_an_edit_is_loaded_into_a_program_that_is_not_connected_yet(live, replSe
         assert loaded.get("result") == "[5]", (loaded, answer)
 
 
+def test_a_program_started_again_immediately_gets_the_same_key(live, client):
+    """The server may not have noticed yet that the previous process has ended."""
+    for _ in range(4):
+        with program(live, SHOP) as shop:
+            answer = client.call("evaluate_code", code="import os; os.getpid()", replSessionKey="shop")
+            assert answer.get("result") == str(shop.process.pid), answer
+
+
 def test_runs_with_one_name_are_numbered_and_directories_of_killed_runs_removed(live, client):
     with program(live, SHOP), program(live, SHOP) as second:
         assert {row["key"] for row in rows(client, "shop")} == {"shop", "shop-2"}

@@ -28,7 +28,7 @@ from codriver.features.run.run_directory import Run, prune, read_runs, runs_dire
 from codriver.repls.kinds import dialects_by_suffix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from codriver.core.state import Repl
     from codriver.repls.contract.adapter_values import AcceptedStream
@@ -138,12 +138,7 @@ class Programs:
             self._in_use = anyio.Event()
             while any(repl.origin.kind == "program" for repl in self.services.core.state.repls.values()):
                 await anyio.sleep(CHECK_S)
-                lost = [
-                    repl
-                    for repl in self._program_repls()
-                    if repl.phase in ("waiting", "connecting") and repl.generation
-                ]
-                if lost:
+                if lost := self._lost_repls():
                     await self._replace(lost)
                 else:
                     self._lost.clear()
@@ -151,18 +146,33 @@ class Programs:
     def _program_repls(self) -> list[Repl]:
         return [repl for repl in self.services.core.state.repls.values() if repl.origin.kind == "program"]
 
+    def _lost_repls(self) -> list[Repl]:
+        return [repl for repl in self._program_repls() if repl.phase in ("waiting", "connecting") and repl.generation]
+
+    async def forget_ended(self) -> None:
+        """Forget the REPLs of programs that have ended, so that a program started again gets their keys."""
+        if lost := self._lost_repls():
+            self._forget_ended(lost, {member.run.directory.name for member in await self.find_members()})
+
+    def _forget_ended(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
+        for repl in lost:
+            if run_of(repl) not in runs:
+                self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
+
     async def _replace(self, lost: Sequence[Repl]) -> None:
         """Connect to processes that replaced lost ones, and forget the REPLs of programs that ended."""
         members = await self.find_members()
         by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
         runs = {candidate.run.directory.name for candidate in members}
+        self._forget_ended(lost, runs)
         for repl in lost:
-            run = repl.id.split(":")[1]
             member = by_id.get(repl.id)
+            if run_of(repl) not in runs:
+                continue
             if member is not None and member.address != repl.address:
                 self._lost.pop(repl.id, None)
                 self.find(member)
-            elif run not in runs or (member is None and repl.id.split(":")[2].startswith("pid ")):
+            elif member is None and repl.id.split(":")[2].startswith("pid "):
                 self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
             elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > SILENT_S:
                 pid = (repl.address or "").rpartition("/")[2]
@@ -174,6 +184,11 @@ class Programs:
                     self.services.core.report(ReplProgress(repl.id, words))
 
 
+def run_of(repl: Repl) -> str:
+    """Return the name of the directory of the run to which a program's REPL belongs."""
+    return repl.id.split(":")[1]
+
+
 async def connect_before_call(call: Call, arguments: Arguments) -> None:
     """Connect to the program that a call names, or the only one that it could refer to.
 
@@ -181,7 +196,10 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
         RefusedError: the program does not answer, or the call could refer to several.
     """
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
-    if not programs.has_runs() or not _could_refer_to_program(call, arguments, key):
+    if not programs.has_runs():
+        return
+    await programs.forget_ended()
+    if not _could_refer_to_program(call, arguments, key):
         return
     members = await programs.find_members()
     ready = [program for program in members if program.named.process.is_ready]
