@@ -105,7 +105,9 @@ def exit_statuses() -> Iterator[str]:
     for kind in found:
         found += kind.__subclasses__()
         yield str(kind.exit_status)
-    yield from map(str, (0, cli.FAILED, all_servers.NO_SERVER, log.INTERRUPTED, mistaken_client.EXIT_STATUS))
+    yield from map(
+        str, (0, cli.FAILED, all_servers.NO_SERVER_STATUS, log.INTERRUPTED, mistaken_client.MISTAKEN_CLIENT_STATUS)
+    )
     yield from map(str, (call.TIMED_OUT, call.WRONG_USAGE, *call.STATUS_OF.values()))
 
 

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
-    """Return the words, the flags and the value of `--workspace` in a command line.
+    """Return the positional arguments, the flags and the value of `--workspace` in a command line.
 
     Raises:
         WrongUsageError: an option is unknown, or lacks its value.
@@ -83,10 +83,10 @@ def parse(arguments: Sequence[str]) -> tuple[list[str], set[str], str | None]:
 
 
 def check(words: Sequence[str], workspace: str | None) -> None:
-    """Check the words of a command line, given the value of `--workspace`.
+    """Check the positional arguments and the value of `--workspace`.
 
     Raises:
-        WrongUsageError: the number of words is wrong, or the port is out of range.
+        WrongUsageError: the number of arguments is wrong, or the port is out of range.
     """
     if len(words) > 2 or not (words or workspace):
         raise WrongUsageError("pass the server's port or port file, and optionally a host")
@@ -95,7 +95,7 @@ def check(words: Sequence[str], workspace: str | None) -> None:
 
 
 def run(words: list[str], flags: set[str], given: str | None, durations: Durations) -> NoReturn:
-    """Run the relay with checked words, and exit the process.
+    """Run the relay with arguments that were checked, and exit the process. `given` is the value of `--workspace`.
 
     Raises:
         WrongUsageError: a server must be started, but no workspace is known.
@@ -145,7 +145,8 @@ def lock_version(directory: str) -> None:
 def resolve(given: str | None, log: Callable[[str], None], roots_s: float) -> tuple[str | None, RootsTalk | None]:
     """Return the workspace for the value of `--workspace`, and the exchange with the client if one was needed.
 
-    A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`.
+    A variable that the client did not expand, such as `${CLAUDE_PROJECT_DIR}`, counts as `auto`. `roots_s` limits the
+    wait for the client's roots.
     """
     if given is None:
         return None, None

@@ -22,12 +22,13 @@ LOST = (
     'Check what ran before you repeat it: status with about: "activity" lists it, even after a new server has started. '
     "The relay reconnects automatically"
 )
+"""The error for a request whose connection was lost, with a slot for the cause."""
 
 
 class Connection:
-    """The current connection, if any, and the client's requests that are in flight on it.
+    """The connection to the current server, if any, and the client's requests that are in flight on it.
 
-    It exists as long as the relay, with one socket after the other.
+    One instance serves the relay for its whole lifetime, with one socket after the other.
     """
 
     def __init__(self) -> None:
@@ -116,7 +117,7 @@ class Connection:
                         self.note_step()
 
     def part(self) -> None:
-        """Tell the server that no more lines will be sent."""
+        """Shut down the sending side, so that the server knows that no more lines follow."""
         try:
             if self.socket is not None:
                 self.socket.shutdown(socket.SHUT_WR)
@@ -130,7 +131,7 @@ class Connection:
         self.socket, self.unsent = None, memoryview(b"")
 
     def pop_lost(self, cause: str, reason: str) -> list[bytes]:
-        """Return errors for the requests that the server will not answer, and remove them."""
+        """Remove the requests that the server will not answer, and return an error response for each."""
         lost = list(self.in_flight.values())
         self.in_flight.clear()
         return [encode_error(message, LOST.format(cause), reason) for message in lost]
@@ -190,7 +191,7 @@ class Handshake:
         return unanswered
 
     def note_unsent(self, message: Message) -> None:
-        """Remember the end of the handshake if no server received it after the beginning was answered."""
+        """Remember the end of a handshake that no server received although its beginning was answered."""
         if message.method == b"notifications/initialized" and self.initialize:
             self.initialized = message
 
@@ -213,10 +214,13 @@ class Handshake:
     def await_answer(
         self, request: Message, server: socket.socket, connection: Connection, output: Output, end: float
     ) -> None:
-        """Pass on lines received before the reply to the repeated request, which the client must not get twice.
+        """Wait for the reply to the repeated request, and discard it, because the client must not get it twice.
+
+        Lines received before it are forwarded to the client.
 
         Raises:
-            OSError: the connection was lost, or the server refused the request or did not answer until `end`.
+            OSError: the connection was lost, or the server refused the request or did not answer until
+                `end`.
         """
         is_answered = False
         while not is_answered:
@@ -250,7 +254,7 @@ class Handshake:
         server.sendall(line + b"\n")
         self.awaits_level = True
 
-    def without_level(self, lines: list[bytes]) -> list[bytes]:
+    def remove_level_reply(self, lines: list[bytes]) -> list[bytes]:
         """Return these lines without the reply to the repeated request for log messages."""
         if not self.awaits_level:
             return lines

@@ -8,11 +8,16 @@ from __future__ import annotations
 import os
 
 GIVEN = "CODRIVER_RELAY_DURATIONS"
-GIVE_UP = "CODRIVER_RELAY_GIVE_UP_S"
+"""The environment variable that overrides durations."""
+GIVE_UP_VARIABLE = "CODRIVER_RELAY_GIVE_UP_S"
+"""The environment variable with the seconds after which the relay gives up connecting."""
 
 
 class WrongDurationError(Exception):
-    """Raised when an environment variable is not a valid duration. The message names it, without a full stop."""
+    """Raised when an environment variable is not a valid duration.
+
+    The message names the variable and has no full stop.
+    """
 
 
 class Durations:
@@ -54,15 +59,15 @@ class Durations:
 
 
 def from_environment() -> Durations:
-    """Return the durations, with those that environment variables override.
+    """Return the default durations with the overrides from environment variables.
 
     Raises:
         WrongDurationError: a variable is invalid.
     """
     durations = Durations(os.environ.get(GIVEN, ""))
-    given = os.environ.get(GIVE_UP)
+    given = os.environ.get(GIVE_UP_VARIABLE)
     if given is not None:
-        durations.give_up_s = seconds(given, GIVE_UP)
+        durations.give_up_s = seconds(given, GIVE_UP_VARIABLE)
     return durations
 
 

@@ -25,7 +25,7 @@ from _thread import allocate_lock, start_new_thread
 from codriver_relay.durations import Durations
 from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.streams import open_streams
-from codriver_relay.target import Target, UnreachableError, is_border
+from codriver_relay.target import Target, UnreachableError, is_search_boundary
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,22 +59,26 @@ MAX_DEADLINE_S = 60.0
 """Maximum number of seconds that `CODRIVER_HOOK_DEADLINE_S` may set."""
 GATE_DEADLINE_S = 25.0
 """Seconds for the end of a turn, when tests may run. The server limits those to 20 s."""
-INPUT_BYTES = 8 << 20
+MAX_INPUT_BYTES = 8 << 20
 """Maximum size of the input."""
-ANSWER_BYTES = 1 << 16
+MAX_ANSWER_BYTES = 1 << 16
 """Maximum size of the server's answer."""
 READ_BYTES = 1 << 16
 PATH_CHARACTERS = 4096
 """Maximum length of a path."""
 FORGOTTEN = ("compact", "resume")
-"""The sources of a start after which an agent may have forgotten what it did before."""
+"""The sources of a session start after which an agent may not remember what it did before."""
 MAX_DIRECTORIES = 64
-"""Maximum number of parent directories in which a server is searched."""
+"""Maximum number of parent directories that are searched for a server."""
 
 PATHS = ("file_path", "filePath", "path", "absolute_path", "notebook_path")
-CONTENTS = ("content", "file_text")
+"""The names under which clients pass a file's path."""
+CONTENT_FIELDS = ("content", "file_text")
+"""The names under which clients pass a file's whole content."""
 OLD_FIELDS = ("old_string", "oldString", "old_str")
+"""The names under which clients pass the text that an edit replaces."""
 NEW_FIELDS = ("new_string", "newString", "new_str")
+"""The names under which clients pass the replacement text of an edit."""
 
 
 class Ending:
@@ -126,8 +130,8 @@ def deadline_s() -> float:
 
 
 def answer_of(client: str, event: str) -> str:
-    """Return the answer to the client as JSON."""
-    workspace = find_served()
+    """Call the server about a client's event, and return the answer to the client as JSON."""
+    workspace = find_served_workspace()
     # Copilot also runs the hooks in Claude Code's settings, and has hooks of its own for the same events.
     if workspace is None or (client == "claude-code" and "COPILOT_CLI" in os.environ):
         return "{}"
@@ -151,13 +155,13 @@ def read_input() -> bytes:
     size = 0
     while data := os.read(0, READ_BYTES):
         size += len(data)
-        if size > INPUT_BYTES:
-            raise ValueError(f"the input is longer than {INPUT_BYTES} bytes")
+        if size > MAX_INPUT_BYTES:
+            raise ValueError(f"the input is longer than {MAX_INPUT_BYTES} bytes")
         chunks.append(data)
     return b"".join(chunks)
 
 
-def find_served() -> str | None:
+def find_served_workspace() -> str | None:
     """Return the nearest directory with a server's port file, or None.
 
     The search starts in the client's project directory and in the current one, and goes up. It stops at directories
@@ -166,7 +170,7 @@ def find_served() -> str | None:
     for start in (os.environ.get("CLAUDE_PROJECT_DIR", ""), os.getcwd()):
         directory = os.path.realpath(start) if os.path.isabs(start) else ""
         for _ in range(MAX_DIRECTORIES if directory else 0):
-            if is_border(directory):
+            if is_search_boundary(directory):
                 break
             if os.path.lexists(os.path.join(directory, *SERVER_DIRECTORY, "port")):
                 return directory
@@ -192,7 +196,7 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
         loops = given.get("loop_count", 0)
         is_again = given.get("stop_hook_active") is True or (isinstance(loops, int) and loops > 0)
         return None if is_again else arguments
-    edit = edit_of(client, given)
+    edit = extract_edit(client, given)
     # Before a write, only complete content can be checked.
     return (
         None
@@ -201,26 +205,31 @@ def tool_arguments(client: str, event: str, given: object) -> dict[str, object] 
     )
 
 
-def edit_of(client: str, given: Json) -> dict[str, object] | None:
-    """Return the files that a client's tool changes, and the changes if they are known, or None."""
-    tool_use = dict_of(given, "postToolUse", "preToolUse") if client == "cline" else given
-    made = given if client == "cursor" else dict_of(tool_use, "tool_input", "toolArgs", "parameters")
-    result = dict_of(tool_use, "tool_response", "tool_result", "toolResult")
+def extract_edit(client: str, given: Json) -> dict[str, object] | None:
+    """Return the files that a client's tool changes, and the changes if they are known, as arguments of `note_edit`.
+
+    Returns None if the tool failed or changes no file.
+    """
+    tool_use = first_object(given, "postToolUse", "preToolUse") if client == "cline" else given
+    made = given if client == "cursor" else first_object(tool_use, "tool_input", "toolArgs", "parameters")
+    result = first_object(tool_use, "tool_response", "tool_result", "toolResult")
     if result.get("resultType", "success") != "success" or tool_use.get("success") is False:
         return None
     patch = made.get("command", made.get("patchText"))
     if isinstance(patch, str) and "*** Begin Patch" in patch:
-        return {"patch": patch} if len(patch) <= INPUT_BYTES else None
+        return {"patch": patch} if len(patch) <= MAX_INPUT_BYTES else None
     path = text_of(made, PATHS, PATH_CHARACTERS)
     if not path:
         return None
     edit: dict[str, object] = {"filePaths": [path]}
-    contents = text_of(made, CONTENTS, INPUT_BYTES)
+    contents = text_of(made, CONTENT_FIELDS, MAX_INPUT_BYTES)
     if contents is not None:
         edit["content"] = contents
-    before = text_of(dict_of(result, "returnDisplay") or result, ("originalFile", "originalContent"), INPUT_BYTES)
+    before = text_of(
+        first_object(result, "returnDisplay") or result, ("originalFile", "originalContent"), MAX_INPUT_BYTES
+    )
     edits = made.get("edits")
-    replacements = [pair_of(change) for change in (edits if isinstance(edits, list) else [made])]
+    replacements = [extract_replacement(change) for change in (edits if isinstance(edits, list) else [made])]
     if before is not None:
         edit["before"] = before
     elif all(replacements) and contents is None:
@@ -228,15 +237,15 @@ def edit_of(client: str, given: Json) -> dict[str, object] | None:
     return edit
 
 
-def pair_of(edit: object) -> list[str] | None:
+def extract_replacement(edit: object) -> list[str] | None:
     """Return the text that an edit removes and its replacement, or None if either is missing."""
     if not isinstance(edit, dict):
         return None
-    old, new = text_of(edit, OLD_FIELDS, INPUT_BYTES), text_of(edit, NEW_FIELDS, INPUT_BYTES)
+    old, new = text_of(edit, OLD_FIELDS, MAX_INPUT_BYTES), text_of(edit, NEW_FIELDS, MAX_INPUT_BYTES)
     return None if old is None or new is None else [old, new]
 
 
-def dict_of(given: Json, *names: str) -> Json:
+def first_object(given: Json, *names: str) -> Json:
     """Return the first of these members that is an object, or {}."""
     found = (given.get(name) for name in names)
     return next((value for value in found if isinstance(value, dict)), {})
@@ -249,7 +258,7 @@ def text_of(given: Json, names: Sequence[str], most: int) -> str | None:
 
 
 def request_of(arguments: Json) -> dict[str, object]:
-    """Return a call of `note_edit` for a client without a handshake. Source: MCP 2026-07-28."""
+    """Return a `tools/call` request for `note_edit` that works without a handshake. Source: MCP 2026-07-28."""
     about = {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientInfo": {"name": MARK, "version": "0"},
@@ -271,7 +280,7 @@ def call_server(workspace: str, request: bytes) -> Json:
     connection = Target(os.path.join(workspace, *SERVER_DIRECTORY, "port"), "127.0.0.1", Durations()).connect()
     connection.sendall(request + b"\n")
     received = b""
-    while len(received) <= ANSWER_BYTES:
+    while len(received) <= MAX_ANSWER_BYTES:
         data = connection.recv(READ_BYTES)
         if not data:
             raise UnreachableError("it hung up")
@@ -281,7 +290,7 @@ def call_server(workspace: str, request: bytes) -> Json:
             if message.get("id") == MARK:
                 fields: Json = json.loads(message["result"]["content"][0]["text"])
                 return fields if fields["ok"] is True else {}
-    raise ValueError(f"the answer is longer than {ANSWER_BYTES} bytes")
+    raise ValueError(f"the answer is longer than {MAX_ANSWER_BYTES} bytes")
 
 
 def render(client: str, event: str, answer: Json) -> dict[str, object]:
@@ -307,7 +316,7 @@ def render(client: str, event: str, answer: Json) -> dict[str, object]:
 
 
 def refusal(client: str, event: str, event_name: str, why: str) -> dict[str, object]:
-    """Return the answer that prevents the client's next action."""
+    """Return the answer in the client's format that prevents its next action, with the reason `why`."""
     if event == "stopping":
         return {"followup_message": why} if client == "cursor" else {"decision": "block", "reason": why}
     if event != "writing":

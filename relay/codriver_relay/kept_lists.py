@@ -9,7 +9,7 @@ import os
 import sys
 
 from codriver_relay.connection import LIST_CHANGED
-from codriver_relay.messages import META, Message, encode, encode_answer, respell, survey
+from codriver_relay.messages import META, Message, encode, encode_answer, normalize_json_scalar, survey
 from codriver_relay.own_files import (
     OTHERS,
     close_directory,
@@ -41,7 +41,8 @@ NOT_COMPARED = "_TOKEN"
 class StoredAnswers:
     """The stored answers for a client, which are used until the new server's list of tools is known to be the same.
 
-    Created when a server is started for the client for the first time. Each protocol era has its own answers.
+    An instance is created when a server is started for the client for the first time. Each protocol era has its own
+    answers.
     """
 
     def __init__(self, starter: Starter, *, wants_skills: bool = True) -> None:
@@ -88,7 +89,10 @@ class StoredAnswers:
         return encode_answer(message, result=era.stored["greeting"])
 
     def answer_stateless(self, message: Message) -> bytes | None:
-        """Return the stored answer to a request that describes its client. Caches must not store the answer."""
+        """Return the stored answer to a request that describes its client.
+
+        The answer tells the client not to cache it.
+        """
         era = self.of_stateless
         if era.stored is None:
             era.stored = read_stored(
@@ -96,7 +100,7 @@ class StoredAnswers:
             )
             if era.stored is None:
                 return None
-            era.params = {"_meta": envelope_of(message.line)}
+            era.params = {"_meta": client_metadata(message.line)}
         is_list = message.method == b"tools/list"
         if is_list:
             era.delivered = era.stored["tools"]
@@ -155,7 +159,7 @@ class StoredAnswers:
             params = json.loads(message.line)["params"]
             if params["notifications"].get("toolsListChanged"):
                 stream = params["_meta"][META + "subscriptionId"]
-                self.streams[respell(json.dumps(stream).encode())] = stream
+                self.streams[normalize_json_scalar(json.dumps(stream).encode())] = stream
         except (ValueError, LookupError, TypeError, AttributeError):
             return
 
@@ -186,7 +190,10 @@ class StoredEra:
         return encode(id=self.key[1:-1].decode(), method="tools/list", **params)
 
     def differs(self, answer: bytes) -> bool:
-        """Compare the server's list with the one that the client received, once, and return whether they differ."""
+        """Compare the server's list with the one that the client received, and return whether they differ.
+
+        The comparison is made only once.
+        """
         import json
 
         delivered, self.delivered = self.delivered, None
@@ -215,14 +222,15 @@ def read_stored(
 ) -> dict[str, dict[str, object]] | None:
     """Return the stored greeting and list of tools for the client that sent `line`, or None.
 
-    `greeting` answers `initialize` or `server/discover`, and `tools` answers `tools/list`. They are not used if the
-    Python interpreter, a file with settings or with the version, or one of Codriver's variables has changed. Source:
-    `codriver.app.kept_lists`, which writes the file.
+    `greeting` answers `initialize` or `server/discover`, and `tools` answers `tools/list`. Stored answers are ignored
+    if the Python interpreter, a file with settings or with the version, or one of Codriver's variables has changed.
+
+    Source: `codriver.app.kept_lists`, which writes the file.
     """
     import json
 
     try:
-        about = json.loads(line)["params"] if is_handshake else envelope_of(line)
+        about = json.loads(line)["params"] if is_handshake else client_metadata(line)
         prefix, shape = ("", "protocolVersion") if is_handshake else (META, "supportedVersions")
         name, version = about[prefix + "clientInfo"]["name"], about[prefix + "protocolVersion"]
         status = os.stat(workspace)
@@ -255,7 +263,7 @@ def read_stored(
     return None
 
 
-def envelope_of(line: bytes) -> dict[str, Any]:
+def client_metadata(line: bytes) -> dict[str, Any]:
     """Return the facts about the client that each request without a handshake contains.
 
     Raises:

@@ -10,12 +10,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-SURVEY_BYTES = 1 << 16
+MAX_SURVEYED_BYTES = 1 << 16
 """Maximum number of bytes of a line that are scanned in Python. For longer lines, `json` is faster."""
 BACKLOG_BYTES = 64 << 20
 """Number of queued bytes above which stdin is not read, so that the client waits in its own write."""
 MESSAGE_BYTES = 256
-"""Number of bytes that a queued message counts in addition to its line, so that even empty lines are limited."""
+"""Number of bytes added to the length of each queued message, so that the number of empty lines is limited too."""
 CONNECTION_CLOSED = -32000
 """The error code that MCP clients use for a closed connection. Source: the TypeScript SDK, `ErrorCode`."""
 NAMES = (b"id", b"method", b"result", b"error")
@@ -78,13 +78,13 @@ class Message:
         self.parts = parts
         self.method = method
         self.id = id_ if id_ and id_[0] in b'"-0123456789' else None
-        self.key = self.id if self.id is None or is_plain(self.id) else respell(self.id)
+        self.key = self.id if self.id is None or is_plain(self.id) else normalize_json_scalar(self.id)
         self.is_response = is_response and method is None
         self.is_result = is_result and method is None
 
     @property
     def is_request(self) -> bool:
-        """Return whether the sender waits for a response."""
+        """Return whether the sender expects a response."""
         return (self.method is not None and self.id is not None) or any(part.is_request for part in self.parts)
 
 
@@ -93,7 +93,7 @@ def is_plain(token: bytes) -> bool:
     return token.isdigit() or (token[:1] == b'"' and b"\\" not in token)
 
 
-def respell(token: bytes) -> bytes:
+def normalize_json_scalar(token: bytes) -> bytes:
     """Return the normalized spelling of a JSON string or number. Any other text is returned unchanged."""
     import json  # importing it takes as long as starting the interpreter, and plain ids do not need it
 
@@ -129,7 +129,7 @@ class Backlog:
         self.bytes += sum([len(message.line) + MESSAGE_BYTES for message in messages])
 
     def pop(self, most: int) -> list[Message]:
-        """Remove and return the first messages, until their lines have at least `most` bytes."""
+        """Remove and return messages from the front until their lines have at least `most` bytes in total."""
         count = size = 0
         for message in self.messages:
             count, size = count + 1, size + len(message.line)
@@ -194,12 +194,12 @@ def walk(line: bytes) -> Message | None:
     """Determine the kind of message in a line by scanning its top-level members, or return None if that fails.
 
     If a line without escaped quotes is split at its quotes, the parts are alternately outside and inside of strings.
-    The name of a member is a string at depth 1 that is followed by a colon. Returns None if the first `SURVEY_BYTES` do
-    not suffice, or if a name or an id contains escapes.
+    The name of a member is a string at depth 1 that is followed by a colon. The scan fails if the first
+    `MAX_SURVEYED_BYTES` do not suffice, or if a name or an id contains escapes.
     """
     if line[:1] != b"{":
         return None
-    parts = line[:SURVEY_BYTES].replace(b"\\\\", b"\\_").replace(b'\\"', b"\\_").split(b'"')
+    parts = line[:MAX_SURVEYED_BYTES].replace(b"\\\\", b"\\_").replace(b'\\"', b"\\_").split(b'"')
     found: dict[bytes, bytes] = {}
     depth = 0
     for index in range(0, len(parts) - 2, 2):
@@ -220,7 +220,7 @@ def walk(line: bytes) -> Message | None:
         if b"id" in found and len(found) > 1:
             break
     else:
-        if len(line) > SURVEY_BYTES or not line.rstrip().endswith(b"}"):
+        if len(line) > MAX_SURVEYED_BYTES or not line.rstrip().endswith(b"}"):
             return None
     method = found.get(b"method")
     if method is not None and method[:1] != b'"':
@@ -235,7 +235,7 @@ def cancelled_key(line: bytes) -> bytes:
     import json
 
     try:
-        return respell(json.dumps(json.loads(line)["params"]["requestId"]).encode())
+        return normalize_json_scalar(json.dumps(json.loads(line)["params"]["requestId"]).encode())
     except (ValueError, LookupError, TypeError):
         return b""
 

@@ -11,11 +11,14 @@ import sys
 RECORD_BYTES = 4096
 """Maximum size of the record that a server writes next to its port file, about ten times the usual size."""
 SERVER_DIRECTORY = (".calva", "mcp-server")
-"""The directory of the port file, relative to the workspace. Links in it are not followed: a checkout may contain some.
+"""The directory of the port file, relative to the workspace.
+
+Links in this path are not followed, because a checkout may contain some.
 """
 NOFOLLOW, CLOEXEC = getattr(os, "O_NOFOLLOW", 0), getattr(os, "O_CLOEXEC", 0)
 DIRECTORY_FLAGS = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | CLOEXEC
-UNTOUCHED = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
+"""Flags for opening a directory."""
+SAFE_OPEN_FLAGS = NOFOLLOW | getattr(os, "O_NONBLOCK", 0) | CLOEXEC | getattr(os, "O_NOCTTY", 0)
 """Flags for opening a file without following a link, waiting for the other end of a pipe, or acquiring a terminal."""
 KIND, REGULAR, OTHERS = 0o170000, 0o100000, 0o077
 """The bits of a mode for the type of a file, the type of a regular file, and all permissions of others. Source:
@@ -23,8 +26,8 @@ inode(7).
 """
 TOKENS_DIRECTORY = "doors"
 """The directory of tokens by the port of their servers, in Codriver's state directory."""
-TOKEN_LENGTH = 43
-"""The length of a server's token. Text of another length is not a token, but may be somebody's key."""
+TOKEN_CHARACTERS = 43
+"""The length of a server's token. Text of any other length is not a token, but may be somebody's key."""
 
 
 if sys.platform == "win32":
@@ -120,21 +123,25 @@ def open_file(directory: Directory, name: str, flags: int = os.O_RDONLY) -> int:
         OSError: the file is missing, or is not a regular file of the user.
     """
     try:  # check first, because some devices act when they are opened
-        refuse_strange(status_in(directory, name))
+        require_private_file(status_in(directory, name))
     except FileNotFoundError:
         if not flags & os.O_CREAT:
             raise
-    file = open_in(directory, name, flags | UNTOUCHED)
+    file = open_in(directory, name, flags | SAFE_OPEN_FLAGS)
     try:
-        refuse_strange(os.fstat(file))
+        require_private_file(os.fstat(file))
     except OSError:
         os.close(file)
         raise
     return file
 
 
-def refuse_strange(status: os.stat_result) -> None:
-    """Raise OSError unless the status is that of a regular file that belongs to the user alone."""
+def require_private_file(status: os.stat_result) -> None:
+    """Check that a status is that of a regular file to which only the user has access.
+
+    Raises:
+        OSError: it is not.
+    """
     if status.st_mode & KIND != REGULAR:
         raise OSError(1, "it is a link, pipe, device or directory, not a regular file")
     if not is_trusted(status.st_uid) or is_open(status, 0o002) or status.st_nlink > 1:
@@ -161,7 +168,7 @@ def read_if_possible(directory: Directory, name: str) -> bytes:
 def read_token(directory: Directory, name: str = "token") -> str:
     """Return the token in a directory, or "" if there is none that only the user can read."""
     text = read_if_possible(directory, name).strip()
-    if len(text) != TOKEN_LENGTH or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
+    if len(text) != TOKEN_CHARACTERS or not text.replace(b"-", b"").replace(b"_", b"").isalnum():
         return ""
     return "" if is_open(status_in(directory, name), OTHERS) else text.decode()
 
@@ -179,6 +186,9 @@ def read_token_of(port: int) -> str:
 
 
 def value_of(record: bytes, name: bytes) -> bytes:
-    """Return the plain value of a member of a JSON object as text. Importing `json` would take too long."""
+    """Return the value of a member of a JSON object as text, without importing `json`, which would take too long.
+
+    Only values without escapes or nesting are supported.
+    """
     behind = record.partition(b'"%s":' % name)[2]
     return behind.partition(b",")[0].partition(b"}")[0].strip()

@@ -20,15 +20,16 @@ IS_LINUX = sys.platform == "linux"
 DIAG_S = 1
 """Seconds to wait for the kernel's reply, in case a socket filter drops the request."""
 LOCKS = "/proc/locks"
-TABLE_READS = 3
-"""Number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
+"""The kernel's table of file locks. Source: proc(5)."""
+MAX_TABLE_READS = 3
+"""Maximum number of times that a table is read. Sockets that are closed in the meantime may hide a row."""
 
 
 def listener_of(connection: socket.socket) -> tuple[int, int] | None:
     """Return the user at the other end of a connection, and the inode of the socket that listened.
 
     Returns None if the other end is not on this machine. The listener is looked up first, because a connection that has
-    not been accepted yet has no user, and its listener still exists. An inode of 0 means that no process has the socket
+    not been accepted yet has no user, but its listener still exists. An inode of 0 means that no process has the socket
     any longer.
 
     Raises:
@@ -51,7 +52,7 @@ def listener_of(connection: socket.socket) -> tuple[int, int] | None:
 
 
 def plain(host: str) -> bytes:
-    """Return an address as bytes, converting IPv4 addresses in IPv6 form."""
+    """Return an address in binary form. IPv4 addresses mapped to IPv6 are converted to IPv4."""
     host = host.partition("%")[0]
     host = host[7:] if host.startswith("::ffff:") and "." in host else host
     return socket.inet_pton(socket.AF_INET6 if ":" in host else socket.AF_INET, host)
@@ -72,7 +73,7 @@ def find(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tupl
 
 
 def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int) -> tuple[int, int] | None:
-    """Query the kernel for the user and inode of one socket, which takes 0.02 ms regardless of their number.
+    """Query the kernel for the user and inode of one socket. This takes 0.02 ms however many sockets there are.
 
     Source: sock_diag(7), `struct inet_diag_req_v2` and `struct inet_diag_msg`.
 
@@ -109,7 +110,7 @@ def query_kernel(address: bytes, port: int, peer_address: bytes, peer_port: int)
 
 
 def native(data: bytes) -> int:
-    """Return a number in the kernel's byte order."""
+    """Return the integer that `data` encodes in the machine's byte order."""
     return int.from_bytes(data, sys.byteorder)
 
 
@@ -124,12 +125,12 @@ def look_up(
         OSError: this system has no such tables.
     """
     names = ("tcp", "tcp6") if len(address) == 4 else ("tcp6",)
-    for name in names * TABLE_READS:
+    for name in names * MAX_TABLE_READS:
         mapped = bytes(10) + b"\xff\xff" if len(address) == 4 and name == "tcp6" else b""
         size = 16 if name == "tcp6" else 4
         expected = [
-            row_form(mapped + address, port),
-            row_form(mapped + peer_address if peer_port else bytes(size), peer_port),
+            format_table_address(mapped + address, port),
+            format_table_address(mapped + peer_address if peer_port else bytes(size), peer_port),
         ]
         try:
             with open(f"{tables}/{name}", "rb") as table:
@@ -139,13 +140,15 @@ def look_up(
                 raise
             continue
         for row in rows:
-            if row[1:3] == expected or (not peer_port and row[3] == b"0A" and row[1] == row_form(bytes(size), port)):
+            if row[1:3] == expected or (
+                not peer_port and row[3] == b"0A" and row[1] == format_table_address(bytes(size), port)
+            ):
                 return int(row[7]), int(row[9])
     return None
 
 
-def row_form(address: bytes, port: int) -> bytes:
-    """Format an address like the kernel's tables: hexadecimal, in 32-bit words of the machine's byte order."""
+def format_table_address(address: bytes, port: int) -> bytes:
+    """Format an address as in the kernel's tables: hexadecimal, in 32-bit words of the machine's byte order."""
     words = [b"%08X" % native(address[start : start + 4]) for start in range(0, len(address), 4)]
     return b"".join(words) + b":%04X" % port
 
@@ -177,27 +180,29 @@ def holder_of(
 ) -> int | None:
     """Return the process that holds the lock on a file and has the socket `inode`, or None.
 
-    `hint` is a process to check first, because the kernel's table may identify the file differently than its status
-    does, and because reading the table waits for every processor, which takes some 10 ms. Source: proc(5), /proc/locks:
-    column 2 is the type, 5 the process, and 6 the file. Waiting processes have `->` in front.
+    `hint` is a process to check first. The kernel's table may identify the file differently than its status does, and
+    reading it takes some 10 ms because it waits for every processor.
+
+    Source: proc(5), /proc/locks: column 2 is the type, 5 the process, and 6 the file. Waiting processes have `->` in
+    front.
 
     Raises:
         OSError: this system has no such table.
     """
-    if hint and has_both(str(hint), lock, inode):
+    if hint and has_socket_and_lock(str(hint), lock, inode):
         return hint
-    for _ in range(TABLE_READS):
+    for _ in range(MAX_TABLE_READS):
         with open(table, "rb") as locks:
             rows = [row.split() for row in locks]
         found = [row[4] for row in rows if row[1] != b"->" and row[5].rpartition(b":")[2] == b"%d" % lock.st_ino]
         for process in dict.fromkeys(found):
-            if process.isdigit() and has_both(process.decode(), lock, inode):
+            if process.isdigit() and has_socket_and_lock(process.decode(), lock, inode):
                 return int(process)
     return None
 
 
-def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
-    """Return whether a process has opened the socket, and the file with a lock on it."""
+def has_socket_and_lock(process: str, lock: os.stat_result, inode: int) -> bool:
+    """Return whether a process has this socket open, and also the file `lock` with a lock on it."""
     has_socket = has_lock = False
     try:
         for name in os.listdir(f"/proc/{process}/fd"):
@@ -215,7 +220,10 @@ def has_both(process: str, lock: os.stat_result, inode: int) -> bool:
 
 
 def is_locked(directory: Directory) -> bool:
-    """Return whether a process holds the lock in a directory. This acquires the lock for a moment."""
+    """Return whether a process holds the lock in a directory.
+
+    The check acquires the lock for a moment if it is free.
+    """
     try:
         lock = open_file(directory, "lock", os.O_RDWR)
     except OSError:

@@ -26,7 +26,7 @@ import time
 
 from codriver_relay.connection import Connection, Handshake
 from codriver_relay.messages import Backlog, Message, encode_error, survey
-from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, Watch
+from codriver_relay.streams import POLLIN, POLLOUT, READ_BYTES, Input, Output, PollSet
 from codriver_relay.target import UnreachableError, workspace_of
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ FIRST = (b"initialize", b"server/discover")
 
 
 class Conversation:
-    """The exchange of messages between one client and the servers that it is connected to, one after the other.
+    """The exchange of messages between one client and its servers, one after the other.
 
     `talk` has the messages that were exchanged before the workspace was known.
     """
@@ -56,7 +56,7 @@ class Conversation:
         self.input, self.output = (talk.input, talk.output) if talk else (Input(), Output())
         self.handshake, self.backlog = (talk.handshake, talk.backlog) if talk else (Handshake(), Backlog())
         """The messages that a new server must receive, and those that were not sent yet."""
-        self.watch = Watch(self.output)
+        self.watch = PollSet(self.output)
         self.connection = Connection()
         self.stored_answers: StoredAnswers | None = None
         """The answers for the client while a server is starting, from the first start on."""
@@ -66,7 +66,7 @@ class Conversation:
         """The maximum length of a line for the server, or 0 if unknown."""
 
     def begin(self, server: socket.socket, address: str, line_bytes: int) -> None:
-        """Introduce the client to a new server, and enable requests.
+        """Perform the handshake with a new server, and allow requests to be sent to it.
 
         `line_bytes` is the maximum length of a line for the server, or 0 if unknown.
 
@@ -89,19 +89,19 @@ class Conversation:
             self.stored_answers = StoredAnswers(starter, wants_skills=wants_skills)
 
     def pause(self, seconds: float) -> None:
-        """Wait while reading from the client. Returns early when there is nothing left to do."""
+        """Wait for `seconds` while reading from the client. Returns early when there is nothing left to do."""
         end = time.monotonic() + seconds
         while not self.is_done() and (left := end - time.monotonic()) > 0:
             self.run_once(left)
 
     def wait_for_request(self) -> None:
-        """Wait for a request, which justifies another round of attempts."""
+        """Wait until the client sends a request, which starts another round of attempts to connect."""
         while not self.input.is_at_end and not any(message.is_request for message in self.backlog.messages):
             if self.backlog.is_full:
                 return  # stdin is not read any longer
             self.run_once(None)
 
-    def converse(self) -> bool:
+    def forward_messages(self) -> bool:
         """Forward messages in both directions.
 
         Return True when everything is done, and False if the connection is lost.
@@ -166,17 +166,17 @@ class Conversation:
     def send_backlog(self) -> None:
         """Send the queued messages, as many as the server accepts. A message that was partially sent counts as sent."""
         while self.backlog.messages and not self.connection.unsent and self.connection.socket is not None:
-            messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_long(message)]
+            messages = [message for message in self.backlog.pop(READ_BYTES) if not self.refuse_if_too_long(message)]
             lines = [message.line for message in messages]
             for message in messages:
                 self.note_sent(message)
             if lines:
                 self.send(lines)
 
-    def refuse_long(self, message: Message) -> bool:
-        """Refuse a message that is too long for the server, and return whether it was refused.
+    def refuse_if_too_long(self, message: Message) -> bool:
+        """Answer a message that is too long for the server with an error, and return whether it was too long.
 
-        Nothing of it is sent.
+        No part of such a message is sent.
         """
         size = len(message.line) - 1
         if not self.line_bytes or size <= self.line_bytes:
@@ -220,7 +220,7 @@ class Conversation:
             self.has_received = True
             if self.stored_answers:
                 lines = self.stored_answers.compare(lines, self.connection.in_flight)
-            lines = self.handshake.without_level(lines)
+            lines = self.handshake.remove_level_reply(lines)
             self.output.write(b"".join(lines))
             self.connection.remove_answered(lines, self.handshake)
         return lines is not None
@@ -230,7 +230,7 @@ class Conversation:
         return self.input.is_at_end and not self.backlog.messages and not self.connection.awaits_answers
 
     def lose(self) -> None:
-        """Close a connection that has ended, and answer the requests that were sent over it."""
+        """Close a connection that has ended, and answer the requests that were sent over it with errors."""
         if self.connection.socket is None:
             return
         self.log(f"lost the connection to {self.connection.address}")
@@ -251,7 +251,7 @@ class Conversation:
         return requests
 
     def stop_waiting(self) -> None:
-        """Answer all requests that the server has not answered after stdin has ended."""
+        """Answer with errors all requests that the server has not answered after stdin has ended."""
         for message in self.backlog.messages:
             self.note_sent(message)
         cause = f"stdin ended, and {self.durations.answers_s:g} s passed"
@@ -292,7 +292,7 @@ class Relay:
             status = self.reach()
             if status is None:
                 start = time.monotonic()
-                is_over = self.conversation.converse()
+                is_over = self.conversation.forward_messages()
                 if self.conversation.has_received or time.monotonic() - start > self.durations.settled_s:
                     self.round_start = None
                 if not is_over and not self.conversation.is_done():
@@ -332,7 +332,7 @@ class Relay:
                     if is_alive is False
                     else "no server is running, and the relay does not start one"
                 )
-                text = self.unreachable(f"{reason}; {gone}", self.round_start)
+                text = self.unreachable_message(f"{reason}; {gone}", self.round_start)
                 self.refuse(self.conversation.pop_requests(), text)
             give_up_s = self.durations.give_up_s
             longest_s = self.durations.silent_s if is_alive else self.durations.absent_s if is_absent else give_up_s
@@ -347,7 +347,10 @@ class Relay:
         return 0
 
     def connect(self) -> str:
-        """Connect to a server, introduce the client, and enable requests. Return why that failed, or ""."""
+        """Connect to a server, perform the handshake, and allow requests.
+
+        Return why that failed, or "" if it succeeded.
+        """
         try:
             server = self.target.connect()
         except UnreachableError as error:
@@ -370,10 +373,10 @@ class Relay:
             self.conversation.answer_while_starting(self.starter, wants_skills=self.target.wants_skills)
 
     def give_up(self, reason: str, start: float) -> None:
-        """Refuse everything that waits for a server, and end the round."""
+        """Answer everything that waits for a server with an error, and end the round of attempts."""
         self.round_start = None
         waiting = self.conversation.backlog.pop_all()
-        text = self.unreachable(reason, start)
+        text = self.unreachable_message(reason, start)
         self.log(text)
         self.refuse(waiting, text)
 
@@ -385,7 +388,7 @@ class Relay:
             else:
                 self.conversation.handshake.note_unsent(message)
 
-    def unreachable(self, reason: str, start: float) -> str:
+    def unreachable_message(self, reason: str, start: float) -> str:
         """Return the message that no server can be reached, with the reason and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
         where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried

@@ -10,8 +10,8 @@ import time
 
 from codriver_relay.connection import Handshake
 from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
-from codriver_relay.streams import POLLIN, Input, Output, Watch, report
-from codriver_relay.target import is_workspace, possible_workspace
+from codriver_relay.streams import POLLIN, Input, Output, PollSet, report
+from codriver_relay.target import is_workspace, resolve_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,16 +43,16 @@ GREETING = {
 class RootsTalk:
     """The exchange with a client whose workspace is not known yet, until one of its roots is chosen.
 
-    The relay answers the handshake instead of a server and requests the client's roots, while other requests wait. If
-    the client has no roots or does not answer in time, its requests get errors. Later answers still count, for example
-    after its roots have changed.
+    The relay itself answers the handshake and requests the client's roots, while other requests wait. If the client has
+    no roots or does not answer in time, its requests get errors. Later answers still count, for example after its roots
+    have changed.
     """
 
     def __init__(self, log: Callable[[str], None], roots_s: float) -> None:
         self.log = log
         self.roots_s = roots_s
         self.input, self.output = Input(), Output()
-        self.watch = Watch(self.output)
+        self.watch = PollSet(self.output)
         self.handshake = Handshake()
         self.backlog = Backlog()
         """The messages for the server, once there is one."""
@@ -72,7 +72,7 @@ class RootsTalk:
         return self.workspace
 
     def run_once(self) -> None:
-        """Wait until the client sends something or its time is over, and handle it."""
+        """Wait until the client sends something or the time limit is reached, and handle it."""
         self.watch.set(self.input.fd, 0 if self.output.is_busy else POLLIN)
         left = None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
         for fd, _ in self.watch.wait(left):
@@ -118,7 +118,7 @@ class RootsTalk:
                 self.request_roots()
 
     def greet(self, request: Message) -> None:
-        """Answer `initialize` instead of a server, if the client supports requests for its roots."""
+        """Answer `initialize` on behalf of the server, if the client supports requests for its roots."""
         import json
 
         try:
@@ -149,9 +149,9 @@ class RootsTalk:
             self.log(f"the workspace is {self.workspace}, a root of the client")
 
     def fail(self, why: str) -> None:
-        """Refuse everything that waits for the workspace."""
+        """Answer everything that waits for the workspace with an error."""
         self.deadline, self.failure = None, why
-        report(no_workspace(why))
+        report(no_workspace_message(why))
         for message in self.backlog.pop_all():
             self.refuse(message)
 
@@ -163,13 +163,13 @@ class RootsTalk:
         why = why or self.failure or "the client can only be asked for its roots in a handshake"
         for request in message.parts or (message,):
             if request.method == b"server/discover":
-                error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace(why)}"}
+                error = {"code": METHOD_NOT_FOUND, "message": f"Method not found: {no_workspace_message(why)}"}
                 self.output.write(encode_answer(request, error=error))
             elif request.is_request:
-                self.output.write(encode_error(request, no_workspace(why), "no-workspace"))
+                self.output.write(encode_error(request, no_workspace_message(why), "no-workspace"))
 
 
-def no_workspace(why: str) -> str:
+def no_workspace_message(why: str) -> str:
     """Return the message that no workspace was found, with the reason and what to do."""
     return (
         "codriver-relay --workspace auto found no workspace: CLAUDE_PROJECT_DIR is not set to one, neither the "
@@ -188,7 +188,7 @@ def workspace_of_roots(answer: bytes) -> str | None:
 
     try:
         roots = json.loads(answer)["result"]["roots"][:MAX_ROOTS]
-        directories = [possible_workspace(path_of(root["uri"])) for root in roots]
+        directories = [resolve_workspace(path_of(root["uri"])) for root in roots]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
     possible = [directory for directory in directories if directory is not None]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 STOPPED_FOR_GOOD = 5
 """The exit status of a started server whose user has stopped it for good, so that no other will appear."""
 CLIENTS_PATH = "PYTHONPATH_OF_CLIENT"
-"""The variable with a client's PYTHONPATH, for a server that was started with only a part of it."""
+"""The environment variable with the client's original PYTHONPATH, for a server that was started with only a part of it.
+"""
 
 
 class Starter:
@@ -67,7 +68,10 @@ class Starter:
         self.failed_at = 0.0
 
     def start(self) -> None:
-        """Start the server, unless it was already started in this round. It exits if another one holds the lock."""
+        """Start the server, unless it was already started in this round.
+
+        The started process exits if another server holds the lock.
+        """
         if self.process is not None or self.failure is not None:
             return
         # -P prevents Python from importing modules from the workspace, in which it runs.
@@ -89,7 +93,7 @@ class Starter:
             self.fail(f"{command[0]} could not be started: {error}")
 
     def open_log(self) -> int:
-        """Open the server's log in a directory made private, without following links or waiting for a pipe.
+        """Open the server's log, making its directory private, without following links or waiting for a pipe.
 
         Raises:
             OSError: the log is not a regular file, or cannot be written.
@@ -123,7 +127,7 @@ class Starter:
     def fail(self, failure: str, *, is_final: bool = False) -> None:
         """Record why there will be no server.
 
-        Unless it is final, another one that is just starting may still appear.
+        Unless `is_final`, a server that somebody else is starting may still appear.
         """
         self.failure, self.failed_at = failure, float("-inf") if is_final else time.monotonic()
 
@@ -133,7 +137,7 @@ class Starter:
         return self.failure is not None and time.monotonic() - self.failed_at > self.start_grace_s
 
     def check_process(self) -> None:
-        """Check whether the started process has failed. It exits with 0 once its child, the server, is ready."""
+        """Check whether the started process has failed. It exits with status 0 once its child, the server, is ready."""
         if self.failure is None and self.process is not None and self.log is not None and self.process.poll():
             start = max(self.log_start, os.fstat(self.log).st_size - 1000)
             os.lseek(self.log, start, os.SEEK_SET)  # the server appends to it

@@ -35,7 +35,7 @@ CLIENT_IN, CLIENT_OUT, DIAGNOSTICS = 0, 1, 2
 CAN_POLL = hasattr(select, "poll") and sys.platform != "darwin" and not os.environ.get("CODRIVER_RELAY_THREADS")
 """Whether pipes and terminals can be polled. Windows cannot poll pipes, and macOS cannot poll terminals.
 
-Otherwise threads read stdin and write output.
+Without polling, threads read stdin and write output.
 """
 POLLIN, POLLOUT = getattr(select, "POLLIN", 1), getattr(select, "POLLOUT", 4)
 PIPE_BYTES = getattr(select, "PIPE_BUF", 512)
@@ -48,7 +48,7 @@ class Output:
     """The output to the client. Writing never blocks, because a thread writes what does not fit."""
 
     def __init__(self) -> None:
-        self.writable = write_poll(CLIENT_OUT)
+        self.writable = new_write_poll(CLIENT_OUT)
         self.lock = allocate_lock()
         self.ringing, self.button = socket_pair()
         self.bell = self.ringing.fileno()
@@ -66,20 +66,20 @@ class Output:
         if len(data) <= READ_BYTES:
             # A pipe with free space accepts this much.
             while data and self.writable and self.writable.poll(0):
-                data = data[write_some(data[:PIPE_BYTES]) :]
+                data = data[write_available(data[:PIPE_BYTES]) :]
         if data:
             self.is_busy = True
-            start_new_thread(run_or_end, (lambda: self.write_rest(data),))
+            start_new_thread(run_or_exit, (lambda: self.write_rest(data),))
 
     def write_rest(self, data: bytes) -> None:
         """Write `data`, then all lines that were added in the meantime."""
-        writable = write_poll(CLIENT_OUT)  # the other poll object may be in use
+        writable = new_write_poll(CLIENT_OUT)  # the other poll object may be in use
         while data:  # `is_busy` cannot be used, because the next thread may have set it
             rest = memoryview(data)
             while rest:
                 if writable:
                     writable.poll()  # writing to the client's end may not block
-                rest = rest[write_some(rest) :]
+                rest = rest[write_available(rest) :]
             with self.lock:
                 data, self.waiting = b"".join(self.waiting), []
                 self.is_busy = bool(data)
@@ -92,7 +92,10 @@ class Output:
 
 
 class Input:
-    """The input from the client, with a descriptor that can be polled. If stdin cannot, a thread forwards it."""
+    """The input from the client, with a descriptor that can be polled.
+
+    If stdin cannot be polled, a thread forwards it.
+    """
 
     def __init__(self) -> None:
         self.fd, self.passed = CLIENT_IN, None
@@ -103,7 +106,7 @@ class Input:
             self.fd = self.passed.fileno()
             from codriver_relay.windows import pass_on
 
-            start_new_thread(run_or_end, (lambda: pass_on(CLIENT_IN, read_client, other),))
+            start_new_thread(run_or_exit, (lambda: pass_on(CLIENT_IN, read_client, other),))
 
     def read_lines(self) -> list[bytes]:
         """Return the lines that received data completes. At the end of the input, the rest counts as a line."""
@@ -114,8 +117,8 @@ class Input:
         return self.lines.feed(data) if data else self.lines.pop_rest()
 
 
-class Watch:
-    """The descriptors that are polled. If the client is gone, the process exits."""
+class PollSet:
+    """The set of descriptors that are polled. The process exits if the client is gone."""
 
     def __init__(self, output: Output) -> None:
         self.output = output
@@ -126,7 +129,7 @@ class Watch:
         """The events for which other descriptors are polled."""
 
     def set(self, fd: int, events: int) -> None:
-        """Poll a descriptor for these events from now on, or not at all if there are none, to avoid errors."""
+        """Poll a descriptor for these events from now on. Without events, it is not polled at all, to avoid errors."""
         if self.watched.get(fd, 0) == events:
             return
         if events:
@@ -138,7 +141,7 @@ class Watch:
     def wait(self, seconds: float | None) -> list[tuple[int, int]]:
         """Return the ready descriptors with their events, after waiting for at most `seconds`.
 
-        The output's bell is included when its thread has written everything.
+        This also returns when the thread of the output has written everything.
         """
         ready = self.poll.poll(None if seconds is None else seconds * 1000)
         for fd, _ in ready:
@@ -149,8 +152,8 @@ class Watch:
         return ready
 
 
-def write_poll(fd: int) -> Poll | None:
-    """Return a poll object that waits until `fd` is writable, or None if only writing itself can wait."""
+def new_write_poll(fd: int) -> Poll | None:
+    """Return a poll object that waits until `fd` is writable, or None if `fd` cannot be polled."""
     writable = None
     if sys.platform != "win32" and CAN_POLL:
         writable = select.poll()
@@ -177,8 +180,11 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
     return socketpair()
 
 
-def write_some(data: bytes | memoryview) -> int:
-    """Write to the client, and return the number of bytes written. Exits the process if the client is gone."""
+def write_available(data: bytes | memoryview) -> int:
+    """Write as much of `data` to the client as it accepts, and return the number of bytes written.
+
+    Exits the process if the client is gone.
+    """
     try:
         return os.write(CLIENT_OUT, data)
     except BlockingIOError:
@@ -197,7 +203,7 @@ def read_client() -> bytes | None:
         return b""
 
 
-def run_or_end(work: Callable[[], None]) -> None:
+def run_or_exit(work: Callable[[], None]) -> None:
     """Run a function in a thread, and exit the process if it fails, because the rest of the relay cannot work alone."""
     try:
         work()
@@ -207,7 +213,7 @@ def run_or_end(work: Callable[[], None]) -> None:
 
 
 def open_streams() -> None:
-    """Open stdin, stdout and stderr if they are closed, so that other files do not get their numbers."""
+    """Open stdin, stdout and stderr if they are closed, so that no other file gets descriptors 0 to 2."""
     for fd in (CLIENT_IN, CLIENT_OUT, DIAGNOSTICS):
         try:
             os.fstat(fd)
@@ -217,7 +223,7 @@ def open_streams() -> None:
 
 def report(text: str) -> None:
     """Print a message on stderr, unless that would block."""
-    line, writable = f"codriver-relay: {text}\n".encode("utf-8", "replace"), write_poll(DIAGNOSTICS)
+    line, writable = f"codriver-relay: {text}\n".encode("utf-8", "replace"), new_write_poll(DIAGNOSTICS)
     try:
         if writable is None:
             start_new_thread(os.write, (DIAGNOSTICS, line))

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from codriver_relay.durations import Durations
 
 
-CONVERSATION_CHARACTERS = 128
+MAX_SESSION_ID_CHARACTERS = 128
 """Maximum length of a session id that a server stores. Source: `codriver.net.conversations`."""
 WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "codriver/workspace", "params": {"workspace": "%s"}}\n'
 
@@ -61,7 +61,7 @@ class Target:
         self.tried = f"{host}:{self.port}" if self.port else f"the port in {self.file}"
 
     def connect(self) -> socket.socket:
-        """Connect to the server, and send an introduction if there is anything to introduce.
+        """Connect to the server, and send an introduction if one is needed.
 
         Raises:
             UnreachableError: the connection failed. `tried` is the address.
@@ -152,7 +152,7 @@ class Target:
         return int(text)
 
     def introduce(self, connection: socket.socket, port: int, directory: Directory | None) -> None:
-        """Verify the listener, then send the expected server and workspace, and the token.
+        """Verify the process that listens, then send the expected server and workspace, and the token.
 
         A killed server leaves its port file, and another server may listen on its port, which must close the
         connection. A file proves nothing, so the token is only sent to a port given by number, or to the process that
@@ -187,7 +187,7 @@ class Target:
             "workspace": workspace_id,
             "starts": "relay" if self.starts else "",
             "withoutSkills": "" if self.wants_skills else "relay",
-            "conversation": os.environ.get("CLAUDE_CODE_SESSION_ID", "")[:CONVERSATION_CHARACTERS],
+            "conversation": os.environ.get("CLAUDE_CODE_SESSION_ID", "")[:MAX_SESSION_ID_CHARACTERS],
         }
         members = [f'"{name}": {quote(text)}' for name, text in given.items() if text]
         if members:
@@ -224,7 +224,7 @@ def quote(text: str) -> str:
 
 
 def session_of(record: bytes, port: int) -> bytes:
-    """Return the id of the server that wrote `record`, or b"" if the port file is from another one."""
+    """Return the id of the server that wrote `record`, or b"" if `port` is not the port in the record."""
     if value_of(record, b"port") != b"%d" % port:
         return b""  # another server has written the port file since
     session = value_of(record, b"sessionId")[1:-1]
@@ -259,17 +259,18 @@ PROJECT_FILES = (
     "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "build.boot", "package.json",
 )  # fmt: skip
 """Files that mark a directory as a workspace. Source: `codriver.repls.kinds`, project_marks."""
-TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not written to
-OTHERS_WRITE = 0o002
-"""The permission of others to write to a directory."""
+TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not written to
+OTHERS_WRITE_BIT = 0o002
+"""The bit of a file mode that allows other users to write."""
 
 
-def is_border(directory: str) -> bool:
+def is_search_boundary(directory: str) -> bool:
     """Return whether a directory and all directories above it cannot be workspaces.
 
-    These are the home directory, the root, those for temporary files, and those that others own or can write to.
+    This is true of the home directory, the root, the directories for temporary files, and those that others own or can
+    write to.
     """
-    given = [os.path.expanduser("~"), *TEMPORARY, os.environ.get("TMPDIR") or "/"]
+    given = [os.path.expanduser("~"), *TEMPORARY_DIRECTORIES, os.environ.get("TMPDIR") or "/"]
     if sys.platform == "win32":
         from codriver_relay.windows import shared_directories
 
@@ -278,14 +279,14 @@ def is_border(directory: str) -> bool:
         status = os.stat(directory)
     except (OSError, ValueError):
         return True
-    if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE):
+    if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE_BIT):
         return True
     real = comparable(directory)
     return os.path.dirname(real) == real or real in {comparable(path) for path in given}
 
 
 def comparable(path: str) -> str:
-    """Return a path with links resolved, and in one case on systems that ignore case."""
+    """Return a path with links resolved, and in lower case on systems that ignore case."""
     return os.path.normcase(os.path.realpath(path))
 
 
@@ -299,26 +300,26 @@ def is_workspace(directory: str) -> bool:
 
 def find_workspace() -> str | None:
     """Return the workspace named by the environment, or the nearest one from the current directory up, or None."""
-    named = possible_workspace(os.environ.get("CLAUDE_PROJECT_DIR", ""))
+    named = resolve_workspace(os.environ.get("CLAUDE_PROJECT_DIR", ""))
     if named is not None:
         return named
     try:
         directory = os.getcwd()
     except OSError:  # the directory was removed
         return None
-    while not is_border(directory):
+    while not is_search_boundary(directory):
         if is_workspace(directory):
             return directory
         directory = os.path.dirname(directory)
     return None
 
 
-def possible_workspace(path: str) -> str | None:
+def resolve_workspace(path: str) -> str | None:
     """Return the resolved path of a directory, or None if it cannot be a workspace."""
     if not os.path.isabs(path) or not os.path.isdir(path):
         return None
     directory = os.path.realpath(path)
-    return None if is_border(directory) else directory
+    return None if is_search_boundary(directory) else directory
 
 
 def workspace_of(port_file: str | None) -> str | None:

@@ -25,6 +25,7 @@ LOCKED_BYTE = 1 << 30
 PATIENCE_S, PAUSE_S = 1.0, 0.01
 """Seconds to retry opening a file that is in use, as virus scanners open each new one, and between attempts."""
 LOCK_VIOLATION = 33
+"""Error code for a locked region of a file. Source: Microsoft, System Error Codes."""
 IN_USE = (5, 32, LOCK_VIOLATION, 145)
 """Error codes for denied access, sharing and lock violations, and a directory with a file that is being deleted.
 
@@ -128,7 +129,7 @@ if sys.platform == "win32":
             return []
         count = ctypes.c_int()
         shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
-        shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
+        shell.CommandLineToArgvW.restype = ctypes.GITDIR_PREFIX(ctypes.c_wchar_p)
         # The program itself is parsed by other rules, so another word is put in front.
         words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
         found = [str(words[at]) for at in range(1, count.value)]

@@ -17,8 +17,8 @@ from live_server import environ, serving, until
 from python_projects import project
 
 from codriver.commands import testing
-from codriver.commands.followed_calls import RunningTests
-from codriver.commands.testing import Case, annotation, cases_of, xml_of
+from codriver.commands.followed_calls import FollowedTestRun
+from codriver.commands.testing import Case, annotation, cases_of, render_junit_xml
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TESTS = """import os, sys, time, unittest
@@ -71,7 +71,7 @@ def cases():
 
 @given(st.lists(cases(), max_size=6), texts())
 def test_a_report_of_any_text_is_valid_and_has_the_same_counts(told, output):
-    content = xml_of(told, BEGAN, output).decode()
+    content = render_junit_xml(told, BEGAN, output).decode()
     schema().validate(content)
     read = junitparser.JUnitXml.fromstring(content.encode())
     results = [type(result).__name__ for suite in read for case in suite for result in case.result]
@@ -278,7 +278,7 @@ def test_a_server_that_disappears_during_a_run_is_an_error_in_the_report(tmp_pat
 
 def test_unprintable_characters_in_names_are_escaped_in_xml():
     case = Case(string.printable, "a", "pass")
-    root = ET.fromstring(xml_of([case], BEGAN))
+    root = ET.fromstring(render_junit_xml([case], BEGAN))
     assert root[0].get("name") == string.printable.replace("\x0b", r"\u000b").replace("\x0c", r"\u000c")
 
 
@@ -301,10 +301,10 @@ REFUSED = {"ok": False, "reason": "no-repl", "message": "no REPL is connected"}
 
 def test_a_refused_run_is_retried_if_a_repl_appeared():
     connection = Scripted(REFUSED, {"ok": True, "passed": 1})
-    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
+    assert testing._answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws"))["ok"]
 
 
 def test_a_refused_run_fails_if_nothing_changed():
     connection = Scripted(REFUSED)
-    assert testing._answer(RunningTests(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
+    assert testing._answer(FollowedTestRun(connection, 60, is_quiet=True), {}, Path("/ws")) == REFUSED
     assert connection.asked == 2

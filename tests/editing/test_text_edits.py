@@ -7,20 +7,20 @@ import pytest
 from refusals import refused_as
 
 from codriver.editing import Editor, EditRequest, Limits, ReplaceText
-from codriver.editing.file_languages import apply_words
+from codriver.editing.file_languages import apply_string_edits
 from codriver_lisp.edit import Edited
 
 SHOP = "import os\n\n\ndef price(x):\n    rate = 2\n    return x * rate\n\n\ndef cost(x):\n    rate = 2\n    return x\n"
 
 
 def edited(text, *edits, **how):
-    found = apply_words(text, dict(enumerate(edits)), **how)
+    found = apply_string_edits(text, dict(enumerate(edits)), **how)
     assert isinstance(found, Edited), found
     return found.text
 
 
 def refused(text, *edits, **how):
-    found = apply_words(text, dict(enumerate(edits)), **how)
+    found = apply_string_edits(text, dict(enumerate(edits)), **how)
     assert not isinstance(found, Edited), found.text
     return [(problem.message, problem.context) for _, problem in found.errors]
 
@@ -79,7 +79,7 @@ def test_random_edits_of_real_files_change_only_what_they_say():
         text = drawn.choice([text for text in texts if len(text) > 200])
         start = drawn.randrange(len(text) - 60)
         old = text[start : start + drawn.randrange(5, 60)]
-        found = apply_words(text, {0: ReplaceText(old, "<new>\n")})
+        found = apply_string_edits(text, {0: ReplaceText(old, "<new>\n")})
         is_once = text.count(old) == 1
         assert isinstance(found, Edited) == is_once
         if is_once:

@@ -36,7 +36,7 @@ from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.replies import Replies
 from codriver.protocol.sdk.sdk_server import SdkConnection
 from codriver.repls.nrepl import connection
-from codriver.settings.layers import SettingsError, as_rows
+from codriver.settings.layers import SettingsError, setting_rows
 from codriver.setup import jsonc
 from codriver.wire import untrusted
 from codriver.wire.bencode import BencodeError, Decoder, encode
@@ -212,7 +212,7 @@ def settings(data):
         # As the user's own file, in which everything counts.
         own = Path(folder) / "config" / "codriver" / "codriver.toml"
         own.parent.mkdir(parents=True)
-        own.write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)), encoding="utf-8")
+        own.write_text("".join(f"{name} = {value}\n" for name, value, _ in setting_rows(found)), encoding="utf-8")
         with patch.dict(os.environ, {"XDG_CONFIG_HOME": str(Path(folder) / "config")}):
             again = load(Path(folder), environ={})
         assert again.settings == found.settings

@@ -9,7 +9,7 @@ import pytest
 from live_server import RELAY, WAIT_S, Relayed, environ, serving, until
 
 from codriver.net.registration import allow_start, is_stopped_for_good, stop_for_good
-from codriver.protocol.calls import NEW_SERVER
+from codriver.protocol.calls import NEW_SERVER_NOTE
 
 
 @pytest.fixture
@@ -211,6 +211,6 @@ def test_a_client_is_notified_once_that_its_server_was_replaced(tmp_path):
         live.process.wait()
     with serving(tmp_path, "--repl", "python") as live, live.client() as other:
         answers = [client.call("evaluate_code", code="1", timeoutMs=60_000, detail=False) for _ in range(2)]
-        assert [NEW_SERVER in answer.get("notes", ()) for answer in answers] == [True, False]
-        assert NEW_SERVER not in other.call("evaluate_code", code="1", detail=False).get("notes", ())
+        assert [NEW_SERVER_NOTE in answer.get("notes", ()) for answer in answers] == [True, False]
+        assert NEW_SERVER_NOTE not in other.call("evaluate_code", code="1", detail=False).get("notes", ())
         client.close()

@@ -11,7 +11,7 @@ from mcp_versions import MODERN, OLDER, Versioned, check, speaking
 
 from codriver.log.redaction import Redactor
 from codriver.net.outbox import Outbox
-from codriver.protocol.log_messages import BURST, MAX_STORED, LogMessages
+from codriver.protocol.log_messages import MAX_BURST, MAX_STORED_MESSAGES, LogMessages
 
 NEVER = '[:find ?l :where [?l :output/text "never"]]'
 SECRET = "correct-horse-battery"
@@ -77,14 +77,14 @@ def test_changing_the_level_or_leaving_takes_effect_at_once(messages):
 def test_a_flood_is_limited_and_the_omitted_messages_are_counted(messages, clock):
     client = Client()
     messages.set_level(client, "info")
-    for number in range(10 * BURST):
+    for number in range(10 * MAX_BURST):
         messages.note("info", f"message {number}")
-    assert len(client.pop_messages()) == BURST
+    assert len(client.pop_messages()) == MAX_BURST
     clock.now += 1
     messages.note("info", "at last")
     messages.note("info", "too soon")
     assert [one["data"] for one in client.pop_messages()] == [
-        f"at last ({9 * BURST} messages before this one were left out)"
+        f"at last ({9 * MAX_BURST} messages before this one were left out)"
     ]
 
 
@@ -125,16 +125,16 @@ def test_a_request_gets_the_newest_earlier_messages_and_a_count_of_the_rest(mess
     client = Client()
     with messages.sending_to(client, "warning"):
         pass
-    for number in range(MAX_STORED + 10):
+    for number in range(MAX_STORED_MESSAGES + 10):
         messages.note("info", "beneath it")
         messages.note("warning", f"message {number}")
     assert client.pop_messages() == []
     with messages.sending_to(client, "warning"):
         seen = client.pop_messages()
-    assert len(seen) == BURST
+    assert len(seen) == MAX_BURST
     assert (
-        seen[0]["data"]
-        == f"message {MAX_STORED // 2 + 10} ({MAX_STORED // 2 + 10} messages before this one were left out)"
+        seen[0]["data"] == f"message {MAX_STORED_MESSAGES // 2 + 10} "
+        f"({MAX_STORED_MESSAGES // 2 + 10} messages before this one were left out)"
     )
     messages.note("error", "after the answer")
     assert client.pop_messages() == []
@@ -220,7 +220,7 @@ async def test_the_servers_own_warnings_are_sent_from_any_thread(messages):
     client = Client()
     messages.set_level(client, "warning")
     log = logging.getLogger("codriver.net.of_a_test")
-    with messages.hearing_records():
+    with messages.forwarding_log_records():
         log.warning("from the %s", "loop")
         await anyio.to_thread.run_sync(log.error, "from a thread")
         log.info("not for anybody")

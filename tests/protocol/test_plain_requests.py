@@ -13,8 +13,8 @@ from mcp_types.jsonrpc import INTERNAL_ERROR
 from codriver.net.client_sessions import ClientSession
 from codriver.net.outbox import Outbox
 from codriver.protocol import plain_requests
-from codriver.protocol.calls import Answered
-from codriver.protocol.error_messages import INTERNAL_MESSAGE, TOO_MANY
+from codriver.protocol.calls import ToolAnswer
+from codriver.protocol.error_messages import INTERNAL_MESSAGE, TOO_MANY_CODE
 from codriver.protocol.plain_requests import METHODS, UNSETTLED, Plain, PlainRequests
 from codriver.protocol.replies import Replies
 
@@ -245,7 +245,7 @@ async def test_an_answer_counts_as_delivered_only_when_it_is_sent(meanwhile, is_
             if meanwhile == "cancelled":
                 plain.cancel(7)
             session.has_left = meanwhile == "left"
-            return Answered('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
+            return ToolAnswer('{"ok":true}', (), ok=True, handed_out=lambda: told.append(meanwhile))
 
     results = SimpleNamespace(beside="")
     plain = PlainRequests(session, results, Answering(), Replies(session), max_open_requests=1)
@@ -292,7 +292,7 @@ async def test_requests_that_are_not_plain_go_to_the_sdk():
     session.open_requests.add(1)
     assert taken.accept(plain)
     refused = json.loads(outbox.batch())["error"]
-    assert refused["code"] == TOO_MANY, "while as many are open as may be"
+    assert refused["code"] == TOO_MANY_CODE, "while as many are open as may be"
 
 
 def test_repeated_handshakes_use_no_more_memory():
@@ -301,7 +301,7 @@ def test_repeated_handshakes_use_no_more_memory():
     plain = PlainRequests(session, results, None, Replies(session), max_open_requests=1)
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
     told = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-    with patch.dict(METHODS, initialize=Plain(UNSETTLED, plain_requests.HELLO, lambda *_: {})):
+    with patch.dict(METHODS, initialize=Plain(UNSETTLED, plain_requests.INITIALIZE_SHAPE, lambda *_: {})):
         assert plain.accept(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode())
     for _ in range(3):
         assert plain.accept(json.dumps(told).encode())

@@ -7,7 +7,7 @@ import pytest
 
 from codriver.log.redaction import Redactor
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
-from codriver.protocol.skill_resources import DIRECTORY_PAGE, PAGE, SkillResources
+from codriver.protocol.skill_resources import DIRECTORY_PAGE_ENTRIES, PAGE, SkillResources
 from codriver.skills import Selection, SkillLibrary
 
 SECRET = "correct-horse-battery"
@@ -175,11 +175,11 @@ def test_a_directory_lists_its_direct_children_with_their_types(skills):
 
 def test_a_large_directory_comes_in_pages(skills):
     skills.write("one/SKILL.md")
-    for number in range(2 * DIRECTORY_PAGE):
+    for number in range(2 * DIRECTORY_PAGE_ENTRIES):
         (skills.folder / "one" / f"{number}.md").write_bytes(b"")
     found = list(pages(lambda cursor: skills.served.read_directory("skill://one", cursor)))
-    assert [len(page) for page in found] == [DIRECTORY_PAGE, DIRECTORY_PAGE, 1]
-    assert len({uri for page in found for uri in page}) == 2 * DIRECTORY_PAGE + 1
+    assert [len(page) for page in found] == [DIRECTORY_PAGE_ENTRIES, DIRECTORY_PAGE_ENTRIES, 1]
+    assert len({uri for page in found for uri in page}) == 2 * DIRECTORY_PAGE_ENTRIES + 1
 
 
 @pytest.mark.parametrize(

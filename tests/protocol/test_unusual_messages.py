@@ -8,7 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from live_server import RELAY, Relayed
 
-from codriver.protocol.lone_surrogates import has_halves, without_halves
+from codriver.protocol.lone_surrogates import has_lone_surrogates, replace_lone_surrogates
 
 BOM = b"\xef\xbb\xbf"
 ABOUT = {"protocolVersion": "2026-07-28", "clientInfo": {"name": "modern", "version": "1"}, "clientCapabilities": {}}
@@ -200,8 +200,8 @@ def test_only_lone_surrogates_are_replaced(text, upper):
         line = line.replace(b"\\ud", b"\\uD").replace(b'{"text"', b'{"text"')
     read = json.loads(line)["text"]
     wanted = "".join("\ufffd" if 0xD800 <= ord(char) < 0xE000 else char for char in read)
-    assert json.loads(without_halves(line))["text"] == wanted
-    assert has_halves(line) == (wanted != read)
+    assert json.loads(replace_lone_surrogates(line))["text"] == wanted
+    assert has_lone_surrogates(line) == (wanted != read)
 
 
 # What comes before the first message

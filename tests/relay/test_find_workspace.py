@@ -15,7 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codriver.repls.kinds import project_marks
 from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
-from codriver_relay.target import PROJECT_FILES, is_border
+from codriver_relay.target import PROJECT_FILES, is_search_boundary
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
 
 QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}
@@ -178,8 +178,8 @@ def test_a_deleted_working_directory_is_not_a_workspace(auto, tmp_path):
 
 
 def test_an_unreadable_directory_stops_the_search(tmp_path):
-    assert is_border(str(tmp_path / "none"))
-    assert not is_border(str(tmp_path))
+    assert is_search_boundary(str(tmp_path / "none"))
+    assert not is_search_boundary(str(tmp_path))
 
 
 # From the client's roots

@@ -18,7 +18,7 @@ from codriver_relay.hook import (
     CLIENTS,
     DEADLINE_S,
     EVENTS,
-    INPUT_BYTES,
+    MAX_INPUT_BYTES,
     deadline_s,
     render,
     tool_arguments,
@@ -147,7 +147,7 @@ def test_a_claude_hook_run_by_copilot_answers_nothing(program, live):
 
 
 @pytest.mark.parametrize(
-    "given", [b"", b"no json", b"[" * 100_000, b"\xff\xfe", b"null", b'{"a":' + b" " * (INPUT_BYTES + 1)],
+    "given", [b"", b"no json", b"[" * 100_000, b"\xff\xfe", b"null", b'{"a":' + b" " * (MAX_INPUT_BYTES + 1)],
     ids=["nothing", "text", "nested", "bytes", "null", "giant"],
 )  # fmt: skip
 def test_a_malformed_input_gets_an_empty_answer(program, live, given):

@@ -15,7 +15,7 @@ import time
 import pytest
 from ports import closed_port
 
-from codriver.systems.terminals import never_block
+from codriver.systems.terminals import make_nonblocking
 from relay.relay_process import (
     HASTY,
     INITIALIZE,
@@ -625,7 +625,7 @@ def test_the_client_is_throttled_while_nothing_can_be_sent(start_relay, start_ho
     port = closed_port()
     relay = start_relay(port)
     line = encode(request(1, text="x" * 1_000_000))
-    never_block(relay.process.stdin.fileno())
+    make_nonblocking(relay.process.stdin.fileno())
     sent = 0
     while sent < 200:
         data = memoryview(line)
@@ -646,7 +646,7 @@ def test_the_client_is_throttled_while_nothing_can_be_sent(start_relay, start_ho
 
 def test_a_flood_of_empty_lines_throttles_the_client(start_relay):
     relay = start_relay(closed_port())
-    never_block(relay.process.stdin.fileno())
+    make_nonblocking(relay.process.stdin.fileno())
     sent = 0
     while sent < 1_000_000 and select.select([], [relay.process.stdin], [], 5)[1]:
         sent += relay.process.stdin.write(b"\n" * 4096) or 0

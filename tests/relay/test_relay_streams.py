@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from codriver.systems.terminals import never_block
+from codriver.systems.terminals import make_nonblocking
 from relay.relay_process import RELAY, WAIT_S, answer, encode, request
 
 BIG = 1_000_000
@@ -48,7 +48,7 @@ def start(stack):
 
 def test_a_non_blocking_stdout_loses_nothing(start, host, pipe):
     reading, writing = pipe
-    never_block(writing)
+    make_nonblocking(writing)
     process = start(host.port, stdout=writing)
     process.stdin.write(encode(request(1)))
     peer = host.accept()
@@ -63,7 +63,7 @@ def test_a_non_blocking_stdout_loses_nothing(start, host, pipe):
 
 def test_a_non_blocking_stdin_is_read_to_its_end(start, host, pipe):
     reading, writing = pipe
-    never_block(reading)
+    make_nonblocking(reading)
     process = start(host.port, stdin=reading)
     peer = host.accept()
     for number in range(3):
@@ -95,7 +95,7 @@ def test_a_stdin_closed_at_the_start_has_ended(start, host, redirect):
 
 def test_an_unread_stderr_blocks_nothing(start, host, pipe):
     _, writing = pipe
-    never_block(writing)
+    make_nonblocking(writing)
     with contextlib.suppress(BlockingIOError):
         while True:
             os.write(writing, bytes(4096))

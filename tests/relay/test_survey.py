@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver_relay.messages import SURVEY_BYTES, Lines, survey
+from codriver_relay.messages import MAX_SURVEYED_BYTES, Lines, survey
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=12) | st.text('"\\{}[]:,id', max_size=12)
 IDS = st.integers() | TEXT
@@ -89,7 +89,9 @@ def test_an_invalid_id_is_none(id_):
 
 
 @pytest.mark.parametrize("order", [("id", "result"), ("result", "id")])
-@pytest.mark.parametrize("value", ["x" * SURVEY_BYTES, '"\\' * SURVEY_BYTES, ["id", 2, {"method": "m"}] * 30_000])
+@pytest.mark.parametrize(
+    "value", ["x" * MAX_SURVEYED_BYTES, '"\\' * MAX_SURVEYED_BYTES, ["id", 2, {"method": "m"}] * 30_000]
+)
 def test_large_lines_are_recognized_in_any_member_order(order, value):
     message = {name: {"id": 5, "result": value}[name] for name in order}
     found = survey(json.dumps(message).encode() + b"\n")
@@ -98,7 +100,7 @@ def test_large_lines_are_recognized_in_any_member_order(order, value):
 
 
 def test_an_id_at_the_scan_limit_is_recognized():
-    for padding in range(SURVEY_BYTES - 80, SURVEY_BYTES):
+    for padding in range(MAX_SURVEYED_BYTES - 80, MAX_SURVEYED_BYTES):
         line = json.dumps({"p": "x" * padding, "id": "abcdef", "method": "tools/call"}).encode() + b"\n"
         assert survey(line).key == b'"abcdef"'
         line = json.dumps({"method": "tools/call", "p": "x" * padding, "id": 123456}).encode() + b"\n"

@@ -7,12 +7,12 @@ from codriver.settings import layers
 from codriver.settings.acceptance import accept_workspace
 from codriver.settings.declared import Setting
 from codriver.settings.layers import Reloader, SettingsError
-from codriver.settings.model import Settings, settings_table, settings_with
+from codriver.settings.model import Settings, build_settings_model, settings_table
 
 ADDRESS = Setting("docs_address", "https://example.org", "Where the docs are.", grants="any value")
 DAYS = Setting("docs_days", 30, "Days until the docs are old.", least=1, most=365)
 SHARES = Setting("shares_docs", default=False, description="Share the docs.", grants="true", needs_restart=True)
-MODEL = settings_with((ADDRESS, DAYS, SHARES))
+MODEL = build_settings_model((ADDRESS, DAYS, SHARES))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from codriver.app.workspace_settings import load, settings_model
 from codriver.errors import StartError
 from codriver.settings import model
-from codriver.settings.layers import NOT_SETTINGS, SettingsError, as_rows
+from codriver.settings.layers import NOT_SETTINGS, SettingsError, setting_rows
 from codriver.settings.model import Settings, settings_table, spelled, variable
 
 ADDRESSES = "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
@@ -214,7 +214,9 @@ def test_every_setting_has_a_description_a_default_and_its_allowed_values():
 
 def test_every_value_is_listed_with_its_origin(workspace, user_file):
     user_file.write_text("maxDepth = 3\n")
-    rows = {name: (value, whence) for name, value, whence in as_rows(load(workspace, environ={"CODRIVER_REPL": "hy"}))}
+    rows = {
+        name: (value, whence) for name, value, whence in setting_rows(load(workspace, environ={"CODRIVER_REPL": "hy"}))
+    }
     assert rows["maxDepth"] == ("3", f"user ({user_file})")
     assert rows["repl"] == ('["hy"]', "environment (CODRIVER_REPL)")
     assert rows["watch"] == ("false", "default")
@@ -224,7 +226,7 @@ def test_every_value_is_listed_with_its_origin(workspace, user_file):
 def test_listed_values_can_be_pasted_into_a_settings_file(workspace):
     (workspace / "codriver.toml").write_text(r'host = "\u007f\u0001\"é\\"' + "\nnrepl = ['clj=localhost:7888']\n")
     found = load(workspace, environ={})
-    (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in as_rows(found)))
+    (workspace / "codriver.toml").write_text("".join(f"{name} = {value}\n" for name, value, _ in setting_rows(found)))
     assert load(workspace, environ={}).settings == found.settings
 
 

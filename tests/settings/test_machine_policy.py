@@ -9,7 +9,7 @@ from live_server import WAIT_S, environ, serving
 
 from codriver.app.workspace_settings import load, settings_model
 from codriver.settings import machine_policy
-from codriver.settings.layers import Reloader, as_rows
+from codriver.settings.layers import Reloader, setting_rows
 from codriver.settings.machine_policy import KEYS, read
 
 HAS_PAGE = "enable_page" in settings_model().model_fields
@@ -84,8 +84,8 @@ def test_no_other_layer_overrides_the_policy(policy, tmp_path):
     environment = {f"CODRIVER_{name.upper()}": "true" for name in SETTINGS}
     loaded = load(workspace, environ=environment, overrides=dict.fromkeys(SETTINGS, True))
     assert [getattr(loaded.settings, name) for name in SETTINGS] == [False] * len(SETTINGS)
-    assert [loaded.settings.policy_of(name) for name in SETTINGS] == [str(policy)] * len(SETTINGS)
-    assert ("enableEdits", "false", f"machine ({policy})") in as_rows(loaded)
+    assert [loaded.settings.policy_path(name) for name in SETTINGS] == [str(policy)] * len(SETTINGS)
+    assert ("enableEdits", "false", f"machine ({policy})") in setting_rows(loaded)
 
 
 def test_a_policy_takes_effect_at_once_in_a_running_server(policy, tmp_path):
@@ -95,7 +95,7 @@ def test_a_policy_takes_effect_at_once_in_a_running_server(policy, tmp_path):
     assert reloader.settings.enable_edits
     policy.write_text("edits = false\n")
     news = reloader.check()
-    assert (news.settings.enable_edits, news.settings.policy_of("enable_edits")) == (False, str(policy))
+    assert (news.settings.enable_edits, news.settings.policy_path("enable_edits")) == (False, str(policy))
     policy.unlink()
     assert reloader.check().settings.enable_edits
 

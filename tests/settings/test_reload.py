@@ -6,7 +6,7 @@ from linked_tree import git
 
 from codriver.app.workspace_settings import load, settings_model
 from codriver.settings.layers import RESTART, Reloader
-from codriver.settings.model import GROWING, NEED_RESTART, Settings
+from codriver.settings.model import GROWING_LISTS, NEED_RESTART, Settings
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def test_stronger_layers_still_win_after_a_reload(workspace, reloader):
 
 
 def test_the_settings_that_need_a_restart_exist():
-    assert set(Settings.model_fields) >= NEED_RESTART >= GROWING
+    assert set(Settings.model_fields) >= NEED_RESTART >= GROWING_LISTS
 
 
 def test_accepting_the_workspace_or_its_main_checkout_is_noticed(workspace, reloader, tmp_path):

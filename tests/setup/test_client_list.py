@@ -10,7 +10,7 @@ from codriver.commands.init import init_command
 from codriver.net import seen_clients
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients, printed_clients
-from codriver.setup.init import client_list
+from codriver.setup.init import render_client_table
 
 CLIENTS = known_clients()
 
@@ -33,7 +33,7 @@ def row(text, title):
 
 
 def test_every_client_has_a_line(launch, machine):
-    text = client_list(launch, machine, {})
+    text = render_client_table(launch, machine, {})
     for client in CLIENTS.values():
         assert row(text, client.title)[:2] == [client.id, "no"]
         assert row(text, client.title)[2].split() == ["never", "none"], client.title
@@ -46,7 +46,7 @@ def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine
         for change in plan([CLIENTS["codex"]], launch, machine, scope=scope):
             apply(change)
     when = time.mktime((2026, 11, 22, 9, 30, 0, 0, 0, -1))
-    text = client_list(launch, machine, {"codex": int(when), "cline": int(when)})
+    text = render_client_table(launch, machine, {"codex": int(when), "cline": int(when)})
     assert row(text, "Codex") == ["codex", "yes", "2026-11-22 09:30  in .codex/config.toml, in ~/.codex/config.toml"]
     for title in ("Cline", "Cline in VS Code"):
         assert row(text, title)[2].startswith("2026-11-22 09:30")
@@ -54,7 +54,7 @@ def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine
 
 def test_an_entry_not_written_by_init_is_listed_as_such(launch, machine):
     (launch.workspace / ".mcp.json").write_text('{"mcpServers": {"codriver": {"command": "x"}}}')
-    text = client_list(launch, machine, {})
+    text = render_client_table(launch, machine, {})
     assert ".mcp.json: it has another entry codriver" in row(text, "Claude Code")[2]
     assert "none" in row(text, "Visual Studio")[2]
 

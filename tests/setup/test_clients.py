@@ -14,11 +14,11 @@ from codriver.setup.clients import (
     Launch,
     NoSuchScopeError,
     UnknownClientError,
-    chosen_clients,
     command_line,
+    detect_clients,
     entry_name,
-    found_clients,
     known_clients,
+    select_clients,
 )
 
 CLIENTS = known_clients()
@@ -252,17 +252,17 @@ def test_clients_are_detected_by_files_traces_and_commands(tmp_path):
     for folder in (workspace / ".vscode", home / ".codeium" / "windsurf", programs):
         folder.mkdir(parents=True)
     machine = Environment(home, "linux", {"PATH": str(programs)})
-    assert [client.id for client in found_clients(workspace, machine)] == ["vscode", "windsurf"]
+    assert [client.id for client in detect_clients(workspace, machine)] == ["vscode", "windsurf"]
     (programs / "codex").write_text("#!/bin/sh\n")
     (programs / "codex").chmod(0o755)
-    assert [client.id for client in found_clients(workspace, machine)] == ["vscode", "windsurf", "codex"]
+    assert [client.id for client in detect_clients(workspace, machine)] == ["vscode", "windsurf", "codex"]
 
 
 def test_clients_are_selected_by_name():
-    assert [client.id for client in chosen_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
-    assert [client.id for client in chosen_clients(["all"])] == list(CLIENTS)
+    assert [client.id for client in select_clients(["zed", "eca", "zed"])] == ["zed", "eca"]
+    assert [client.id for client in select_clients(["all"])] == list(CLIENTS)
     with pytest.raises(UnknownClientError, match="'emacs'; the known ones are claude-code, vscode"):
-        chosen_clients(["emacs"])
+        select_clients(["emacs"])
 
 
 def test_the_launch_uses_this_interpreter_and_the_users_relay(monkeypatch, tmp_path):

@@ -27,7 +27,7 @@ from codriver.settings import trust
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
-from codriver.setup.doctor_checks import Check, Report, Row, obstacle, wide_listener
+from codriver.setup.doctor_checks import Check, Report, Row, non_loopback_listener, obstacle
 from codriver.tools.session_rows import session_row
 
 SESSION = {
@@ -524,8 +524,8 @@ def test_a_listener_on_all_ipv6_addresses_is_reported():
     except OSError:
         pytest.skip("this machine has no IPv6 address; give it one to run this")
     with listener:
-        assert wide_listener(listener.getsockname()[1]) == "::"
-    assert wide_listener(unused_port()) is None
+        assert non_loopback_listener(listener.getsockname()[1]) == "::"
+    assert non_loopback_listener(unused_port()) is None
 
 
 def test_a_report_counts_errors_and_notes():

@@ -19,7 +19,7 @@ from all_tools import MANIFEST
 from forked import Forked, can_fork
 
 import codriver_relay
-from codriver.systems.machine import KNOWS_USERS
+from codriver.systems.machine import IDENTIFIES_USERS
 from codriver.tools.answers.lean_answers import Evaluating
 
 WAIT_S = 60
@@ -156,7 +156,7 @@ class Live:
         """Return the line with the token, on systems that do not identify the user of a connection and so always
         require one.
         """
-        if KNOWS_USERS:
+        if IDENTIFIES_USERS:
             return b""
         token = self.port_file.with_name("token").read_text()
         return json.dumps({"jsonrpc": "2.0", "method": "codriver/token", "params": {"token": token}}).encode() + b"\n"

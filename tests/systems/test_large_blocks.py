@@ -13,8 +13,8 @@ import codriver
 TEXTS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from codriver.systems.machine import give_back_large_blocks
-give_back_large_blocks()
+from codriver.systems.machine import release_large_blocks
+release_large_blocks()
 def memory_mib():
     return int(open("/proc/self/status").read().partition("VmRSS:")[2].split()[0]) // 1024
 before = memory_mib()

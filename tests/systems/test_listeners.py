@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from codriver.systems.machine import INFO_BYTES, listening_port, listens, sockets_in
+from codriver.systems.machine import SOCKET_INFO_BYTES, listening_port, listens, sockets_in
 
 U8, I16, I32, U32, I64, U64 = (
     ctypes.c_uint8, ctypes.c_int16, ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64
@@ -59,7 +59,7 @@ def socket_info(kind, state, port):
 
 
 def test_the_structure_has_the_size_from_the_header():
-    assert ctypes.sizeof(Told) == INFO_BYTES
+    assert ctypes.sizeof(Told) == SOCKET_INFO_BYTES
 
 
 @pytest.mark.parametrize("port", [1, 1664, 65535])

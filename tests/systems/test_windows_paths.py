@@ -22,12 +22,12 @@ def test_a_root_uri_becomes_its_path(uri, path):
 
 @pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
 def test_system_and_temporary_directories_are_not_workspaces(name):
-    assert target.is_border(os.environ[name])
+    assert target.is_search_boundary(os.environ[name])
 
 
 def test_a_drive_is_not_a_workspace_but_a_users_directory_may_be(tmp_path):
-    assert target.is_border(tmp_path.anchor)
-    assert not target.is_border(str(tmp_path))
+    assert target.is_search_boundary(tmp_path.anchor)
+    assert not target.is_search_boundary(str(tmp_path))
 
 
 @pytest.mark.parametrize(

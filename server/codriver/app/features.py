@@ -41,7 +41,7 @@ EXTENDED: Final = frozenset({"call", "serve", "watch"})
 
 @cache
 def features() -> tuple[Feature, ...]:
-    """Return the declarations of the listed features whose required features are listed too."""
+    """Return the declarations of the features in `NAMES`, except for those that require a feature that is not in it."""
     found: tuple[Feature, ...] = tuple(import_module(f"codriver.features.{name}").FEATURE for name in NAMES)
     return tuple(feature for feature in found if set(feature.requires) <= set(NAMES))
 
@@ -127,7 +127,7 @@ def adapter_hooks() -> AdapterHooks:
 
 
 def launchers() -> Mapping[Launcher, Launch]:
-    """Return how features start REPLs, by the launcher of the kind."""
+    """Return the functions with which features start REPLs, by the launcher of the REPL's kind."""
     return {name: launch for hooks in server_hooks() for name, launch in hooks.launchers}
 
 
@@ -137,22 +137,22 @@ def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFou
 
 
 def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
-    """Check settings of features before a server starts.
+    """Check the settings of features before a server starts.
 
     Raises:
-        StartError: with these settings no server starts.
+        StartError: a server cannot start with these settings.
     """
     for check in (server for hooks in server_hooks() for server in hooks.checks):
         check(settings, environ)
 
 
 def doctor_checks() -> tuple[FeatureChecks, ...]:
-    """Return what features add to `codriver doctor`."""
+    """Return the checks that features add to `codriver doctor`."""
     return tuple(feature.doctor() for feature in features() if feature.doctor is not None)
 
 
 def edit_languages() -> Mapping[str, ApplyText]:
-    """Return the languages of files that features edit, by suffix."""
+    """Return the functions that apply edits to files in languages of features, by suffix."""
     return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
 
 

@@ -25,7 +25,7 @@ from codriver.core.state import State, cautions
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
 from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
-from codriver.files.working_trees import markers_in
+from codriver.files.working_trees import file_kinds_in
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import kind_of
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 def store(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
-    """Store the first answers to clients for relays. `clients` has each client's name and version of MCP.
+    """Store the first answers to clients, for relays to use. `clients` has each client's name and version of MCP.
 
     Clients for which a server has already stored an entry are skipped. Blocks on the disk.
 
@@ -77,7 +77,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
     """
     core = Core(
         state=State(), settings=settings, now=int, handlers=HANDLERS,
-        performers=lambda _: dict.fromkeys(EFFECTS, _not_done),
+        performers=lambda _: dict.fromkeys(EFFECTS, _ignore_effect),
     )  # fmt: skip
     core.report(Start("", 0, __version__, str(workspace)), find_languages(workspace))
     Discovery(
@@ -96,7 +96,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
     return core.state
 
 
-def _not_done(effect: object) -> None:
+def _ignore_effect(effect: object) -> None:
     """Ignore an effect, because no server is running."""
 
 
@@ -128,7 +128,7 @@ def instructions_for(
     to_have_one = to_name_one(state) if is_suggested else ""
     return instructions(
         skills, repls, evaluates=evaluates, offered=offered, guides=manifest.guides, to_have_one=to_have_one,
-        trust_adds=_trust_adds(state), reads_resources=traits_of(client_name).reads_resources,
+        trust_adds=_describe_trust_benefit(state), reads_resources=traits_of(client_name).reads_resources,
     )  # fmt: skip
 
 
@@ -141,8 +141,8 @@ def _kind(repl: Repl) -> str:
     return "Jupyter kernel" if repl.origin.kind in ("kernel", "server") else ""
 
 
-def _trust_adds(state: State) -> str:
-    """Describe what accepting the workspace would add, or return an empty string if it adds nothing."""
+def _describe_trust_benefit(state: State) -> str:
+    """Describe what becomes available if the user accepts the workspace, or return an empty string if nothing does."""
     if state.is_accepted or state.lifecycle.is_searching:
         return ""
     if state.repl_of_files and state.repl_of_files != PYTHON:
@@ -163,7 +163,10 @@ SUFFIXES_SEARCHED: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 async def watch_languages(core: Core, workspace: Path) -> None:
-    """Report the languages of the workspace's files at the start and when they change. Languages are only added."""
+    """Report the languages of the workspace's files at the start and whenever one is added.
+
+    Languages are never removed.
+    """
     seen: LanguagesSeen | None = None
 
     def scan() -> LanguagesSeen:
@@ -181,7 +184,7 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
     missing = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
-    found = markers_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
+    found = file_kinds_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
     repl = repl_of_project(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)
@@ -189,6 +192,6 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
 
 
 def _starts_programs(repl: str) -> bool:
-    """Return whether the REPL is started by a program that the workspace must be accepted for."""
+    """Return whether the REPL is started as a program, which requires that the user has accepted the workspace."""
     kind = kind_of(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

@@ -24,7 +24,7 @@ from codriver.core.actions import (
 )
 from codriver.core.values import LIVE
 from codriver.files import stamp_of
-from codriver.files.polling import PORT_FILES_S, Poller
+from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.files.working_trees import walk
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.settings.layers import withheld_message
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
 
 SCAN_INTERVAL_S = 0.25
 """Minimum interval between two scans for saved files."""
-COST = 10
+PAUSE_FACTOR = 10
 """The pause after a scan, as a multiple of its duration, so that scanning takes at most a tenth of a core."""
 MAX_AT_ONCE = 50
 """Maximum number of files loaded at once.
 
-More are a checkout or generated, and loading them would redefine everything.
+A larger number of changes comes from a checkout or a generator, and loading them would redefine everything.
 """
 MAX_FILES: Final = 20_000
 """Maximum number of directory entries in a scan. Larger directories are not projects, and would take seconds."""
@@ -75,7 +75,7 @@ class Watcher:
 
     async def run(self) -> None:
         """Scan for saved files and load them, until cancelled."""
-        poller = Poller(partial(stamps, self._services.workspace), interval_s=SCAN_INTERVAL_S, rest_times=COST)
+        poller = Poller(partial(stamps, self._services.workspace), interval_s=SCAN_INTERVAL_S, rest_times=PAUSE_FACTOR)
         while True:
             if self._services.live.settings.watch:
                 now = await poller.next()
@@ -138,7 +138,7 @@ class Watcher:
 
 
 def _failure_text(given: Answer) -> str | None:
-    """Return in one line why a file was not loaded, or None if it was."""
+    """Return a line that explains why a file was not loaded, or None if it was."""
     fields = given.fields
     if fields.get("status") in LIVE:
         return f"its evaluation {fields.get('evaluationId')} is still {fields['status']}"
@@ -169,11 +169,12 @@ def stamps(workspace: Path) -> dict[Path, Stamp]:
 
 
 T = TypeVar("T")
-SETTINGS_INTERVAL_S = 2 * PORT_FILES_S
+SETTINGS_INTERVAL_S = 2 * PORT_FILE_CHECK_INTERVAL_S
+"""Interval between two checks of the settings files."""
 
 
-def gates() -> frozenset[str]:
-    """Return the settings that determine which tools are available."""
+def gating_settings() -> frozenset[str]:
+    """Return the names of the settings that determine which tools are available."""
     return frozenset({tool.setting for tool in manifest().tools if tool.setting is not None}) | {"toolset"}
 
 
@@ -208,7 +209,7 @@ class LiveSettings:
                 actions += [LatchError("settings-refused", line) for line in change.warnings]
             if await anyio.to_thread.run_sync(skills.select, selection(change.settings)):
                 actions.append(ResourcesChanged())
-            if any(getattr(before, name) != getattr(change.settings, name) for name in gates()):
+            if any(getattr(before, name) != getattr(change.settings, name) for name in gating_settings()):
                 actions.append(ToolsChanged())
             if change.accepted:
                 actions.append(WorkspaceAccepted())

@@ -101,7 +101,7 @@ def forget(workspace: Path) -> None:
 
 
 def circumstances(workspace: Path) -> dict[str, object]:
-    """Return everything that must be unchanged for the stored lists to be valid."""
+    """Return all values that must be unchanged for the stored lists to be valid."""
     stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     all_files = (*layers.files(workspace), *stamped_files)
     variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}

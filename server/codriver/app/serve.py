@@ -28,7 +28,7 @@ from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.hot_reload import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build, disk_error_reporter, now_ms, on_history
+from codriver.app.wiring import build, disk_error_reporter, history_error_actions, now_ms
 from codriver.app.workspace_settings import load
 from codriver.core.actions import (
     AddServerLine,
@@ -58,7 +58,7 @@ from codriver.server_hooks import RunningServer
 from codriver.settings.layers import Reloader, withheld_message
 from codriver.settings.model import Durations, Settings, durations_from
 from codriver.systems import terminals
-from codriver.systems.machine import KNOWS_USERS
+from codriver.systems.machine import IDENTIFIES_USERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
@@ -72,13 +72,13 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IDLE_CHECKS = 100
+IDLE_CHECKS_PER_TIMEOUT = 100
 """Number of checks for activity within the time after which an idle server stops."""
-LONGEST_IDLE_REST_S = 10
+MAX_IDLE_CHECK_INTERVAL_S = 10
 """Maximum interval between two checks for activity."""
-ARRIVALS_S = 1.0
-"""Interval between two checks for connected REPLs and clients to report on the terminal."""
-THREAD_TURN_S = 0.0005
+ARRIVAL_CHECK_INTERVAL_S = 1.0
+"""Interval between two checks for newly connected REPLs and clients, which are reported on the terminal."""
+THREAD_SWITCH_INTERVAL_S = 0.0005
 """Maximum time for which a thread keeps the interpreter while the event loop waits.
 
 Python's default is 5 ms, fifty times the duration of a ping.
@@ -136,7 +136,7 @@ def run(options: ServeOptions) -> int:
                        launchers=features.launchers())  # fmt: skip
         durations = durations_from(os.environ, features.durations())
         features.check_settings(loaded.settings, os.environ)
-        sys.setswitchinterval(THREAD_TURN_S)
+        sys.setswitchinterval(THREAD_SWITCH_INTERVAL_S)
         return anyio.run(
             _run, options, loaded, durations, backend_options={"use_uvloop": _uses_uvloop(loaded.settings)}
         )
@@ -168,7 +168,7 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
             raise registration.StoppedForGoodError(workspace)
         if options.requested_ms and registration.was_stopped_since(workspace, options.requested_ms):
             raise registration.StoppedWhileStartingError(workspace)
-        if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not KNOWS_USERS:
+        if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not IDENTIFIES_USERS:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
             reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
@@ -212,7 +212,7 @@ class Server:
             {
                 Listen: lambda effect: tasks.start_soon(self._listen, effect),
                 Announce: self._announce,
-                WindDown: lambda _effect: tasks.start_soon(self._wind_down),
+                WindDown: lambda _effect: tasks.start_soon(self._shut_down),
             },
             session_id=self._session_id,
             durations=durations,
@@ -224,7 +224,7 @@ class Server:
         """Start, serve clients, and return when everything is closed."""
         parts = self._parts
         self._plan_shutdown()
-        self._tasks.start_soon(self._heed_signals)
+        self._tasks.start_soon(self._stop_on_signals)
         self._tasks.start_soon(parts.history.run, disk_error_reporter(self._core, "history-unwritable"))
         self._tasks.start_soon(parts.recorder.run, partial(disk_error_reporter, self._core))
         parts.transcripts.store.begin(disk_error_reporter(self._core, "spill-unwritable"))
@@ -239,7 +239,7 @@ class Server:
                 self._tasks.start_soon(part.run, parts.services.part(part.kind))
         start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(*parts.reports, start, *parts.cut_off)
-        with parts.protocol.log_messages.hearing_records():
+        with parts.protocol.log_messages.forwarding_log_records():
             await self._closed.wait()
 
     async def _watch_skills(self) -> None:
@@ -274,6 +274,7 @@ class Server:
                 await listener.serve(front.serve_one, self._tasks)
 
     def _requests(self) -> Mapping[str, Callable[[str], Awaitable[Mapping[str, object]]]]:
+        """Return the functions that answer commands' requests, by the name of the request."""
         server = RunningServer(self._parts.services, self._parts.protocol, self._parts.clients)
         return {request.name: partial(request.answer, server) for request in features.requests()}
 
@@ -281,9 +282,10 @@ class Server:
         """Load the history of earlier runs in a thread. Readers wait for it."""
         read = self._parts.history.read
         report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-        self._core.report(*on_history(report))
+        self._core.report(*history_error_actions(report))
 
     def _announce(self, effect: Announce) -> None:
+        """Write the record and the port file of the server, and print the greeting."""
         lifecycle = effect.lifecycle
         record = ServerRecord(
             pid=lifecycle.process_id,
@@ -306,7 +308,7 @@ class Server:
             known_servers.note(self._workspace)
         except OSError as error:
             logger.warning("`codriver status --all` will not list this server: %s", error)
-        self._seek_repls()
+        self._start_discovery()
         self._tasks.start_soon(self._read_history)
         if self._options.ends_when_idle:
             self._tasks.start_soon(self._exit_when_idle)
@@ -332,8 +334,8 @@ class Server:
         except relay_install.RelayNotInstalledError as error:
             logger.warning("%s; clients configured with codriver-relay from the PATH are not affected", error)
 
-    def _seek_repls(self) -> None:
-        """Start to search for the configured REPLs and for others in the workspace."""
+    def _start_discovery(self) -> None:
+        """Start the search for the configured REPLs and for others in the workspace."""
         settings = self._live.settings
         discovery = Discovery(
             core=self._core,
@@ -353,21 +355,23 @@ class Server:
         self._tasks.start_soon(watch_programs, self._core, self._workspace)
 
     async def _print_arrivals(self) -> None:
+        """Print a line for each REPL or client that connects or disconnects."""
         arrivals = Arrivals()
         while True:
             for line in arrivals.lines(self._core.state.repls.values(), self._parts.clients.counters()):
                 print(one_line(f"{time.strftime('%H:%M:%S')} {line}"), flush=True)  # noqa: T201  # as above
-            await anyio.sleep(ARRIVALS_S)
+            await anyio.sleep(ARRIVAL_CHECK_INTERVAL_S)
 
-    async def _heed_signals(self) -> None:
-        await terminals.heed(lambda name: self._core.report(Stop(f"signal {name}")))
+    async def _stop_on_signals(self) -> None:
+        await terminals.watch_termination_signals(lambda name: self._core.report(Stop(f"signal {name}")))
 
     async def _exit_when_idle(self) -> None:
+        """Stop the server when it has had no clients and no evaluations for the configured time."""
         idle_since = anyio.current_time()
         while True:
             allowed_s = self._live.settings.idle_exit_seconds
             # Rare enough not to wake an idle server often, and frequent enough for a short limit.
-            await anyio.sleep(min(max(1, allowed_s / IDLE_CHECKS), LONGEST_IDLE_REST_S))
+            await anyio.sleep(min(max(1, allowed_s / IDLE_CHECKS_PER_TIMEOUT), MAX_IDLE_CHECK_INTERVAL_S))
             busy = self._parts.clients or self._core.state.live
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
@@ -375,15 +379,15 @@ class Server:
                 self._core.report(Stop(f"idle for {allowed_s} s"))
                 return
 
-    async def _wind_down(self) -> None:
-        """Shut down."""
+    async def _shut_down(self) -> None:
+        """Run the steps of the shutdown, and record that the server is closed."""
         try:
             await self.shutdown.run()
         finally:
             self._closed.set()
 
     def _plan_shutdown(self) -> None:
-        """Add the steps of the shutdown in the order of the start. The last one runs first."""
+        """Add the steps of the shutdown in the order in which the parts were started. The last one runs first."""
         parts, add = self._parts, self.shutdown.add
         # A limiter of its own, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
@@ -405,30 +409,33 @@ class Server:
         for part in features.parts():
             if part.stop is not None:
                 add(f"stop {part.kind.__name__}", partial(part.stop, parts.services.part(part.kind)))
-        add("disconnect the clients", self._part_with_clients)
+        add("disconnect the clients", self._disconnect_clients)
         add("end the tasks", parts.protocol.end)
         add("send queued messages to the clients", self._empty_outboxes)
-        add("answer the open requests", self._answer_requests)
+        add("answer the open requests", self._await_open_requests)
         add("give up running evaluations", self._give_up_evaluations)
         add("end the evaluations", self._end_evaluations)
         add("refuse callers that wait for a thread", parts.work.standing.close)
         add("close the listener", self._accepting.cancel)
 
-    async def _answer_requests(self) -> None:
+    async def _await_open_requests(self) -> None:
+        """Wait until the clients' open requests are answered."""
         await _wait_until(lambda: not any(client.open_requests for client in self._parts.clients), self._stop_s)
 
     async def _empty_outboxes(self) -> None:
+        """Close the clients' outboxes, and wait until their messages are sent."""
         for client in self._parts.clients:
             await guarded(f"close the outbox of the client {client.id}", client.outbox.close)
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
-    async def _part_with_clients(self) -> None:
-        """Close all connections, so that relays hold further messages for the next server."""
+    async def _disconnect_clients(self) -> None:
+        """Close all connections, so that relays keep further messages for the next server."""
         for client in self._parts.clients:
             client.part()
         await _wait_until(lambda: not self._parts.clients, self._stop_s)
 
     async def _end_evaluations(self) -> None:
+        """Cancel queued evaluations, and interrupt running ones."""
         why = "the server is stopping"
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
@@ -457,7 +464,7 @@ class Server:
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
-    """Wait until a condition is true, for at most `most_s`."""
+    """Wait until `is_so` returns True, for at most `most_s` seconds."""
     deadline = anyio.current_time() + most_s
     while not is_so() and anyio.current_time() < deadline:
         await anyio.sleep(0.01)
@@ -474,7 +481,7 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
 
 @dataclass(slots=True)
 class Arrivals:
-    """The connected REPLs and clients that were last reported."""
+    """Computes which REPLs and clients have connected or disconnected since the previous check."""
 
     _repls: dict[str, str] = field(default_factory=dict)
     _clients: dict[str, str] = field(default_factory=dict)

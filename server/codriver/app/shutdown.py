@@ -37,7 +37,7 @@ class Shutdown:
 
 
 async def guarded(name: str, step: Callable[[], object]) -> None:
-    """Run one step. Log it if it fails or takes longer than `STEP_S`."""
+    """Run one step. Log an error if it fails or takes longer than `MAX_STEP_S`."""
     try:
         with anyio.fail_after(STEP_S):
             given = step()

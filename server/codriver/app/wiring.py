@@ -38,7 +38,7 @@ from codriver.log.transcripts import SpillCapacity, Transcripts
 from codriver.net.client_sessions import Clients
 from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
-from codriver.protocol.results import About
+from codriver.protocol.results import ServerOffer
 from codriver.repls.kinds import NREPL, PYTHON
 from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
@@ -81,10 +81,10 @@ def now_ms() -> int:
 
 
 def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
-    """Return a function that reports disk errors to the core, and with None that they are resolved.
+    """Return a function that reports a disk error to the core, or, when called with None, that it is resolved.
 
-    The function may be called in any thread. The core remembers the error under `code`. Must be called on the event
-    loop.
+    The returned function may be called in any thread. The core stores the error under `code`. Must be called on the
+    event loop.
     """
     loop = asyncio.get_running_loop()
 
@@ -135,10 +135,11 @@ def build(
     durations: Durations,
     is_user_started: bool,
 ) -> Parts:
-    """Create all parts of the server of `workspace`. `performers` are those for effects on the server as a whole.
+    """Create all parts of the server of `workspace`.
 
-    `session_id` is the server's id. `is_user_started` is whether the user started the server, which also requests its
-    REPLs. Blocks while it opens the history and undoes incomplete batches of edits.
+    `performers` carry out the effects that concern the server as a whole, and `session_id` is the server's id. If the
+    user started the server (`is_user_started`), that also requests its REPLs. Blocks while it opens the history and
+    undoes incomplete batches of edits.
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
@@ -171,7 +172,8 @@ def build(
         watcher = Watcher(services, manifest.by_name["load_file"])
         protocol = _protocol(services, manifest, clients, skills, redactor, stored_lists)
         parts = Parts(
-            history=history, reports=on_history(report), transcripts=transcripts, logbook=logbook, recorder=recorder,
+            history=history, reports=history_error_actions(report), transcripts=transcripts, logbook=logbook,
+            recorder=recorder,
             repls=repls, recipe_of=recipe_of, clients=clients, services=services,
             work=services.work, skills=skills, core=core, protocol=protocol, watcher=watcher,
             stored_lists=stored_lists, seen=seen,
@@ -190,6 +192,7 @@ def build(
 
 
 async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
+    """Return the files of the workspace that were changed after `since_ms`, in epoch milliseconds."""
     return await anyio.to_thread.run_sync(changed_files, workspace, since_ms)
 
 
@@ -208,7 +211,7 @@ def _recipe_of(
     is_user_started: bool,  # noqa: FBT001  # bound by `partial`
     words: str,
 ) -> Recipe:
-    """Return the recipe for a REPL.
+    """Return the recipe for starting the REPL that `words` describes.
 
     A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """
@@ -290,7 +293,7 @@ def _log(
     return history, report, transcripts, logbook, recorder
 
 
-def on_history(report: str | None) -> tuple[Action, ...]:
+def history_error_actions(report: str | None) -> tuple[Action, ...]:
     """Return actions that report errors in the history's file, if there are any."""
     return () if report is None else (LatchError("history", report), AddServerLine(report, error=True))
 
@@ -309,6 +312,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     tasks: TaskGroup,
     durations: Durations,
 ) -> Services:
+    """Combine the parts that tools need."""
     records = BatchRecords(workspace_state_directory(workspace) / "edits", workspace)
     editor = Editor(workspace, records, features.edit_languages())
     image_store = ImageFiles(workspace_state_directory(workspace) / "pictures", logbook.log)
@@ -359,7 +363,7 @@ def _protocol(
     return McpServer(
         services,
         clients,
-        About(
+        ServerOffer(
             version=__version__,
             manifest=manifest,
             instructions=partial(_instructions, services, manifest, skills),

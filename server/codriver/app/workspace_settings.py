@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.app.features import features
 from codriver.settings import layers
-from codriver.settings.model import settings_with
+from codriver.settings.model import build_settings_model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @cache
 def settings_model() -> type[Settings]:
     """Return the settings model with the settings of all features."""
-    return settings_with(tuple(setting for feature in features() for setting in feature.settings))
+    return build_settings_model(tuple(setting for feature in features() for setting in feature.settings))
 
 
 def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-NO_SERVER = 3
+NO_SERVER_STATUS = 3
+"""The exit status if no server is running."""
 NAME = "codriver-status"
 
 
@@ -36,7 +37,7 @@ def show_all(*, as_json: bool) -> None:
             echo(one_line(line))
         for server in gone:
             echo(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
-    sys.exit(0 if servers else NO_SERVER)
+    sys.exit(0 if servers else NO_SERVER_STATUS)
 
 
 def server_line(health: Mapping[str, Any]) -> str:

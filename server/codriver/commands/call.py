@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.followed_calls import UNANSWERED, Running
+from codriver.commands.followed_calls import UNANSWERED_INPUT, Running
 from codriver.commands.options import (
     IMAGE_MARK,
     Number,
-    Whole,
+    WholeNumberRange,
     complete_session,
     complete_tool,
     json_option,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 FAILED, WRONG_USAGE, TIMED_OUT, NO_TESTS, NO_REPL, NOT_ACCEPTED = 1, 2, 4, 5, 6, 7
-LACKING = frozenset({"capability-missing", "no-repl"})
+REPL_DEPENDENT_REASONS = frozenset({"capability-missing", "no-repl"})
 """Reasons of refusals that may no longer apply once another REPL is connected."""
 STATUS_OF = {"no-repl": NO_REPL, "no-tests": NO_TESTS, "not-accepted": NOT_ACCEPTED}
 """Exit statuses for reasons of refusals."""
@@ -47,11 +47,11 @@ HINTS = {
     "no-repl": "`codriver status` shows the state of the REPLs, and `codriver doctor` suggests how to start one",
 }
 """Hints for the command line by the reason of a refusal, as those of the server name tools for agents."""
-WORKING = "the evaluation is running; Ctrl-C interrupts it"
+RUNNING_MESSAGE = "the evaluation is running; Ctrl-C interrupts it"
 STARTING = frozenset({"starting", "connecting"})
 """The phases of a REPL for which an evaluation waits."""
-GOING_ON = ("get_evaluation", "send_input", "interrupt_evaluation")
-"""The tools that the notes about an unfinished evaluation mention."""
+UNFINISHED_TOOLS = ("get_evaluation", "send_input", "interrupt_evaluation")
+"""The tools that the server's notes about an unfinished evaluation mention. Such notes are replaced by commands."""
 
 start_option = click.option("--start", is_flag=True, help="Start a server if none is running.")
 session_option = click.option(
@@ -63,7 +63,7 @@ session_option = click.option(
 )
 length_option = click.option(
     "--max-length",
-    type=Whole(1, 100_000),
+    type=WholeNumberRange(1, 100_000),
     metavar="COUNT",
     help="Maximum number of elements to print per collection (all; 100000 in a Lisp).",
 )
@@ -168,10 +168,10 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
 
 
 def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments in a JSON object, or in that on standard input for `-`.
+    """Return the arguments in a JSON object, which is read from standard input if `text` is `-`.
 
     Raises:
-        click.UsageError: it is no JSON object.
+        click.UsageError: the text is not a JSON object.
     """
     try:
         given = json.loads(sys.stdin.read() if text == "-" else text)
@@ -195,7 +195,7 @@ def call_tool(connection: client.Connection, tool: str, given: dict[str, Any], *
             raise
         raise click.UsageError(f"{error}; `codriver tools --json` shows every tool with its arguments") from error
     echo_json(answer, indent=None if as_json else 2)
-    _name_images(images, str(answer.get("evaluationId") or ""))
+    _print_image_commands(images, str(answer.get("evaluationId") or ""))
     return answer
 
 
@@ -252,8 +252,8 @@ def _evaluate(
     with connection_in_use or connected(workspace.resolve(), start=start) as connection:
         printed = {"stdout": 0, "stderr": 0}
         answer = _answer(connection, tool, arguments, workspace.resolve(), printed if not as_json else None, first)
-        if answer.get("reason") in LACKING:
-            answer = without_repl(answer, repls_of(connection), workspace.resolve())
+        if answer.get("reason") in REPL_DEPENDENT_REASONS:
+            answer = explain_missing_repl(answer, repls_of(connection), workspace.resolve())
         if as_json:
             echo_json(answer, indent=2)
         else:
@@ -269,11 +269,12 @@ def _answer(
     printed: dict[str, int] | None,
     first: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Call a tool that evaluates. If `printed` is given, print its output as it arrives and count it there by stream.
+    """Call a tool that evaluates, and return its answer.
 
-    `first` is the first answer to a call that was made earlier.
+    If `printed` is given, print the output as it arrives and count the characters there by stream. `first` is the first
+    answer to a call that was made earlier.
     """
-    with patience(lambda: coming_repls(workspace) or WORKING) as waiting:
+    with patience(lambda: describe_starting_repls(workspace) or RUNNING_MESSAGE) as waiting:
         if printed is None:
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
@@ -282,7 +283,7 @@ def _answer(
 
 
 def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
-    """Return the REPLs that the server knows, in any phase."""
+    """Return the REPLs that the server knows, in whatever phase they are."""
     with reading("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
@@ -301,7 +302,7 @@ def no_repl_message(workspace: Path) -> str:
     return f"{why} Python and Basilisp projects. This is {project.kind} ({project.evidence}). {named}, or {found}"
 
 
-def without_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
+def explain_missing_repl(answer: dict[str, Any], repls: list[dict[str, Any]], workspace: Path) -> dict[str, Any]:
     """Replace a refusal that is caused by a missing REPL or acceptance with a message for the command line."""
     waiting = [row for row in repls if row.get("awaitsAcceptance")]
     if any(row["phase"] == "stopped" or answer.get("capability") == "test" for row in waiting):
@@ -323,7 +324,7 @@ def _not_accepted(workspace: Path) -> str:
 
 
 def phases_of(connection: client.Connection) -> dict[str, bool]:
-    """Return the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
+    """Return the phases of all REPLs. The value is True if a REPL in that phase has a note with the reason."""
     found: dict[str, bool] = {}
     for row in repls_of(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
@@ -332,7 +333,7 @@ def phases_of(connection: client.Connection) -> dict[str, bool]:
 
 def exit_status(answer: dict[str, Any]) -> int:
     """Return the exit status for an answer."""
-    if answer.get("status") in {*UNFINISHED, UNANSWERED} or answer.get("reason") == "timed-out":
+    if answer.get("status") in {*UNFINISHED, UNANSWERED_INPUT} or answer.get("reason") == "timed-out":
         return TIMED_OUT
     if answer.get("reason") == "bad-arguments":
         return WRONG_USAGE
@@ -341,7 +342,7 @@ def exit_status(answer: dict[str, Any]) -> int:
     return 0 if answer.get("ok") else FAILED
 
 
-def coming_repls(workspace: Path) -> str:
+def describe_starting_repls(workspace: Path) -> str:
     """Describe the REPLs that are starting and their progress, or return an empty string if there are none."""
     try:
         with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
@@ -361,8 +362,8 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         values = [_with_image_commands(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
-        is_on = answer.get("status") in {*UNFINISHED, UNANSWERED}
-        lines = _ways_on(answer, workspace) if is_on else explained(answer)
+        is_on = answer.get("status") in {*UNFINISHED, UNANSWERED_INPUT}
+        lines = _unfinished_notes(answer, workspace) if is_on else explained(answer)
         words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it has neither a result nor a reason why there is none")
@@ -376,7 +377,7 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
 
 
 def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
-    """Replace the marks of images in a value by commands that save them."""
+    """Replace the marks of images in a value with commands that save them."""
     if IMAGE_MARK not in value:
         return value
     from codriver.core.pictures import marked  # noqa: PLC0415  # rarely needed
@@ -384,7 +385,7 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
     return marked(value, lambda facts: f"<<{facts.description}: codriver image {answer['evaluationId']}>>")
 
 
-def _name_images(images: Sequence[tuple[str, str]], evaluation: str) -> None:
+def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) -> None:
     """Print a line for each image of an answer, given as media type and base64 data."""
     if not images:
         return
@@ -401,7 +402,7 @@ def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
         yield f"{note.partition(';')[0]}; --max-length sets how many are printed" if note.startswith("cut") else note
 
 
-def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
+def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     """Yield notes about an unfinished evaluation, with commands instead of the tools that the server's notes name."""
     from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations finish
 
@@ -412,8 +413,8 @@ def _ways_on(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
         given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
         return typed(["codriver", "call", tool, given, *workspace_option])
 
-    yield from (note for note in notes if status == "queued" or not any(tool in note for tool in GOING_ON))
-    if status == UNANSWERED:
+    yield from (note for note in notes if status == "queued" or not any(tool in note for tool in UNFINISHED_TOOLS))
+    if status == UNANSWERED_INPUT:
         yield f"evaluation {name} was interrupted because it reads standard input, which requires a terminal"
         return
     yield f"evaluation {name} is {status}; to wait for its result: {command('get_evaluation', waitMs=25_000)}"
@@ -455,7 +456,7 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
     """Show where the code that the REPL has loaded differs from its files.
 
     This lists definitions that were edited since they were loaded, that were redefined in the REPL, or that exist only
-    in one of both, such as leftovers of earlier loads. Comments are ignored.
+    in the REPL or only in a file, such as leftovers of earlier loads. Comments are ignored.
     """
     with connected(workspace.resolve(), start=False) as connection:
         answer = connection.call("what_changed", {"replSessionKey": session} if session else {})

@@ -15,7 +15,7 @@ from codriver.app import features
 from codriver.commands.options import DIRECTORY
 from codriver.commands.terminal import echo
 from codriver.errors import CodriverError, StartError
-from codriver.systems.terminals import write_utf8
+from codriver.systems.terminals import use_utf8_output
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -57,7 +57,7 @@ USUAL_WORDS = {
     "settings": "config", "check": "doctor", "install": "init", "setup": "init", "evaluate": "eval", "exec": "eval",
     "version": "--version", "help": "--help",
 }  # fmt: skip
-"""Command names of other programs, and the command that they probably mean."""
+"""Command names that other programs use, with the command of Codriver that is probably intended."""
 
 
 def _added() -> dict[str, Command]:
@@ -87,7 +87,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all commands: those of the base in the order of the table, then those of features."""
+        """Return the names of all commands: those of the base in the order of `COMMANDS`, then those of features."""
         del ctx
         return [*COMMANDS, *_added()]
 
@@ -151,7 +151,7 @@ def cli(*, workspace: Path | None) -> None:
 
 def main(started_call: object = None) -> None:
     """Run the command line and exit. `started_call` is an evaluation that `codriver.__main__` has already started."""
-    write_utf8()
+    use_utf8_output()
     try:
         status = cli.main(prog_name="codriver", standalone_mode=False, obj=started_call)
     except click.ClickException as error:

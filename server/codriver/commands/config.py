@@ -22,17 +22,17 @@ def config_command() -> None:
 @workspace_option
 @json_option
 def config_show(*, workspace: Path, as_json: bool) -> None:
-    """Show every setting with its value and where that comes from.
+    """Show every setting with its value and the source of the value.
 
     Later sources override earlier ones: your own file, the workspace's file, the environment. Options given to a
     running `codriver serve` are not included.
     """
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only this command needs it
-    from codriver.settings.layers import as_rows, withheld_message  # noqa: PLC0415  # only this command needs it
+    from codriver.settings.layers import setting_rows, withheld_message  # noqa: PLC0415  # only this command needs it
 
     workspace = workspace.resolve()
     loaded = load(workspace, environ=os.environ)
-    rows = as_rows(loaded)
+    rows = setting_rows(loaded)
     for warning in (*loaded.warnings, *(withheld_message(line, workspace) for line in loaded.withheld)):
         echo(f"codriver: {warning}", err=True)
     if as_json:
@@ -62,10 +62,10 @@ def config_check(*, workspace: Path) -> None:
     workspace = workspace.resolve()
     try:
         loaded = load(workspace, environ=os.environ)
-        lapsed = trust.environment_lapse(workspace, os.environ, loaded.settings.python)
+        lapsed = trust.environment_lapse_reason(workspace, os.environ, loaded.settings.python)
         sentences = [withheld_message(setting, workspace) for setting in loaded.withheld]
         if lapsed is not None:
-            sentences.append(trust.lapse_sentence(lapsed, workspace))
+            sentences.append(trust.lapse_message(lapsed, workspace))
         findings = (*loaded.warnings, *sentences)
         usable = True
     except SettingsError as error:

@@ -49,7 +49,7 @@ def demo_command() -> None:
         del steps["lisp"]
         echo(f"(Python only: {install_extra('lisp')} adds the Lisp REPL)", err=True)
     with tempfile.TemporaryDirectory(prefix="codriver-demo-") as directory, _server(Path(directory), steps) as file:
-        anyio.run(_play, file, list(steps.values()))
+        anyio.run(_evaluate_steps, file, list(steps.values()))
 
 
 @contextlib.contextmanager
@@ -79,7 +79,7 @@ def _server(workspace: Path, repls: Iterable[str]) -> Iterator[Path]:
             process.wait(START_S)
 
 
-async def _play(file: Path, steps: Sequence[tuple[str, str]]) -> None:
+async def _evaluate_steps(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     """Connect a client through the relay and evaluate the code of each step in its session.
 
     Raises:

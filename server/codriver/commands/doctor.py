@@ -13,9 +13,9 @@ from codriver.commands.terminal import Styled, echo, echo_json, patience
 from codriver.errors import StartError
 from codriver.net import client
 
-REPORT_HANG = 16
+REPORT_INDENT = 16
 """The indent of wrapped lines in the report of `init`."""
-TONES = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
+COLOR_BY_TONE = {"ok": "green", "note": "yellow", "wrong": "red", "fix": "cyan"}
 """The colours used in the doctor's report."""
 
 
@@ -28,8 +28,8 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
     """Check everything that has to work together, and suggest a fix for each problem.
 
     This covers versions, settings, skills, the server, the port file, the relay, clients, permissions, and REPLs with
-    their capabilities. Nothing is changed, and nothing is started but the relay, for a moment. A note is not an error
-    but may be unexpected. The exit status is 1 if something is wrong.
+    their capabilities. Nothing is changed, and only the relay is started, for a moment. A note is not an error but may
+    be unexpected. The exit status is 1 if something is wrong.
     """
     from codriver.app.features import doctor_checks  # noqa: PLC0415  # as above
     from codriver.app.workspace_settings import settings_model  # noqa: PLC0415  # as above
@@ -46,13 +46,14 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
 
     with patience(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
         machine = Environment.current()
-        launch = Launch.current(workspace).with_shared(machine)
+        launch = Launch.current(workspace).resolve_shared_command(machine)
         report = diagnose(launch, call_tool, machine, settings_model=settings_model(), of_features=doctor_checks())
     if as_json:
         echo_json(report.to_json(), indent=2)
     else:
         parts = [
-            Styled(text, fg=TONES.get(tone), bold=tone == "head") for tone, text in report.parts(is_brief=is_quiet)
+            Styled(text, fg=COLOR_BY_TONE.get(tone), bold=tone == "head")
+            for tone, text in report.parts(is_brief=is_quiet)
         ]
         echo(*parts, end="" if is_quiet else "\n", hang=report.indent)
     sys.exit(report.exit_status)

@@ -15,19 +15,19 @@ from codriver.errors import CodriverError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codriver.commands.terminal import Waiting
+    from codriver.commands.terminal import WaitingLine
     from codriver.net.client import Connection
 
 POLL_S: Final = 0.3
 """Interval at which a running evaluation is checked. Most finish before the first check."""
-MIN_MS: Final = 100
+MIN_CALL_TIMEOUT_MS: Final = 100
 """The shortest timeout that the server accepts."""
 MAX_START_S: Final = 300.0
 """Maximum additional time to wait for a REPL that is starting."""
 ONLY_RETRYING: Final = {"waiting": True}
-"""The phases when every REPL has failed to connect for a known reason and is being retried."""
+"""The result of `phases_of` if every REPL has failed to connect for a known reason and is being retried."""
 STREAMS: Final = ("stdout", "stderr")
-UNANSWERED: Final = "interrupted-for-input"
+UNANSWERED_INPUT: Final = "interrupted-for-input"
 """The status of an evaluation that was interrupted because it waits for input that nobody can type."""
 
 
@@ -42,7 +42,7 @@ class Running:
     timeout_s: float
     phases: Callable[[], dict[str, bool]]
     """Returns the phases of all REPLs, each with whether a REPL in that phase has a note with the reason."""
-    waiting: Waiting
+    waiting: WaitingLine
     printed_counts: dict[str, int]
 
     def answer(self, tool: str, arguments: dict[str, Any], first: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -51,7 +51,7 @@ class Running:
         `first` is the first answer to a call that was made earlier. Ctrl-C and SIGTERM also interrupt the evaluation.
         """
         deadline = time.monotonic() + self.timeout_s
-        first_ms = max(MIN_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_S) * 1000))
         answer = self.connection.call(tool, {**arguments, "timeoutMs": first_ms}) if first is None else first
         if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:
             return answer
@@ -64,7 +64,7 @@ class Running:
                     self._print_output(evaluation)
                     if not sys.stdin.isatty() or not (line := self._line()):
                         self._interrupt(evaluation)
-                        return {**answer, "status": UNANSWERED}
+                        return {**answer, "status": UNANSWERED_INPUT}
                     self.connection.call("send_input", {"evaluationId": evaluation, "text": line.rstrip("\n")})
                     deadline += time.monotonic() - now
                 elif answer["status"] == "queued" and now < latest and "starting" in (phases := self.phases()):
@@ -102,6 +102,7 @@ class Running:
             return sys.stdin.readline()
 
     def _interrupt(self, evaluation: str) -> None:
+        """Interrupt the evaluation."""
         with suppress(CodriverError, OSError):  # the evaluation has finished, or the server has stopped
             self.connection.call("interrupt_evaluation", {"evaluationId": evaluation})
 
@@ -126,8 +127,8 @@ WHO: Final = "codriver-cli"
 
 
 @dataclass(slots=True)
-class RunningTests:
-    """A call of `run_tests`, followed for up to `timeout_s`. If `is_quiet`, the tests' output is not printed."""
+class FollowedTestRun:
+    """A call of `run_tests`, followed for up to `timeout_s`. With `is_quiet`, the tests' output is not printed."""
 
     connection: Connection
     timeout_s: float
@@ -137,14 +138,14 @@ class RunningTests:
     _progress: str = field(default="", init=False)
 
     def words(self) -> str:
-        """Return the progress of the run, to display while waiting."""
+        """Return a text with the progress of the run, to display while waiting."""
         return self._progress
 
     def answer(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Make the call and return the answer with every result. The tests are interrupted on a timeout or Ctrl-C."""
         deadline = time.monotonic() + self.timeout_s
         self._progress, self.printed_characters = "the tests begin", 0
-        first_ms = max(MIN_MS, int(min(self.timeout_s, POLL_S) * 1000))
+        first_ms = max(MIN_CALL_TIMEOUT_MS, int(min(self.timeout_s, POLL_S) * 1000))
         given = {**arguments, "timeoutMs": first_ms, "report": True, "who": WHO}
         answer = self.connection.call("run_tests", given)
         if answer.get("status") not in UNFINISHED or "evaluationId" not in answer:

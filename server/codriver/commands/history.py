@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver.commands.log_follower import WHOLE, FollowError
-from codriver.commands.options import Whole, workspace_option
+from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.terminal import Styled, echo, reading
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import one_line
@@ -23,13 +23,15 @@ if TYPE_CHECKING:
 
 HISTORY = "history"
 
-PARSED_CODES = 20
+MAX_PARSED_CODES = 20
 """Maximum number of a session's evaluations that are parsed to determine its language."""
 
 
 @click.command("history", short_help="Search the code that was evaluated in this workspace.")
 @click.argument("text", default="")
-@click.option("--limit", type=Whole(1, 10_000), default=20, help="Maximum number of entries, the newest ones (20).")
+@click.option(
+    "--limit", type=WholeNumberRange(1, 10_000), default=20, help="Maximum number of entries, the newest ones (20)."
+)
 @workspace_option
 def history_command(*, text: str, limit: int, workspace: Path) -> None:
     """Search the code evaluated in this workspace, including earlier runs, and print it ready to paste."""
@@ -53,15 +55,15 @@ def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
     codes: dict[str, list[str]] = {}
     for key, code in reversed(rows):
         codes.setdefault(key, []).append(code)
-    return {key: "#" if _is_python(key, some[:PARSED_CODES]) else ";;" for key, some in codes.items()}
+    return {key: "#" if _is_python(key, some[:MAX_PARSED_CODES]) else ";;" for key, some in codes.items()}
 
 
 def _is_python(key: str, codes: Sequence[str]) -> bool:
     dialect = dialect_of_key(key)
-    return sum(map(_reads_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
+    return sum(map(_parses_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
 
 
-def _reads_as_python(code: str) -> bool:
+def _parses_as_python(code: str) -> bool:
     try:
         ast.parse(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -73,6 +75,7 @@ REMEMBERED = """[:find ?line ?when ?who ?key ?code ?file :in $ $history
   :where [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] [$history ?e :output/text ?code]
          [(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]
          [(get-else $history ?e :output/file "") ?file]]"""
+"""The query for the evaluated code in a history."""
 
 
 def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, str, str]]:

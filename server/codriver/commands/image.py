@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from codriver.commands.options import Whole, workspace_option
+from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import echo, echo_bytes, reading, write_file
 from codriver.core.pictures import DATA, ImageFacts, decoded, image, images_in
@@ -28,15 +28,18 @@ if TYPE_CHECKING:
 
 STDOUT: Final = "-"
 MOST: Final = 100
-"""Maximum number of images requested per log line, which hardly ever has more than one."""
+"""Maximum number of images requested per log line. A line hardly ever has more than one."""
 WHOLE: Final = 16 * 2**20
-"""Maximum size of text that can be requested, in bytes."""
+"""Maximum number of bytes of a text that is requested, enough for any image in the log."""
 MAX_LINES: Final = 10_000
 """Maximum number of rows that are requested."""
-_DRAWN: Final = '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
-LINES_OF: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_DRAWN}]"
-ALL_LINES: Final = f"[:find ?line ?id :where {_DRAWN} [?e :output/evaluation ?id]]"
-TEXT_AT: Final = """[:find ?line ?id ?text :in $ [?line ...] :where [?e :output/line ?line] [?e :output/text ?text]
+_IMAGE_CLAUSES: Final = (
+    '[?e :output/text ?text] [(clojure.string/includes? ?text "data:image/")] [?e :output/line ?line]'
+)
+EVALUATION_IMAGES_QUERY: Final = f"[:find ?line :in $ ?id :where [?e :output/evaluation ?id] {_IMAGE_CLAUSES}]"
+ALL_IMAGES_QUERY: Final = f"[:find ?line ?id :where {_IMAGE_CLAUSES} [?e :output/evaluation ?id]]"
+TEXT_AT_LINES_QUERY: Final = """[:find ?line ?id ?text :in $ [?line ...]
+ :where [?e :output/line ?line] [?e :output/text ?text]
   [(get-else $ ?e :output/evaluation "log") ?id]]"""
 
 
@@ -61,7 +64,7 @@ class Image:
     epilog="Exit status: 0 listed or written, 1 there is none, 2 wrong usage, 3 no server.",
 )
 @click.argument("evaluation", default="", metavar="[ID]")
-@click.option("--number", "-n", type=Whole(1), metavar="N", help="Only the Nth image of the evaluation.")
+@click.option("--number", "-n", type=WholeNumberRange(1), metavar="N", help="Only the Nth image of the evaluation.")
 @click.option(
     "--output",
     "-o",
@@ -73,8 +76,8 @@ class Image:
 def image_command(*, evaluation: str, number: int | None, output: str | None, run: str | None, workspace: Path) -> None:
     """Save the images of the evaluation ID, by default those of the newest one that has any.
 
-    Without --output, images are listed on a terminal and written to a pipe. If there are several, their file names are
-    numbered.
+    Without --output, images are listed on a terminal and written to a pipe. If there are several, numbers are added to
+    their file names.
     """
     workspace = workspace.resolve()
     found = _images(workspace, evaluation, run)
@@ -122,23 +125,23 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
 
 def _newest_with_image(connection: Connection) -> str:
     """Return the id of the evaluation with the newest image, or an empty string if the log has none."""
-    rows = _query(connection, ALL_LINES)
+    rows = _query(connection, ALL_IMAGES_QUERY)
     with reading("repl_output_log"):
         return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else ""
 
 
 def _images_of(connection: Connection, evaluation: str) -> list[Image]:
     """Return the images of an evaluation in the log, in order."""
-    rows = _query(connection, LINES_OF, evaluation)
+    rows = _query(connection, EVALUATION_IMAGES_QUERY, evaluation)
     with reading("repl_output_log"):
         lines = sorted(int(row[0]) for row in rows)
-    rows = _query(connection, TEXT_AT, lines) if lines else []
+    rows = _query(connection, TEXT_AT_LINES_QUERY, lines) if lines else []
     with reading("repl_output_log"):
         lines_with_images = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
     for line, _, text in lines_with_images:
         if any(listed.digest not in contents for listed in images_in(text)):
-            arguments = {"query": TEXT_AT, "inputs": [[line]], "maxImages": MOST}
+            arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MOST}
             _, images = connection.call_with_images("repl_output_log", arguments)
             contents |= {image(kind, data).digest: decoded(data) for kind, data in images}
     return _numbered(
@@ -147,7 +150,7 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
 
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
-    """Return the images among an earlier run's entries, except for those that were truncated."""
+    """Return the images in the entries of an earlier run, except for those that were truncated."""
     found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
     return _numbered((name, image(data[1], data[2]), decoded(data[2])) for name, data in found)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver.commands.doctor import REPORT_HANG
+from codriver.commands.doctor import REPORT_INDENT
 from codriver.commands.options import complete_client, exact_workspace_option
 from codriver.commands.terminal import echo
 from codriver.files.own_folders import relay_file
@@ -18,7 +18,7 @@ from codriver.log.control_characters import one_line
 from codriver.net import relay_install
 
 if TYPE_CHECKING:
-    from codriver.settings.layers import Withheld
+    from codriver.settings.layers import WithheldSetting
     from codriver.setup.clients import Environment, Launch, Scope
     from codriver.setup.init import InitOptions, Report
 
@@ -101,11 +101,12 @@ def init_command(  # noqa: PLR0913  # one argument an option
     """Add codriver to the configuration of your MCP clients.
 
     This finds out which REPL the project has and which clients are used in this workspace or installed on this machine,
-    and adds an entry to each client's own file. Everything else in it stays, including comments. An entry that differs
-    is left alone without --force. Files in the workspace, which a team may share, name `codriver-relay` or `uvx`
-    instead of paths of this machine. If codriver can start the project's REPL, that is written to `codriver.toml`. The
-    workspace is then accepted as by `codriver trust`, unless its settings ask for something that only you may grant.
-    The first answers to each client are stored, so that its first session has the tools immediately.
+    and adds an entry to each client's own file. Everything else in the file stays, including comments. An entry that
+    differs is only replaced with --force. Files in the workspace, which a team may share, name `codriver-relay` or
+    `uvx` instead of paths of this machine. If codriver can start the project's REPL, the REPL is written to
+    `codriver.toml`. The workspace is then accepted as by `codriver trust`, unless its settings ask for something that
+    only you may grant. The first answers to each client are stored, so that its first session has the tools
+    immediately.
 
     Clients: claude-code, vscode, cursor, claude-desktop, windsurf, gemini, codex, zed, eca, opencode, copilot, cline,
     cline-vscode, qwen, visual-studio, junie, kiro, roo, kilo, amp, warp, lm-studio, droid, auggie, crush. `--hooks`
@@ -116,12 +117,12 @@ def init_command(  # noqa: PLR0913  # one argument an option
     """
     from codriver.net import seen_clients  # noqa: PLC0415  # only needed here
     from codriver.setup.clients import Environment, Launch, printed_entries  # noqa: PLC0415  # as above
-    from codriver.setup.init import InitOptions, check_is_project, client_list  # noqa: PLC0415  # as above
+    from codriver.setup.init import InitOptions, check_is_project, render_client_table  # noqa: PLC0415  # as above
 
     machine = Environment.current()
-    launch = Launch.current(workspace).with_shared(machine)
+    launch = Launch.current(workspace).resolve_shared_command(machine)
     if is_listing:
-        echo(client_list(launch, machine, seen_clients.read()))
+        echo(render_client_table(launch, machine, seen_clients.read()))
         return
     if not (force or remove):
         check_is_project(workspace.resolve(), machine.home)
@@ -142,7 +143,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
 
     withheld, messages = _withheld(workspace)
     report = run_init(launch, options, machine)
-    echo(report.text, hang=None if options.dry_run else REPORT_HANG)
+    echo(report.text, hang=None if options.dry_run else REPORT_INDENT)
     for message in messages:
         echo(f"codriver: no server can start here until this is fixed: {one_line(message)}", err=True)
     if options.remove and not (options.dry_run or options.is_partial or options.clients):
@@ -153,7 +154,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     return report.exit_status or int(bool(messages) and not options.remove)
 
 
-def _withheld(workspace: Path) -> tuple[tuple[Withheld, ...] | None, tuple[str, ...]]:
+def _withheld(workspace: Path) -> tuple[tuple[WithheldSetting, ...] | None, tuple[str, ...]]:
     """Return the workspace's settings that are not accepted yet, or None and the errors if they cannot be read."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # only needed here
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # only needed here
@@ -173,7 +174,7 @@ def _revoke_acceptance(workspace: Path) -> None:
         echo(f"{one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
 
 
-def _accept(workspace: Path, withheld: tuple[Withheld, ...] | None) -> None:
+def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> None:
     """Accept the workspace, unless its settings already contained something that needs the user's acceptance."""
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here

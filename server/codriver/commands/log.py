@@ -19,7 +19,7 @@ from codriver.commands.log_follower import (
     FollowError,
     followed,
 )
-from codriver.commands.options import IMAGE_MARK, Whole, color_option, json_option, workspace_option
+from codriver.commands.options import IMAGE_MARK, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, echo, echo_json, reading
 from codriver.core.pictures import marked, without_data
@@ -40,11 +40,11 @@ INTERRUPTED = 130
 
 MAX_CHARACTERS = 2000
 """Maximum number of characters printed of an entry's text."""
-HANG = 40
+TEXT_INDENT = 40
 """The column at which the text of an entry starts."""
-DISPLAY_BYTES = 2**18
+MAX_DISPLAY_BYTES = 2**18
 """Maximum size of text requested at once for display. More would delay the server, and nobody could read it."""
-COLOURS = {
+COLORS_BY_CATEGORY = {
     "evaluatedCode": "cyan",
     "evaluationResults": "green",
     "evaluationErrorOutput": "red",
@@ -57,6 +57,7 @@ SIGNS = {
     "evaluationErrorOutput": "!",
     "otherErrorOutput": "!",
 }
+"""The sign in front of an entry's text, by category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Selection:
     search: str = ""
 
     def in_run(self, entries: Sequence[Entry]) -> list[dict[str, Any]]:
-        """Return the selected entries of an earlier run."""
+        """Return the entries of an earlier run that the filter selects."""
         found = [
             entry.to_json()
             for entry in entries
@@ -103,7 +104,10 @@ def selection_options(function: F) -> F:
         click.option("--search", default="", metavar="TEXT", help="Only entries that contain this text."),
         click.option("--since", type=int, help="Only entries after this line."),
         click.option(
-            "--limit", type=Whole(1, 10_000), default=50, help="Maximum number of entries, the newest ones (50)."
+            "--limit",
+            type=WholeNumberRange(1, 10_000),
+            default=50,
+            help="Maximum number of entries, the newest ones (50).",
         ),
     )
     decorated: Callable[..., None] = run
@@ -154,7 +158,7 @@ def log_command(  # one argument an option
         with client.connect(workspace.resolve(), name="codriver-log") as connection:
             if query:
                 sys.exit(_run_query(connection, query, inputs, selection.limit, as_json=as_json))
-            entries, _, events = _newest(connection, selection, WHOLE if as_json else DISPLAY_BYTES)
+            entries, _, events = _newest(connection, selection, WHOLE if as_json else MAX_DISPLAY_BYTES)
             print_entries(entries, as_json=as_json)
             for log, count in events:
                 are = "is 1 event" if count == 1 else f"are {count} events"
@@ -166,7 +170,7 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
 
     When the server stops, wait for the next one and follow its log.
     """
-    max_bytes = WHOLE if as_json else DISPLAY_BYTES
+    max_bytes = WHOLE if as_json else MAX_DISPLAY_BYTES
     logs = tuple(log for log in event_logs() if not selection.categories or log.category in selection.categories)
     with client.connect(workspace, name="codriver-log") as connection:
         entries, last_line, events = _newest(connection, selection, max_bytes)
@@ -199,7 +203,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 
 def bare(entry: Entry) -> Entry:
-    """Replace the images in an entry of an earlier run by marks."""
+    """Replace the images in an entry of an earlier run with marks."""
     return entry._replace(text=without_data(entry.text))
 
 
@@ -247,21 +251,21 @@ def _value(text: str) -> object:
 
 
 def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
-    """Print entries, as JSON or for people. `run`: their earlier run."""
+    """Print entries, as JSON or for people. `run` is the earlier run that they are from, if any."""
     with reading("repl_output_log"):
-        lines = [[] if as_json else formatted_entry(entry, run) for entry in entries]
+        lines = [[] if as_json else format_entry(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):
         if as_json:
             echo_json(entry)
         else:
-            echo(*line, hang=HANG)
+            echo(*line, hang=TEXT_INDENT)
 
 
-def formatted_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
+def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     """Format an entry: time, caller, session and text, coloured by category.
 
-    Marks of images are replaced by the commands that save them. `run` is the id of an earlier run that the entry is
-    from.
+    Marks of images are replaced by the commands that save them. `run` is the id of the earlier run that the entry is
+    from, if any.
     """
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
@@ -270,8 +274,8 @@ def formatted_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     if IMAGE_MARK in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
         text = marked(text, lambda facts: f"<<{facts.description}: {command}>>")
-    indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * HANG)
-    sign, color = SIGNS.get(category, " "), COLOURS.get(category)
+    indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
+    sign, color = SIGNS.get(category, " "), COLORS_BY_CATEGORY.get(category)
     for log in event_logs():
         if log.category == category:
             sign, color = log.sign, log.color

@@ -22,10 +22,10 @@ RETRY_S = 1.0
 WAIT_MS = 20_000
 """Timeout of one request for new entries."""
 WHOLE = 16 * 2**20
-"""Maximum size of text that can be requested at once, in bytes."""
-GAP = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
+"""Maximum number of bytes of text that can be requested at once."""
+GAP_MESSAGE = "some lines were dropped from the log before they could be read; raise logMaxEntities to keep more"
 MAX_ENTITIES = 10_000
-"""Maximum number of entries in one answer. If a larger log grows faster, some are skipped and that is reported."""
+"""Maximum number of entries in one answer. If a larger log grows faster, some are skipped, which is reported."""
 
 
 class FollowError(CodriverError):
@@ -37,7 +37,7 @@ class FollowError(CodriverError):
 
 @dataclass(slots=True)
 class Follower:
-    """A position in the log, after the line `since`. `who` and `categories` filter the entries.
+    """A reader of the log that has reached the line `since`. `who` and `categories` filter the entries.
 
     The texts of one answer have at most `max_text_bytes` in total, beyond which long ones are truncated. The events of
     `logs` are included.
@@ -53,7 +53,7 @@ class Follower:
     def next(self, wait_ms: int = WAIT_MS) -> tuple[list[dict[str, Any]], bool]:
         """Wait for new entries and return them, and whether some were evicted before they could be read.
 
-        Returns no entries if none arrived in time.
+        Returns no entries after `wait_ms` without new ones.
 
         Raises:
             FollowError: the server refuses the request.
@@ -101,8 +101,8 @@ class Follower:
 def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield batches of new entries forever. When the server stops, print a message and wait for the next one.
 
-    `name` is the client's name. Each connection is closed before the next is opened, and the last when the generator is
-    closed.
+    `name` is the client's name. Each connection is closed before the next is opened, and the last one when the
+    generator is closed.
 
     Raises:
         FollowError: the server refuses the request.
@@ -121,7 +121,7 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
                     follower.since = 0  # a new server's lines may start below the last line received
                 continue
             if gap:
-                echo(GAP, err=True)
+                echo(GAP_MESSAGE, err=True)
             yield entries
     finally:
         follower.connection.close()

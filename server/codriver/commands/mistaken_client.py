@@ -20,11 +20,11 @@ STDIN: Final = 0
 LINE_BYTES: Final = 64 * 1024
 """Maximum length of the first line that is read. A client's first request has a few hundred bytes."""
 CHUNK_BYTES: Final = 4096
-MESSAGE: Final = (
+MISTAKEN_CLIENT_MESSAGE: Final = (
     "codriver: an MCP client started `codriver serve`, which does not speak MCP on standard input. Have the client "
     "start `codriver-relay --workspace auto --start` instead, or run `codriver init` to configure it"
 )
-EXIT_STATUS: Final = 2
+MISTAKEN_CLIENT_STATUS: Final = 2
 
 
 class ClientWatch:
@@ -48,22 +48,22 @@ class ClientWatch:
         threading.Thread(target=self._run, name="standard input", daemon=True).start()
 
     def status_of(self, serve: Callable[[], int]) -> int:
-        """Run the server and return its exit status, or `EXIT_STATUS` if a client was detected."""
+        """Run the server and return its exit status, or `MISTAKEN_CLIENT_STATUS` if a client was detected."""
         self._is_serving = True  # imports are complete, so the other thread may interrupt this one
         if self._client_seen.is_set():
-            return EXIT_STATUS
+            return MISTAKEN_CLIENT_STATUS
         try:
             status = serve()
         except KeyboardInterrupt:
             if not self._client_seen.is_set():
                 raise
-            return EXIT_STATUS
-        return EXIT_STATUS if self._client_seen.is_set() else status
+            return MISTAKEN_CLIENT_STATUS
+        return MISTAKEN_CLIENT_STATUS if self._client_seen.is_set() else status
 
     def _run(self) -> None:
         if not is_json_rpc(_first_line()):
             return
-        echo(MESSAGE, err=True)
+        echo(MISTAKEN_CLIENT_MESSAGE, err=True)
         self._client_seen.set()
         if self._is_serving:
             _thread.interrupt_main()

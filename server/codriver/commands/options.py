@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from codriver.commands.terminal import COLOUR, echo, reading
+from codriver.commands.terminal import COLOR_KEY, echo, reading
 from codriver.errors import CodriverError
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
@@ -24,14 +24,14 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 """The type of options that take a directory."""
 
 
-class Whole(click.IntRange):
-    """An integer in a range, which error messages call a whole number."""
+class WholeNumberRange(click.IntRange):
+    """A parameter type for an integer in a range, which error messages call a whole number."""
 
     name = "whole number"
 
 
 class Number(click.FloatRange):
-    """A float in a range, which error messages call a number."""
+    """A parameter type for a float in a range, which error messages call a number."""
 
     name = "number"
 
@@ -39,7 +39,8 @@ class Number(click.FloatRange):
 def workspace_option(function: F) -> F:
     """Add `--workspace DIR`, which defaults to the nearest workspace at or above the current directory.
 
-    If that is above, its path is printed to standard error, unless the command prints JSON or concerns all workspaces.
+    If the workspace is above the current directory, its path is printed to standard error, unless the command prints
+    JSON or concerns all workspaces.
     """
 
     @wraps(function)
@@ -53,7 +54,7 @@ def workspace_option(function: F) -> F:
 def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
     """Return the workspace given after the command, or before it, or the nearest one at or above the current directory.
 
-    If that is above, its path is printed to standard error, unless `is_quiet`.
+    If the workspace is above the current directory, its path is printed to standard error, unless `is_quiet`.
     """
     found = given or _before(click.get_current_context())
     if found is not None:
@@ -88,18 +89,18 @@ def workspace_above(directory: Path) -> Path | None:
     """Return the nearest workspace above a directory, or None if there is none or the directory is a workspace itself.
 
     A workspace has or had a server, has `codriver.toml` or a project file, or is a linked working tree of git. The
-    search ends at directories that are not the user's alone: the home directory, those for temporary files, those of
-    other users, and those that others may write to.
+    search ends at directories that do not belong to the user alone: the home directory, those for temporary files,
+    those of other users, and those that others may write to.
     """
     if _is_workspace(directory):
         return None
     from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # not needed if a server is running
-    from codriver_relay.target import is_border  # noqa: PLC0415  # as above; the relay uses the same rule
+    from codriver_relay.target import is_search_boundary  # noqa: PLC0415  # as above; the relay uses the same rule
 
-    if is_linked_tree(directory) or is_border(str(directory)):
+    if is_linked_tree(directory) or is_search_boundary(str(directory)):
         return None
     for above in directory.parents:
-        if is_border(str(above)):
+        if is_search_boundary(str(above)):
             return None
         if _is_workspace(above) or is_linked_tree(above):
             return above
@@ -124,7 +125,7 @@ def color_option(function: F) -> F:
     """Add `--color`, which `codriver.commands.terminal` reads from the context."""
 
     def store_choice(ctx: click.Context, _param: click.Parameter, choice: str) -> None:
-        ctx.meta[COLOUR] = choice
+        ctx.meta[COLOR_KEY] = choice
 
     return click.option(
         "--color",
@@ -138,7 +139,7 @@ def color_option(function: F) -> F:
 
 
 def quiet_option(text: str) -> Callable[[F], F]:
-    """Add `--quiet` with a help text that says what it leaves out."""
+    """Return a decorator that adds `--quiet`, with `text` as its help, which describes what is left out."""
     return click.option("--quiet", "-q", "is_quiet", is_flag=True, help=text)
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 RUNS = "runs"
 
-WHEN = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
+STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually within 2, and when it stops"
 
 
 @click.command("runs", short_help="List the runs whose output log is remembered.")
@@ -39,7 +39,7 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
         else:
             echo(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
     if not numbers and not as_json:
-        echo(f"no run of this workspace is remembered yet: {WHEN}", err=True)
+        echo(f"no run of this workspace is remembered yet: {STORE_DELAY_TEXT}", err=True)
 
 
 def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
@@ -59,7 +59,7 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
 
 
 def memory_of(workspace: Path) -> Memory:
-    """Open the memory of a workspace for reading. Broken files are reported and left for a server to repair."""
+    """Open the stored data of a workspace for reading. Broken files are reported and left for a server to repair."""
     from codriver.log.memory import Memory  # noqa: PLC0415  # only needed here, as it imports TinyDB
 
     return Memory(

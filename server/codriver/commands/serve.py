@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver.commands.mistaken_client import ClientWatch
-from codriver.commands.options import Whole, exact_workspace_option, quiet_option, workspace_above
+from codriver.commands.options import WholeNumberRange, exact_workspace_option, quiet_option, workspace_above
 from codriver.commands.terminal import echo, patience
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import one_line
@@ -44,7 +44,9 @@ class _ReplOption(click.Option):
 @click.command("serve")
 @exact_workspace_option
 @click.option("--host", help="Address to listen on (127.0.0.1). Anything but loopback requires a token.")
-@click.option("--port", type=Whole(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one.")
+@click.option(
+    "--port", type=WholeNumberRange(0, server_record.LARGEST_PORT), help="Port to listen on (1664); 0 for any free one."
+)
 @click.option("--nrepl", multiple=True, metavar="[KEY=][HOST:]PORT", help="Connect to this nREPL. Can be repeated.")
 @click.option(
     "--repl",
@@ -56,13 +58,15 @@ class _ReplOption(click.Option):
 @click.option(
     "--python", metavar="PATH", help="Interpreter for the project's Python code (by default that of its environment)."
 )
-@click.option("--idle-exit", type=Whole(0, 604_800), metavar="SECONDS", help="Stop after this time without clients.")
+@click.option(
+    "--idle-exit", type=WholeNumberRange(0, 604_800), metavar="SECONDS", help="Stop after this time without clients."
+)
 @click.option(
     "--on-demand", is_flag=True, help="Stop after idleExitSeconds without clients, as when a relay starts it."
 )
 @click.option(
     "--requested-ms",
-    type=Whole(0, 2**53),
+    type=WholeNumberRange(0, 2**53),
     default=0,
     hidden=True,
     help="When the start was requested, in epoch milliseconds: a later `codriver stop` cancels it.",
@@ -125,13 +129,13 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         verbosity: Verbosity = "quiet" if is_quiet else "verbose" if is_verbose else "usual"
         is_passing = on_demand or idle_exit is not None
         options = ServeOptions(workspace, overrides, is_passing, reached, is_on_demand=on_demand, verbosity=verbosity)
-        is_watched = not (detach or on_demand) and _is_watched(verbosity)
+        is_watched = not (detach or on_demand) and _prints_arrivals(verbosity)
         options = replace(options, requested_ms=requested_ms, prints_arrivals=is_watched)
         sys.exit(watch.status_of(lambda: run(options)))
 
 
-def _is_watched(verbosity: Verbosity) -> bool:
-    """Return whether a person sees the output and wants more than errors."""
+def _prints_arrivals(verbosity: Verbosity) -> bool:
+    """Return whether a person sees the output and has requested more than errors."""
     return verbosity != "quiet" and sys.stdout.isatty()
 
 

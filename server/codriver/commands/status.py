@@ -74,7 +74,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
         text = f"  REPL {repl['key']} ({_kind(repl)}): {repl['phase']}{busy}{note}"
         yield Styled(text, fg=PHASES.get(repl["phase"], "yellow"))
         for row in unfinished:
-            yield Styled(f"    {_doing(row)}", fg="yellow")
+            yield Styled(f"    {_describe_evaluation(row)}", fg="yellow")
         if "caution" in repl:
             yield Styled(f"    note: {repl['caution']}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
@@ -89,9 +89,9 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
 
 
 def _kind(repl: dict[str, Any]) -> str:
-    """Return a REPL's origin and dialect, without repeating one word.
+    """Return a REPL's origin and dialect, without repeating a word.
 
-    Of a kernel's connection file, only the name is used.
+    If the origin is a kernel's connection file, only the name of the file is used.
     """
     origin, dialect = str(repl["origin"]), str(repl["dialect"])
     origin = origin.rpartition("/")[2] if origin.endswith(".json") else origin
@@ -104,7 +104,7 @@ def _unfinished(health: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["status"] == "queued")
 
 
-def _doing(row: dict[str, Any]) -> str:
+def _describe_evaluation(row: dict[str, Any]) -> str:
     """Describe an unfinished evaluation: its caller, how long it has been running, and what it waits for."""
     head = str(row["code"]).strip().partition("\n")[0][:HEAD]
     since = f"{row['who']} since {row['elapsedMs'] // 1000} s"

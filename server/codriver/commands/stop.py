@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 STOP_S = 15.0
 """Maximum time to wait for the server to stop."""
 
-COMING_S = 15.0
+STARTING_WAIT_S = 15.0
 """Maximum time to wait for a server that is just starting or stopping, which usually takes a second or two."""
 POLL_S = 0.02
 """Pause between two checks."""
@@ -42,16 +42,16 @@ POLL_S = 0.02
 )
 @workspace_option
 def stop_command(*, workspace: Path, for_good: bool) -> None:
-    """Stop the workspace's server.
+    """Stop the server of the workspace, if one is running, or being started by `codriver run`.
 
-    A server that `codriver run` is starting is stopped, too. If an MCP client keeps a relay with --start open, the
-    relay starts another server immediately. With --for-good it does not.
+    If an MCP client keeps a relay with --start open, the relay starts another server immediately, except with
+    --for-good.
     """
     workspace = workspace.resolve()
     if for_good:
         registration.stop_for_good(workspace)
     registration.note_stop(workspace)
-    keepers, unkept = _last_words(workspace)
+    keepers, unkept = _query_before_stop(workspace)
     _stop(workspace)
     if unkept:
         echo(f"the code evaluated last may not be stored: {one_line(unkept)}", err=True)
@@ -63,10 +63,10 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
         )
 
 
-def _last_words(workspace: Path) -> tuple[str, str]:
+def _query_before_stop(workspace: Path) -> tuple[str, str]:
     """Query the running server for the clients that would start another one, and for an error in writing its history.
 
-    Each is empty if there is none, or if the server does not answer.
+    Each of the two texts is empty if there is nothing to report, or if the server does not answer.
     """
     try:
         with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
@@ -80,7 +80,7 @@ def _last_words(workspace: Path) -> tuple[str, str]:
 def _stop(workspace: Path) -> None:
     """Stop the running server and print the outcome."""
     directory = server_directory(workspace)
-    claimed = _awaited_record(directory)
+    claimed = _wait_for_record(directory)
     if claimed is None:
         echo("no server is running for this workspace")
         return
@@ -126,9 +126,9 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
         sys.exit(1)
 
 
-def _awaited_record(directory: Path) -> ServerRecord | None:
+def _wait_for_record(directory: Path) -> ServerRecord | None:
     """Return the record of the workspace's server, or None. Waits for a server that is just starting or stopping."""
-    deadline = time.monotonic() + COMING_S
+    deadline = time.monotonic() + STARTING_WAIT_S
     is_reported = False
     # A server acquires the lock before it writes the record, and releases it after removing the record.
     while (is_locked := server_record.is_claimed(directory)) and time.monotonic() < deadline:
@@ -142,7 +142,8 @@ def _awaited_record(directory: Path) -> ServerRecord | None:
     if is_locked:
         lock = server_record.lock_file(directory)
         echo(
-            f"a process has held {lock} for {COMING_S:g} s and cannot be reached: a server that hangs while it starts "
+            f"a process has held {lock} for {STARTING_WAIT_S:g} s and cannot be reached: "
+            "a server that hangs while it starts "
             f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
             err=True,
         )

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import TextIO
 
-COLOUR = "codriver.colour"
+COLOR_KEY = "codriver.colour"
 """The key of a command's context under which its `--color` is stored."""
 WAITING = "codriver.waiting"
 """The key of a command's context under which its waiting line is stored."""
@@ -61,10 +61,10 @@ def echo(*parts: str | Styled, err: bool = False, end: str = "\n", hang: int | N
     With `hang`, lines that are too long for the terminal are wrapped and continued with that indent.
     """
     stream = sys.stderr if err else sys.stdout
-    styled = harmless(parts) if stream.isatty() else as_styled(parts)
+    styled = escape_control_characters(parts) if stream.isatty() else as_styled(parts)
     if hang is not None and stream.isatty():
         styled = wrapped(styled, terminal_columns(), hang)
-    text = "".join(map(_painted, styled)) if wants_colour(stream) else plain(styled)
+    text = "".join(map(_render_style, styled)) if wants_colour(stream) else plain(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
     _write(sayable, err=err)
@@ -109,7 +109,7 @@ def wants_colour(stream: TextIO) -> bool:
     Source: https://no-color.org and https://force-color.org; an empty variable counts as unset.
     """
     context = click.get_current_context(silent=True)
-    choice = context.meta.get(COLOUR, "auto") if context else "auto"
+    choice = context.meta.get(COLOR_KEY, "auto") if context else "auto"
     if choice != "auto":
         return bool(choice == "always")
     if os.environ.get("NO_COLOR"):
@@ -117,7 +117,7 @@ def wants_colour(stream: TextIO) -> bool:
     return bool(os.environ.get("FORCE_COLOR")) or (stream.isatty() and os.environ.get("TERM") != "dumb")
 
 
-class Waiting:
+class WaitingLine:
     """A line at the bottom of the terminal that displays what the command waits for and for how long.
 
     It is erased before any other output, and reappears after some time without output. Thread-safe.
@@ -168,13 +168,13 @@ class Waiting:
 
 
 @contextmanager
-def patience(describe: Callable[[], str]) -> Iterator[Waiting]:
+def patience(describe: Callable[[], str]) -> Iterator[WaitingLine]:
     """Display a message with the elapsed seconds on standard error if the block takes long, on a terminal only.
 
     `describe` returns the message. It is called in another thread, and nothing is displayed while it returns an empty
     string. On a terminal that cannot erase a line, the message is printed once without the time.
     """
-    waiting = Waiting(describe)
+    waiting = WaitingLine(describe)
     if not sys.stderr.isatty():
         yield waiting
         return
@@ -202,10 +202,10 @@ def patience(describe: Callable[[], str]) -> Iterator[Waiting]:
             context.meta[WAITING] = previous
 
 
-def _waiting() -> Waiting | None:
+def _waiting() -> WaitingLine | None:
     context = click.get_current_context(silent=True)
     found = context.meta.get(WAITING) if context else None
-    return found if isinstance(found, Waiting) else None
+    return found if isinstance(found, WaitingLine) else None
 
 
 def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
@@ -213,7 +213,7 @@ def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
     parts = list(parts)
     if columns < 2 * hang:
         return parts
-    broken, start, breaks = [], 0, deque(_breaks(plain(parts), columns, hang))
+    broken, start, breaks = [], 0, deque(_line_breaks(plain(parts), columns, hang))
     for part in parts:
         end, copied_to, text = start + len(part.text), start, ""
         while breaks and breaks[0][0] < end:
@@ -229,7 +229,7 @@ def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
     return broken
 
 
-def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
+def _line_breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
     """Yield the spans of whitespace that have to become line breaks, in order."""
     column = 0
     for found in WORDS.finditer(text):
@@ -241,7 +241,7 @@ def _breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]]:
         column += len(word)
 
 
-def harmless(parts: Iterable[str | Styled]) -> list[Styled]:
+def escape_control_characters(parts: Iterable[str | Styled]) -> list[Styled]:
     """Escape the control characters in parts of text."""
     return [replace(part, text=visible(part.text)) for part in as_styled(parts)]
 
@@ -256,7 +256,7 @@ def plain(parts: Iterable[str | Styled]) -> str:
     return "".join([part if isinstance(part, str) else part.text for part in parts])
 
 
-def _painted(part: Styled) -> str:
+def _render_style(part: Styled) -> str:
     flags = {name: True for name in ("bold", "dim", "reverse") if getattr(part, name)}
     return click.style(part.text, fg=part.fg, **flags) if flags or part.fg else part.text
 
@@ -267,7 +267,9 @@ UNFINISHED = frozenset({"queued", "running", "needs-input"})
 
 @contextmanager
 def reading(tool: str) -> Iterator[None]:
-    """Convert errors in accessing an answer of `tool` to a clear error. Do nothing else within this context.
+    """Convert errors in accessing the fields of an answer of `tool` to a clear error.
+
+    Do nothing else within this context.
 
     Raises:
         CodriverError: a field of the answer is missing or has an unexpected type.

@@ -29,22 +29,22 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from codriver.commands.call import (
-    LACKING,
     NO_REPL,
     NO_TESTS,
     NOT_ACCEPTED,
+    REPL_DEPENDENT_REASONS,
     STARTING,
     STATUSES,
-    coming_repls,
     connected,
+    describe_starting_repls,
     exit_status,
+    explain_missing_repl,
     explained,
     repls_of,
     session_option,
     start_option,
-    without_repl,
 )
-from codriver.commands.followed_calls import RunningTests
+from codriver.commands.followed_calls import FollowedTestRun
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, echo, patience, reading, write_file
 from codriver.errors import CodriverError
@@ -61,12 +61,12 @@ ELEMENTS = {"skip": "skipped", "fail": "failure", "error": "error"}
 """The XML element for each outcome."""
 WHOLE_RUN = "(run)"
 """The name of the test case that represents a run without results, or with incomplete results."""
-UNSAYABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+XML_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Matches characters that XML 1.0 cannot contain, escaped or not. Source: production 2, `Char`."""
-MAX_XML = 256 * 2**20
-"""Maximum size of a report. Each test takes about 200 bytes plus the output of failed ones."""
+MAX_XML_BYTES = 256 * 2**20
+"""Maximum size of a report in bytes. Each test takes about 200 bytes plus the output of failed ones."""
 POLL_S = 0.1
-"""Interval at which the server is asked whether a REPL has started."""
+"""Interval at which the server is queried for whether a REPL has started."""
 MAX_ANNOTATIONS = 50
 """Maximum number of annotations in a job, which is also GitHub's limit."""
 SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", fg="red", bold=True)}
@@ -165,12 +165,12 @@ def _message(row: Mapping[str, Any]) -> str:
     if row.get("skipped"):
         return str(row.get("message", "")).removeprefix("skipped: ")
     first = str(row.get("actual", "")).partition("\n")[0]
-    against = f"expected {row['expected']}, got {first}" if _has_both(row) else first
+    against = f"expected {row['expected']}, got {first}" if _has_comparison(row) else first
     return ": ".join(part for part in (str(row.get("message", "")).removesuffix("."), against) if part)
 
 
-def _has_both(row: Mapping[str, Any]) -> bool:
-    """Return whether to print the expected and the actual value. For errors, the expected value is not informative."""
+def _has_comparison(row: Mapping[str, Any]) -> bool:
+    """Return whether to print the expected and the actual value, which is not useful for errors."""
     return row["outcome"] == "fail" and bool(row.get("expected")) and row.get("actual") is not None
 
 
@@ -180,7 +180,7 @@ def _details(row: Mapping[str, Any], workspace: Path) -> str:
     location = f"{file}:{line}" if file and line else file
     head = ": ".join(str(part) for part in (location, row.get("message")) if part)
     actual = str(row.get("actual") or "")
-    against = [f"expected: {row['expected']}", f"  actual: {actual}"] if _has_both(row) else [actual]
+    against = [f"expected: {row['expected']}", f"  actual: {actual}"] if _has_comparison(row) else [actual]
     return "\n".join(
         [*(text for text in (head, *against) if text), *(f"  at {frame}" for frame in row.get("frames", ()))]
     )
@@ -193,20 +193,23 @@ def _display_path(file: object, workspace: Path) -> str:
     return path.relative_to(workspace).as_posix()
 
 
-def xml_of(cases: Iterable[Case], started_at: datetime, output: str = "") -> bytes:
-    """Return the report as XML with one suite per namespace. `output` is only included if there is a single suite."""
+def render_junit_xml(cases: Iterable[Case], started_at: datetime, output: str = "") -> bytes:
+    """Return a JUnit report as XML with one suite per namespace.
+
+    `output` is only included if there is a single suite.
+    """
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # only needed for a report
 
     suites = [(name, list(of)) for name, of in groupby(sorted(cases, key=_namespace), key=_namespace)]
     root = ET.Element("testsuites", {"name": "codriver test", **_counts([case for _, of in suites for case in of])})
     for name, of in suites:
         files = {case.file for case in of if case.file}
-        about = {"name": _sayable(name), **_counts(of), "skipped": _count(of, "skip")}
-        about |= {"file": _sayable(files.pop())} if len(files) == 1 else {}
+        about = {"name": _escape_for_xml(name), **_counts(of), "skipped": _count(of, "skip")}
+        about |= {"file": _escape_for_xml(files.pop())} if len(files) == 1 else {}
         suite = ET.SubElement(root, "testsuite", {**about, "timestamp": started_at.isoformat(timespec="seconds")})
         suite.extend(map(_element, of))
         if output and len(suites) == 1:
-            ET.SubElement(suite, "system-out").text = _sayable(output)
+            ET.SubElement(suite, "system-out").text = _escape_for_xml(output)
     ET.indent(root)
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
@@ -230,17 +233,19 @@ def _element(case: Case) -> ET.Element:
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
     home = case.namespace.removesuffix(".py").replace("/", ".") if case.namespace.endswith(".py") else case.namespace
-    named = {"classname": _sayable(home), "name": _sayable(case.name), "time": f"{case.seconds:.3f}"}
+    named = {"classname": _escape_for_xml(home), "name": _escape_for_xml(case.name), "time": f"{case.seconds:.3f}"}
     element = ET.Element("testcase", named)
     if tag := ELEMENTS.get(case.outcome):
         kind = {"type": case.kind} if case.kind else {}
-        ET.SubElement(element, tag, {"message": _sayable(case.message), **kind}).text = _sayable(case.details) or None
+        ET.SubElement(element, tag, {"message": _escape_for_xml(case.message), **kind}).text = (
+            _escape_for_xml(case.details) or None
+        )
     return element
 
 
-def _sayable(text: str) -> str:
+def _escape_for_xml(text: str) -> str:
     """Escape characters that XML cannot contain, as in source code."""
-    return UNSAYABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+    return XML_FORBIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
 
 
 class TestCommand(click.Command):
@@ -301,7 +306,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
     workspace: Path,
     is_quiet: bool,
 ) -> None:
-    """Run tests, or all that are found, and print which failed and where.
+    """Run the given tests, or all that are found, and print which failed and where.
 
     A PATH is a file, a directory or the id of a Python test, or a namespace of a Lisp. Python tests are run by pytest
     in the project's environment, which receives everything after --. Others run in their REPL. If GITHUB_ACTIONS is
@@ -310,15 +315,15 @@ def test_command(  # noqa: PLR0913  # one argument an option
     root, started_at = workspace.resolve(), datetime.now(UTC)
     others = click.get_current_context().meta[OTHERS]
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
-    with connected(root, start=start) as connection, _unobeyed(), temporary_directory as path:
+    with connected(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
         report_file = Path(path) / "report.xml"
         given = {
-            "paths": [_as_the_server_has_it(name, root) for name in namespaces], "args": list(others), "match": match,
+            "paths": [_workspace_relative(name, root) for name in namespaces], "args": list(others), "match": match,
             "failed": failed, "directory": directory, "fresh": fresh, "replSessionKey": session,
             "junit": str(report_file) if junit is not None else None,
         }  # fmt: skip
-        running = RunningTests(connection, timeout, is_quiet)
-        with patience(lambda: coming_repls(root) or running.words()):
+        running = FollowedTestRun(connection, timeout, is_quiet)
+        with patience(lambda: describe_starting_repls(root) or running.words()):
             answer = _answer(running, {key: value for key, value in given.items() if value}, root)
         with reading("run_tests"):
             cases = _cases(answer, namespaces[0] if namespaces else "tests", root)
@@ -340,19 +345,19 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
 
 
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, report_file: Path) -> bytes:
-    """Return the JUnit XML: pytest's own if it is complete."""
+    """Return the JUnit XML: pytest's own report if it is complete, or else one rendered from `cases`."""
     if _has_reported(answer, " ") and report_file.exists():
-        return read(report_file, Rules(Links.OF_USER, MAX_XML))
-    return xml_of(cases, started_at, str(answer.get("stdout", "")))
+        return read(report_file, Rules(Links.OF_USER, MAX_XML_BYTES))
+    return render_junit_xml(cases, started_at, str(answer.get("stdout", "")))
 
 
-def _print_rest(output: str, running: RunningTests) -> None:
+def _print_rest(output: str, running: FollowedTestRun) -> None:
     """Print output of the tests that has not been printed yet."""
     rest = "" if running.is_quiet else output[running.printed_characters :]
     echo(rest, end="" if rest.endswith("\n") or not rest else "\n")
 
 
-def _as_the_server_has_it(name: str, workspace: Path) -> str:
+def _workspace_relative(name: str, workspace: Path) -> str:
     """Make a file's path relative to the workspace. Namespaces are returned unchanged."""
     path, separator, test = name.partition("::")
     file = Path.cwd() / path
@@ -361,7 +366,7 @@ def _as_the_server_has_it(name: str, workspace: Path) -> str:
     return file.relative_to(workspace).as_posix() + separator + test
 
 
-def _answer(running: RunningTests, arguments: dict[str, Any], workspace: Path) -> dict[str, Any]:
+def _answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path) -> dict[str, Any]:
     """Return the answer of `run_tests`, or one with the error if the server is gone.
 
     Waits for REPLs that are starting.
@@ -372,7 +377,7 @@ def _answer(running: RunningTests, arguments: dict[str, Any], workspace: Path) -
     try:
         while True:
             answer = running.answer(arguments)
-            if answer.get("reason") not in LACKING:
+            if answer.get("reason") not in REPL_DEPENDENT_REASONS:
                 return answer
             # A REPL may have connected since the answer, so try once more.
             seen, repls = repls_of(connection), seen
@@ -383,7 +388,7 @@ def _answer(running: RunningTests, arguments: dict[str, Any], workspace: Path) -
                 time.sleep(POLL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
-    return without_repl(answer, seen, workspace)
+    return explain_missing_repl(answer, seen, workspace)
 
 
 def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
@@ -427,10 +432,11 @@ def _annotate(cases: Sequence[Case], workspace: Path) -> None:
 
 
 @contextmanager
-def _unobeyed() -> Iterator[None]:
-    """Keep GitHub Actions from interpreting the output within this context, as tests may print anything.
+def _without_workflow_commands() -> Iterator[None]:
+    """Prevent GitHub Actions from interpreting the output within this context, as tests may print anything.
 
-    Source: its workflow commands, `stop-commands`. The word that resumes them is random, so that no test can print it.
+    The word that resumes interpretation is random, so that no test can print it. Source: GitHub's workflow commands,
+    `stop-commands`.
     """
     if not os.environ.get("GITHUB_ACTIONS"):
         yield
@@ -448,7 +454,7 @@ def _unobeyed() -> Iterator[None]:
 def annotation(case: Case, workspace: Path) -> str:
     """Return the GitHub workflow command that displays a failure at its line.
 
-    Source: its workflow commands, `error`. Files are relative to the root of the checkout, GITHUB_WORKSPACE.
+    Files are relative to the root of the checkout, GITHUB_WORKSPACE. Source: GitHub's workflow commands, `error`.
     """
     file = workspace / case.file
     root = os.environ.get("GITHUB_WORKSPACE", "")

@@ -42,7 +42,7 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
         was_accepted = trust.forget(workspace)
         echo(f"{one_line(str(workspace.resolve()))}: {'no longer accepted' if was_accepted else 'was not accepted'}")
     else:
-        _accept_as_written(workspace.resolve())
+        _accept_current_settings(workspace.resolve())
 
 
 def _list_accepted() -> None:
@@ -55,7 +55,7 @@ def _list_accepted() -> None:
         echo("you have accepted no workspace", err=True)
 
 
-def _accept_as_written(workspace: Path) -> None:
+def _accept_current_settings(workspace: Path) -> None:
     from codriver.app.workspace_settings import load  # noqa: PLC0415  # as above
     from codriver.settings.acceptance import accept_workspace  # noqa: PLC0415  # only needed here
 

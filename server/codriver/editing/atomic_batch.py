@@ -49,8 +49,11 @@ if TYPE_CHECKING:
     from codriver.files import DirectoryEntry
 
 
-MAX_OPEN: Final = 32
-"""Maximum number of directories that a batch keeps open. Others are opened again, and must be the same."""
+MAX_OPEN_DIRECTORIES: Final = 32
+"""Maximum number of directories that a batch keeps open.
+
+Others are reopened when needed, after checking that they are the same.
+"""
 
 
 def commit(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
@@ -155,6 +158,7 @@ class _Batch:
             return False
 
     def _put(self, change: Change) -> None:
+        """Replace or remove the file of a change."""
         location = self._directories.location(change.path)
         if change.after is None:
             location.remove()
@@ -209,7 +213,7 @@ class _OpenDirectories:
         """
         if path not in self._locations:
             self._locations[path] = self._open(path)
-            if len(self._locations) > MAX_OPEN:
+            if len(self._locations) > MAX_OPEN_DIRECTORIES:
                 self._locations.popitem(last=False)[1].close()
         self._locations.move_to_end(path)
         return self._locations[path]
@@ -241,9 +245,9 @@ MAX_RECORD_BYTES: Final = 128 * MEBIBYTE
 MAX_NAMED: Final = 10
 """Maximum number of files that are named as restored, or as not restored."""
 UNDER_WAY: Final = b"under way\n"
-"""Mark at the beginning of a record, and the mark that overwrites it, of the same length."""
-OVER: Final = b"over     \n"
-"""The mark at a record's beginning, and the mark that is written over it, of the same length."""
+"""The mark at the beginning of an unfinished batch's record, as long as `FINISHED_MARK`, which overwrites it."""
+FINISHED_MARK: Final = b"over     \n"
+"""The mark that overwrites `UNDER_WAY` when a batch has finished."""
 _RECORD = re.compile(r"[0-9a-f]{12}\.json")
 _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
@@ -279,7 +283,7 @@ def restore(
 
 
 class BatchRecords:
-    """The records of all batches of one workspace, in `directory`, which is created with the first."""
+    """The records of all batches of one workspace, in `directory`, which is created with the first record."""
 
     def __init__(self, directory: Path, workspace: Path) -> None:
         self._directory = directory
@@ -287,7 +291,7 @@ class BatchRecords:
 
     @contextlib.contextmanager
     def recorded(self, changes: Sequence[Change], temporaries: Mapping[Path, str]) -> Iterator[None]:
-        """Store a record of a batch in the context, or nothing if the disk does not accept the record."""
+        """Store a record of a batch for the duration of the context, or nothing if the disk does not accept it."""
         file = self._directory / f"{os.urandom(6).hex()}.json"
         descriptor, is_durable = None, False
         try:
@@ -325,7 +329,7 @@ class BatchRecords:
     def _recover(self, file: Path) -> list[str]:
         with contextlib.suppress(OSError), locate(file, Links.NEVER, root=self._directory) as location:
             descriptor = location.open_private(os.O_RDWR)
-            if not _is_free(descriptor):
+            if not _try_lock_record(descriptor):
                 return []
             words = ""
             try:
@@ -396,8 +400,8 @@ def _recorded(changes: Sequence[Change], temporaries: Mapping[Path, str], worksp
     return json.dumps({"files": rows, "folders": [str(directory) for directory in deepest_first]}).encode()
 
 
-def _is_free(descriptor: int) -> bool:
-    """Return whether no server has locked a record. It is then locked, and closed otherwise."""
+def _try_lock_record(descriptor: int) -> bool:
+    """Try to lock a record, and return True if no server has locked it. Otherwise close the descriptor."""
     is_free = False
     try:
         is_free = try_lock(descriptor)
@@ -419,7 +423,7 @@ def _end(descriptor: int, *, is_durable: bool) -> None:
     """Mark a batch as finished, and close its record, because some systems cannot remove open files."""
     try:
         os.lseek(descriptor, 0, os.SEEK_SET)
-        _write(descriptor, OVER, is_durable=is_durable)
+        _write(descriptor, FINISHED_MARK, is_durable=is_durable)
     except OSError as error:
         logger.debug("a record is not marked: %s", error)
     finally:
@@ -427,7 +431,7 @@ def _end(descriptor: int, *, is_durable: bool) -> None:
 
 
 def _read(descriptor: int) -> bytes:
-    """Read a record by the descriptor that locks it, since other descriptors may not read locked bytes."""
+    """Read a record through the descriptor that locks it, since locked bytes cannot be read through another one."""
     with os.fdopen(descriptor, "rb", closefd=False) as file:
         return file.read(MAX_RECORD_BYTES)
 
@@ -442,6 +446,7 @@ def _digest(data: bytes | None) -> str | None:
 
 
 def _has(digest: str | None) -> Callable[[bytes | None], bool]:
+    """Return a function that checks whether content has this digest, or is missing if the digest is None."""
     return lambda data: _digest(data) == digest
 
 

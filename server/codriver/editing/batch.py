@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from codriver.editing.editable_paths import NotEditableError, check_is_source, show
-from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read, too_many_lines
+from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read, too_many_lines_reason
 from codriver.editing.file_languages import (
+    DEFAULT_ENCODING,
     HY,
     NO_LANGUAGES,
-    UTF_8,
     ApplyText,
     FileEdit,
     ReplaceText,
@@ -38,16 +38,19 @@ __all__ = ["HY", "Create", "EditRequest", "FileResult", "Limits", "edits_refused
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
 MARGIN = 20
-"""Number of equal lines that are compared as well. A change among repeated lines may be displayed a little too high."""
+"""Number of equal lines around a change that are compared as well.
+
+A change among repeated lines may be displayed a little too high.
+"""
 MAX_COMPARED_LINES = 20_000
 """Maximum lines for which the smallest difference is computed."""
 
 BOM = b"\xef\xbb\xbf"
 MARK = "\ufeff"
-NO_TEXT = "which is not a text encoding: declare the actual encoding, such as UTF-8"
+NOT_TEXT_ENCODING = "which is not a text encoding: declare the actual encoding, such as UTF-8"
 """End of a sentence about an encoding that Python knows but cannot use for reading a file."""
-MAX_IN_MESSAGE = 5
-"""Maximum number of errors in a refusal's message. All are in its field `problems`."""
+MAX_ERRORS_IN_MESSAGE = 5
+"""Maximum number of errors in a refusal's message. The field `problems` has all of them."""
 MAX_CONTEXTS = 20
 """Maximum number of errors with surrounding lines. With more errors, the file has to be read again."""
 
@@ -69,7 +72,7 @@ def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone
 
 
 def cut(diff: str, max_chars: int) -> tuple[str, bool]:
-    """Return the first whole lines of `diff` within `max_chars`, and whether lines are missing."""
+    """Return the first whole lines of `diff` within `max_chars`, and whether the result is incomplete."""
     if len(diff) <= max_chars:
         return diff, False
     end = diff.rfind("\n", 0, max_chars) + 1
@@ -110,7 +113,7 @@ def _hunks(old: list[str], new: list[str], offset: int) -> list[str]:
 
 
 def _range(start: int, end: int, offset: int) -> str:
-    """Return lines as the header of a hunk names them. An empty range is named by the line before it."""
+    """Return the range of lines as a hunk's header has it. An empty range is named by the line before it."""
     length = end - start
     first = start + offset + (1 if length else 0)
     return f"{first}" if length == 1 else f"{first},{length}"
@@ -164,9 +167,9 @@ def edits_refused(errors: Sequence[tuple[int, str, EditError]], count: int) -> R
             row["balancedText"] = error.balanced_text
         rows.append(row)
     wrong = len({index for index, *_ in errors})
-    descriptions = "; ".join(f"edit {index}: {error.message}" for index, _, error in errors[:MAX_IN_MESSAGE])
-    if len(errors) > MAX_IN_MESSAGE:
-        descriptions += f"; and {len(errors) - MAX_IN_MESSAGE} more"
+    descriptions = "; ".join(f"edit {index}: {error.message}" for index, _, error in errors[:MAX_ERRORS_IN_MESSAGE])
+    if len(errors) > MAX_ERRORS_IN_MESSAGE:
+        descriptions += f"; and {len(errors) - MAX_ERRORS_IN_MESSAGE} more"
     hint = "Correct the edits named in problems, and send the whole batch again."
     if any(error.balanced_text is not None for *_, error in errors):
         hint += " balancedText is what the indentation suggests; check that it is what you intended."
@@ -179,7 +182,7 @@ def edits_refused(errors: Sequence[tuple[int, str, EditError]], count: int) -> R
 
 
 class _UneditableFileError(Exception):
-    """The file cannot be edited at all: all of its edits are refused with this message."""
+    """Raised if the file cannot be edited at all. All of its edits are refused with this message."""
 
 
 def plan(
@@ -234,7 +237,7 @@ def _check_length(name: str, written: bytes, most_bytes: int | None) -> None:
             f"{name} would have {len(written):,} bytes, and a file of more than {most_bytes:,} could not be edited "
             "again: move part of it to another file"
         )
-    if not name.endswith(".ipynb") and (reason := too_many_lines(written)):
+    if not name.endswith(".ipynb") and (reason := too_many_lines_reason(written)):
         raise _UneditableFileError(f"{name} could not be edited again: {reason}")
 
 
@@ -247,7 +250,11 @@ def _read_before(
     is_any_text: bool,
     most_bytes: int | None,
 ) -> Snapshot:
-    """Return the present file, if the edits can apply to it."""
+    """Return the current file, after checking that the edits can apply to it.
+
+    Raises:
+        _UneditableFileError: they cannot.
+    """
     try:
         before = read(path, workspace, most_bytes=most_bytes)
         if not is_any_text:
@@ -266,11 +273,11 @@ def _read_before(
 def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[bytes, str]:
     """Return the byte order mark of a file, which may be empty, and its text."""
     bom = BOM if data.startswith(BOM) else b""
-    encoding = UTF_8
+    encoding = DEFAULT_ENCODING
     try:
         encoding = encoding_of(path, data)
         text = data[len(bom) :].decode(encoding)
-        if is_replaced or encoding == UTF_8 or _round_trips(text, data, encoding):
+        if is_replaced or encoding == DEFAULT_ENCODING or _round_trips(text, data, encoding):
             return bom, text
         words = (
             f"{name} declares {encoding}, and writing it so would change bytes outside of the edits: save it as UTF-8 "
@@ -279,10 +286,10 @@ def _decoded(path: Path, data: bytes, name: str, *, is_replaced: bool) -> tuple[
     except EditFailedError as error:
         words = f"{name}: {error}"
     except UnicodeDecodeError as error:
-        display_name = "UTF-8" if encoding == UTF_8 else encoding
+        display_name = "UTF-8" if encoding == DEFAULT_ENCODING else encoding
         words = f"{name} is not valid {display_name}: the byte at offset {len(bom) + error.start} is invalid"
     except (LookupError, UnicodeError):  # `hex` is the first, and `undefined` the second
-        words = f"{name} declares {encoding}, {NO_TEXT}"
+        words = f"{name} declares {encoding}, {NOT_TEXT_ENCODING}"
     if is_replaced:
         return bom, data[len(bom) :].decode(errors="replace")
     raise _UneditableFileError(words)
@@ -295,22 +302,24 @@ def _round_trips(text: str, data: bytes, encoding: str) -> bool:
 
 
 def _encoded(path: Path, text: str, bom: bytes) -> bytes:
-    encoding = UTF_8
+    encoding = DEFAULT_ENCODING
     try:
         encoding = encoding_of(path, text.encode(errors="replace"))
         data = text.encode(encoding)
         # Other encodings must be recognisable from the bytes, which those with two bytes per character are not.
-        if encoding == UTF_8 or (_round_trips(text, data, encoding) and encoding_of(path, bom + data) == encoding):
+        if encoding == DEFAULT_ENCODING or (
+            _round_trips(text, data, encoding) and encoding_of(path, bom + data) == encoding
+        ):
             return data
         words = f"the new text would change when it is read as {encoding}, which it declares: use UTF-8"
     except EditFailedError as error:
         words = f"the new text: {error}"
     except UnicodeEncodeError:
         words = "the new text contains half of a surrogate pair, which is not a character"
-        if encoding != UTF_8:
+        if encoding != DEFAULT_ENCODING:
             words = f"the new text contains a character that does not exist in {encoding}, which the file declares"
     except (LookupError, UnicodeError):
-        words = f"the new text declares {encoding}, {NO_TEXT}"
+        words = f"the new text declares {encoding}, {NOT_TEXT_ENCODING}"
     raise _UneditableFileError(words)
 
 

@@ -43,9 +43,9 @@ WORDS: Final = {
     "hy": re.compile(r"[^\s()\[\]{}\"';,@^`~#\\/.]+"),
     "python": re.compile(r"[^\W\d]\w*"),
 }
-TOKENS: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
+TOKEN_PATTERN: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|[\w.+*/!?<>=:&%$-]+|\S")
 HEADERS: Final = re.compile(r"\((?:ns|require|use|import)\s|\bimport\s")
-DELTA_CHARACTERS: Final = 40
+MAX_DELTA_CHARACTERS: Final = 40
 DIFF_CHARACTERS: Final = 600
 UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooManyFormsError)
 
@@ -69,22 +69,22 @@ class Making:
 
 
 def words(code: str, language: Language) -> set[str]:
-    """Return every word in the code that could be a name, without a prefix before a slash or a dot."""
+    """Return all words in the code that could be names, each without its prefix before a slash or a dot."""
     return set(WORDS[language].findall(code))
 
 
 def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
-    """Return the names that the code defines when it runs in `space`, in order."""
+    """Return the names that the code defines when it runs in the namespace or module `space`, in order."""
     makes = _python_makings if language == "python" else _lisp_makings
-    return _readable(lambda: tuple(makes(code, space)), ())
+    return _read_or_default(lambda: tuple(makes(code, space)), ())
 
 
 def header(code: str, language: Language) -> str:
-    """Return the statements that import names of other spaces: `ns`, `require`, `import`."""
+    """Return the statements that import names of other namespaces or modules: `ns`, `require`, `import`."""
     if HEADERS.search(code) is None:
         return ""
-    heads = _python_heads if language == "python" else _lisp_heads
-    return _readable(lambda: "\n".join(heads(code)), "")
+    heads = _python_import_statements if language == "python" else _lisp_import_forms
+    return _read_or_default(lambda: "\n".join(heads(code)), "")
 
 
 def uses(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
@@ -95,16 +95,16 @@ def uses(code: str, language: Language, space: str, name: tuple[str, str], *, kn
     check = partial(_python_uses, code, space, name, known)
     if language != "python":
         check = partial(_lisp_uses, code, space, name, known, is_hy=language == "hy")
-    return _readable(check, False)  # noqa: FBT003  # the default, also for unreadable code
+    return _read_or_default(check, False)  # noqa: FBT003  # the default, also for unreadable code
 
 
 def delta(before: str, after: str) -> str:
     """Return the difference between two forms as a short text such as `43 → 100`, or an empty string if it is long."""
-    old, new = TOKENS.findall(before), TOKENS.findall(after)
+    old, new = TOKEN_PATTERN.findall(before), TOKEN_PATTERN.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
     last = len(list(takewhile(bool, map(eq, reversed(old[first:]), reversed(new[first:])))))
     gone, added = (" ".join(tokens[first : len(tokens) - last]) for tokens in (old, new))
-    is_short = gone and added and max(len(gone), len(added)) <= DELTA_CHARACTERS
+    is_short = gone and added and max(len(gone), len(added)) <= MAX_DELTA_CHARACTERS
     return f"{gone} → {added}" if is_short else ""
 
 
@@ -115,7 +115,7 @@ def diff(before: str, after: str) -> str:
     return cut(text, DIFF_CHARACTERS)
 
 
-def _readable(read_it: Callable[[], T], otherwise: T) -> T:
+def _read_or_default(read_it: Callable[[], T], otherwise: T) -> T:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -142,7 +142,7 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
         begin = end
 
 
-def _lisp_heads(code: str) -> Iterator[str]:
+def _lisp_import_forms(code: str) -> Iterator[str]:
     for form in read(code).forms:
         text = code[form.start : form.end]
         if HEADERS.match(text):
@@ -190,6 +190,7 @@ def _attributes_set(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _defined(node: ast.stmt) -> list[str]:
+    """Return the names that a statement defines."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
         return [node.name]
     targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
@@ -197,7 +198,7 @@ def _defined(node: ast.stmt) -> list[str]:
     return [name.id for name in names if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)]
 
 
-def _python_heads(code: str) -> Iterator[str]:
+def _python_import_statements(code: str) -> Iterator[str]:
     for node in _statements(code):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield ast.unparse(node)
@@ -262,7 +263,7 @@ _WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
 
 
 class ImportGraph:
-    """The imports of queried files, for the life of a server. Thread-safe."""
+    """The imports of files that were queried, for the lifetime of a server. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -270,7 +271,10 @@ class ImportGraph:
         """Stamp, namespace in Lisp, and imported names, by file."""
 
     def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
-        """Return the files that import the changed ones, each with the number of imports in between. Blocks."""
+        """Return the files among `among` that import the changed ones directly or indirectly.
+
+        The values are the numbers of imports in between. Blocks on the disk.
+        """
         with self._lock:
             names: dict[str, set[Path]] = {}
             imports: dict[Path, frozenset[str]] = {}
@@ -331,17 +335,17 @@ def python_imports(text: bytes, file: Path) -> Iterator[str]:
     for found in _IMPORT.finditer(text):
         source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
         for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
-            yield from _prefixes(module)
+            yield from _dotted_prefixes(module)
         if source:
             level = len(source) - len(source.lstrip("."))
             directories = file.parent.parts[: len(file.parent.parts) - level + 1]
             base = ".".join(filter(None, [directories[-1] if level and directories else "", source.lstrip(".")]))
-            yield from _prefixes(base)
+            yield from _dotted_prefixes(base)
             for name in re.findall(r"[\w*]+", re.sub(r"\bas\s+\w+|#[^\n]*", "", names)):
                 yield f"{base}.{name}"
 
 
-def _prefixes(name: str) -> Iterator[str]:
+def _dotted_prefixes(name: str) -> Iterator[str]:
     parts = name.split(".")
     for end in range(1, len(parts) + 1):
         yield ".".join(parts[:end])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import subprocess
     from collections.abc import Mapping, Sequence
 
-LINT_S = 10.0
+MAX_LINT_S = 10.0
 """Time limit in seconds. A whole project takes a few seconds, one file a tenth of one."""
 MAX_ROWS = 50
 """Maximum number of findings for one file."""
@@ -29,7 +29,7 @@ SUFFIXES = frozenset({".clj", ".cljs", ".cljc", ".edn", ".bb"})
 
 @dataclass(frozen=True, slots=True)
 class Diagnostics:
-    """The linter's findings by file as JSON rows, or in `note` why there are none.
+    """The linter's findings by file as JSON rows, or a `note` that explains why there are none.
 
     Both are empty if there is no linter. A file without findings has an empty list.
     """
@@ -38,7 +38,7 @@ class Diagnostics:
     note: str | None = None
 
 
-async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = LINT_S) -> Diagnostics:
+async def lint(workspace: Path, contents: Mapping[Path, bytes], *, limit_s: float = MAX_LINT_S) -> Diagnostics:
     """Lint files in one run of clj-kondo in the workspace, with the project's configuration.
 
     The linter reads copies in a private directory, with the paths of the originals below it, because a path of the

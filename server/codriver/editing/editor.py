@@ -29,7 +29,7 @@ from codriver.editing.file_changes import (
     read,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
-from codriver.editing.references import OtherUses, find_other_uses, renamed_by
+from codriver.editing.references import OtherUses, externally_renamed, find_other_uses
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
 from codriver_lisp.errors import EditError, EditFailedError
@@ -45,10 +45,12 @@ if TYPE_CHECKING:
     from codriver.errors import RefusedError
 
 
-EDIT_THREADS = 4
-"""Number of threads that read and write files. Each one keeps several directories open."""
+MAX_EDIT_THREADS = 4
+"""Maximum number of threads that read and write files. Each one keeps several directories open."""
 MAX_CALLERS = 200
-MAX_BATCHES = 20
+"""Maximum number of callers whose batches can be undone."""
+MAX_BATCHES_PER_CALLER = 20
+"""Maximum number of batches that one caller can undo."""
 MAX_UNDO_BYTES = 64 * 2**20
 """Maximum bytes of all undo batches together. Those of the caller that edited least recently are discarded first."""
 
@@ -56,19 +58,19 @@ MAX_UNDO_BYTES = 64 * 2**20
 Result = TypeVar("Result")
 
 
-def _nothing_to_undo() -> RefusedError:
+def _no_undo_refusal() -> RefusedError:
     """Return the refusal of an undo when the caller has no batch."""
     return refused(
         "nothing-to-undo",
         "you have no batch of edits to revert",
         hint="A batch belongs to its who, or else to the connection over which it came. "
-        f"The last {MAX_BATCHES} are available until the server stops.",
+        f"The last {MAX_BATCHES_PER_CALLER} are available until the server stops.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The outcome of a batch by file, in the order in which the files were first named."""
+    """The results of a batch by file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
     other_uses: Mapping[int, OtherUses] = field(default_factory=dict)
@@ -79,11 +81,11 @@ Guard = Callable[[Change], str]
 """Returns why a change is forbidden, or an empty string."""
 
 
-def _nothing(_change: Change) -> str:
+def _allow_any_change(_change: Change) -> str:
     return ""
 
 
-def _other_file(file: str, changed: Sequence[str]) -> RefusedError:
+def _other_file_refusal(file: str, changed: Sequence[str]) -> RefusedError:
     return refused(
         "nothing-to-undo",
         f"your last edit changed {', '.join(changed) or 'nothing'}, not {file}",
@@ -92,7 +94,7 @@ def _other_file(file: str, changed: Sequence[str]) -> RefusedError:
 
 
 class Editor:
-    """Edits the files of one workspace, whose path is resolved. Lives as long as its server."""
+    """Edits the files of one workspace, whose path is resolved. Exists as long as its server."""
 
     def __init__(
         self,
@@ -105,7 +107,7 @@ class Editor:
         self._languages = languages
         self._records = records
         self._recovery_notes: list[str] = []
-        self._threads = anyio.CapacityLimiter(EDIT_THREADS)
+        self._threads = anyio.CapacityLimiter(MAX_EDIT_THREADS)
         self._locks: WeakValueDictionary[Path, anyio.Lock] = WeakValueDictionary()
         self._done: OrderedDict[str, list[tuple[Change, ...]]] = OrderedDict()
 
@@ -119,7 +121,7 @@ class Editor:
         return found
 
     def pop_recovery_notes(self) -> list[str]:
-        """Return and clear the sentences of `recover` that no edit has returned."""
+        """Return the sentences of `recover` that have not been returned by an edit, and clear them."""
         notes, self._recovery_notes = self._recovery_notes, []
         return notes
 
@@ -130,7 +132,7 @@ class Editor:
         *,
         limits: Limits,
         allow_outside: bool,
-        guard: Guard = _nothing,
+        guard: Guard = _allow_any_change,
         dry_run: bool = False,
     ) -> Outcome:
         """Apply all edits or none. With `dry_run`, only return the planned changes.
@@ -160,7 +162,7 @@ class Editor:
     def adopt(self, caller: str, previous: str) -> None:
         """Transfer the batches of a previous caller to `caller`, the same client, up to the limit."""
         if batches := self._done.pop(previous, None):
-            self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES:]
+            self._done[caller] = [*self._done.get(caller, []), *batches][-MAX_BATCHES_PER_CALLER:]
             self._done.move_to_end(caller)
 
     async def undo(self, caller: str, file: str | None = None) -> tuple[Outcome, int]:
@@ -175,27 +177,28 @@ class Editor:
         """
         batches = self._done.get(caller)
         if not batches:
-            raise _nothing_to_undo()
+            raise _no_undo_refusal()
         batch = batches[-1]
         if file is not None and file not in (changed := [show(self._workspace, change.path) for change in batch]):
             path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
             if path not in [change.path for change in batch]:
-                raise _other_file(file, changed)
+                raise _other_file_refusal(file, changed)
         if not batch:  # a batch without changes needs no locks
             batches.pop()
             return Outcome(()), len(batches)
         async with self._locked([change.path for change in batch]):
             if not batches or batches[-1] is not batch:  # reverted while this call waited
-                raise _nothing_to_undo()
+                raise _no_undo_refusal()
             with anyio.CancelScope(shield=True):
                 files = await self._in_thread(partial(self._revert, batch))
                 batches.pop()
         return Outcome(files), len(batches)
 
     async def put_back(self, caller: str, outcome: Outcome) -> list[str]:
-        """Restore each file of a batch of `caller`, and return the display paths of files that stay.
+        """Restore each file of a batch of `caller`, and return the display paths of files that were not restored.
 
-        A file stays if it differs from the batch's result, or cannot be written. The batch can no longer be undone.
+        A file is left unchanged if it differs from the batch's result, or cannot be written. The batch can no longer be
+        undone.
         """
         changes = _changes(outcome.files)
         async with self._locked([change.path for change in changes]):
@@ -260,7 +263,7 @@ class Editor:
         for path, edits in paths.items():
             for index, edit in edits.items():
                 try:
-                    name = renamed_by(path, self._workspace, edit) if isinstance(edit, Rename) else None
+                    name = externally_renamed(path, self._workspace, edit) if isinstance(edit, Rename) else None
                 except (OSError, ValueError, EditFailedError):
                     found[index] = OtherUses(None)  # the plan reports the error
                     continue
@@ -372,7 +375,7 @@ class Editor:
         batches = self._done.setdefault(caller, [])
         batches.append(changes)
         self._done.move_to_end(caller)
-        del batches[:-MAX_BATCHES]
+        del batches[:-MAX_BATCHES_PER_CALLER]
         while len(self._done) > MAX_CALLERS or (len(self._done) > 1 and self._stored_bytes() > MAX_UNDO_BYTES):
             self._done.popitem(last=False)
         while len(batches) > 1 and self._stored_bytes() > MAX_UNDO_BYTES:
@@ -414,8 +417,8 @@ class PutBack:
     why: str = ""
 
 
-class LiveSide(Protocol):
-    """The steps of an act in a REPL. Each returns whether it succeeded, and records its own failure."""
+class ReplSteps(Protocol):
+    """The steps of an edit that happen in a REPL. Each returns whether it succeeded, and records its own failure."""
 
     async def load(self, outcome: Outcome) -> bool:
         """Load the changed files."""
@@ -430,7 +433,7 @@ class LiveSide(Protocol):
         ...
 
     async def put_back(self) -> tuple[Sequence[str], str]:
-        """Restore the previous definitions, and return the names that stay, and the reason for a failure.
+        """Restore the previous definitions. Return the names that were not restored, and the reason for a failure.
 
         Never raises.
         """
@@ -446,13 +449,13 @@ class ActResult:
 
 
 class Act:
-    """One act in a workspace. With `restores`, a failed step reverts all changes.
+    """One edit of files together with its steps in a REPL. With `restores`, a failed step reverts all changes.
 
-    `put_files` restores files, and returns those that stay because they were changed in the meantime.
+    `put_files` restores files, and returns those that were not restored because they were changed in the meantime.
     """
 
     def __init__(
-        self, put_files: Callable[[Outcome], Awaitable[Sequence[str]]], side: LiveSide, *, restores: bool
+        self, put_files: Callable[[Outcome], Awaitable[Sequence[str]]], side: ReplSteps, *, restores: bool
     ) -> None:
         self._put_files = put_files
         self._side = side
@@ -461,7 +464,8 @@ class Act:
     async def run(self, write: Callable[[], Awaitable[Outcome]]) -> ActResult:
         """Perform the steps.
 
-        If `write` raises, nothing was done. A cancellation is passed on after everything was reverted.
+        If `write` raises, nothing was done. If the caller is cancelled, all changes are reverted before the
+        cancellation is raised.
         """
         outcome = await write()
         is_well, put_back = False, None

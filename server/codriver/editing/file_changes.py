@@ -68,7 +68,10 @@ class Left:
 
 
 class FilesChangedError(RefusedError):
-    """A file changed after the edit was planned. Nothing was written, or all but the files of `left` was reverted."""
+    """Raised if a file changed after the edit was planned.
+
+    Nothing was written, or everything except the files in `left` was reverted.
+    """
 
     reason = "file-changed"
 
@@ -84,7 +87,7 @@ class FilesChangedError(RefusedError):
 
 
 class FilesUnwritableError(RefusedError):
-    """The system refused to write. Every file is unchanged, except for those of `left`."""
+    """Raised if the system refused to write. All files except those in `left` are unchanged."""
 
     reason = "file-unwritable"
 
@@ -101,10 +104,11 @@ class UnreadableError(Exception):
 
 
 def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
-    """Return the present file at `path`, or `MISSING`. If `most_bytes` is None, the limit depends on the kind of file.
+    """Return the current file at `path`, or `MISSING`. If `most_bytes` is None, the limit depends on the kind of file.
 
     Raises:
-        UnreadableError: the file is not a regular file, too large, reached by a link, or not readable or writable.
+        UnreadableError: the file is not a regular file, too large, reached by a link, or not readable
+            or writable.
     """
     try:
         with locate_file(path, workspace) as location:
@@ -121,18 +125,24 @@ def locate_file(path: Path, workspace: Path) -> DirectoryEntry:
 
 
 def snapshot_of(location: DirectoryEntry, *, most_bytes: int | None = None) -> Snapshot:
-    """Return the file at a location. Raises FileNotFoundError if it is missing, OSError, and the errors of `read`."""
+    """Return the file at a location.
+
+    Raises:
+        FileNotFoundError: the file is missing.
+        OSError: the file cannot be opened.
+        UnreadableError: as for `read`.
+    """
     if most_bytes is None:
         most_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
     data, status = location.read_with_status(Rules(Links.NEVER, most_bytes))
     if not mode_of(status) & 0o222 or not location.is_writable():
         raise UnreadableError("it is read-only")
-    if location.path.suffix != ".ipynb" and (reason := too_many_lines(data)):
+    if location.path.suffix != ".ipynb" and (reason := too_many_lines_reason(data)):
         raise UnreadableError(reason)
     return Snapshot(data, mode_of(status), (status.st_uid, status.st_gid))
 
 
-def too_many_lines(data: bytes) -> str:
+def too_many_lines_reason(data: bytes) -> str:
     """Return why text has too many lines to be edited, or an empty string."""
     lines = max(data.count(b"\n"), data.count(b"\r"))
     if lines <= MAX_LINES:

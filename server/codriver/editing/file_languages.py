@@ -44,18 +44,19 @@ if TYPE_CHECKING:
 MAX_DISPLAYED: Final = 3
 """Maximum number of locations in a refusal, each with the surrounding lines."""
 MAX_COMPARED: Final = 20_000
-"""Number of lines that are searched for similar ones."""
-MAX_COMPARED_EXACTLY: Final = 20
-"""Number of lines that are compared exactly, which takes at least the square of their length."""
+"""Maximum number of lines that are searched for similar ones."""
+MAX_EXACT_COMPARISONS: Final = 20
+"""Maximum number of lines that are compared exactly, which takes at least the square of their length."""
 MAX_CHARS: Final = 160
 """Maximum characters of a line that are compared, and displayed in a refusal."""
-MIN_ALIKE: Final = 0.5
+MIN_LINE_SIMILARITY: Final = 0.5
+"""Minimum similarity of a line that a refusal displays, from 0 to 1."""
 _ENDING: Final = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A part of a file in a language of a feature, to which a replacement is limited."""
+    """A part of a file in a feature's language, to which a replacement is limited."""
 
     argument: str
     """The argument of the edit that names the part."""
@@ -66,9 +67,10 @@ class FilePart:
 
 @dataclass(frozen=True, slots=True)
 class ReplaceText:
-    """A replacement of the string `old`, which occurs once in the text or its scope, by `new`.
+    """A replacement of the string `old` by `new`.
 
-    The scope is the definition `name` in Python, the occurrence nearest to `line`, or a `part` of the file.
+    `old` must occur once in the text or its scope, which is the definition `name` in Python, the occurrence nearest to
+    `line`, or a `part` of the file.
     """
 
     old: str
@@ -86,7 +88,7 @@ class _Occurrence:
     line: int
 
 
-def apply_words(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False) -> Edited | Refused:
+def apply_string_edits(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False) -> Edited | Refused:
     """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
     errors: list[tuple[int, EditError]] = []
     done: dict[int, Done] = {}
@@ -120,12 +122,12 @@ def check(edit: ReplaceText) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return the text with LF as line ending, in which any string can be searched for quickly."""
+    """Return the text with LF as the only line ending, so that strings can be searched for quickly."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _index_in(text: str, plain_index: int) -> int:
-    """Return the index of a character in a text from its index in the plain text, where CR LF is one character."""
+    """Return the index in a text of the character at `plain_index` in the same text with LF line endings."""
     index = plain_index
     while (moved := plain_index + text.count("\r\n", 0, index)) != index:
         index = moved
@@ -137,7 +139,7 @@ def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occur
     start, end = _scope(plain, edit, is_python=is_python)
     count = plain.count(old, start, end)
     if not count:
-        raise EditFailedError(_absent(plain, edit, start, end))
+        raise EditFailedError(_missing_string_error(plain, edit, start, end))
     occurrences = _occurrences(plain, old, start, end)
     if count > 1 and edit.line is not None and edit.name is None:
         found = _nearest(occurrences, edit.line)
@@ -174,7 +176,10 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
 
 
 def _nearest(occurrences: Iterable[_Occurrence], line: int) -> list[_Occurrence]:
-    """Return the occurrences nearest to a line: several only if equally near, up to the number displayed."""
+    """Return the occurrences nearest to a line.
+
+    There are several only if they are equally near, up to the number displayed.
+    """
     nearest: list[_Occurrence] = []
     for occurrence in occurrences:
         nearer = abs(nearest[0].line - line) - abs(occurrence.line - line) if nearest else 1
@@ -193,19 +198,20 @@ def _ending_of(text: str, at: int) -> str:
     return found[0] if found else "\n"
 
 
-def _absent(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
+def _missing_string_error(plain: str, edit: ReplaceText, start: int, end: int) -> EditError:
     """Return the error that the string does not occur, with the most similar lines."""
     where = f" in {edit.name}" if edit.name else ""
     target = _begin(next((line for line in _ENDING.split(edit.old) if line.strip()), ""))
     first = plain.count("\n", 0, start) + 1
     candidates = [_begin(line) for line in plain[start:end].split("\n", MAX_COMPARED)[:MAX_COMPARED]]
     rough = sorted(
-        ((_likeness(line, target, is_rough=True), -number) for number, line in enumerate(candidates)), reverse=True
+        ((_similarity(line, target, is_rough=True), -number) for number, line in enumerate(candidates)), reverse=True
     )
     ranked = sorted(
-        ((_likeness(candidates[-number], target), number) for _, number in rough[:MAX_COMPARED_EXACTLY]), reverse=True
+        ((_similarity(candidates[-number], target), number) for _, number in rough[:MAX_EXACT_COMPARISONS]),
+        reverse=True,
     )
-    near = [first - number for likeness, number in ranked[:MAX_DISPLAYED] if likeness >= MIN_ALIKE]
+    near = [first - number for likeness, number in ranked[:MAX_DISPLAYED] if likeness >= MIN_LINE_SIMILARITY]
     words = f"oldText does not occur{where} in the present file"
     words += ", even with other white space: read the file again" if not near else "; these lines are most similar"
     return EditError(words, _surrounding_lines(plain, sorted(near)) if near else None)
@@ -215,8 +221,11 @@ def _begin(line: str) -> str:
     return line.lstrip()[:MAX_CHARS].rstrip()
 
 
-def _likeness(line: str, target: str, *, is_rough: bool = False) -> float:
-    """Return the similarity of two lines, from 0 to 1. The rough one is fast, and never below the exact one."""
+def _similarity(line: str, target: str, *, is_rough: bool = False) -> float:
+    """Return the similarity of two lines, from 0 to 1.
+
+    With `is_rough`, it is computed fast, and never below the exact value.
+    """
     if line == target:
         return 1.0
     if not line or not target or abs(len(line) - len(target)) > max(len(line), len(target)) / 2:
@@ -245,9 +254,9 @@ FileEdit = TextEdit | PythonEdit | ReplaceText
 
 HY: Final = ".hy"
 """Suffix of a Hy file."""
-UTF_8: Final = "utf-8"
+DEFAULT_ENCODING: Final = "utf-8"
 ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], Edited | Refused]
-"""Return the text of a file after edits of strings, or their errors, as `apply_words` does."""
+"""Return the text of a file after edits of strings, or their errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
 
@@ -263,12 +272,12 @@ def encoding_of(path: Path, data: bytes) -> str:
         EditFailedError: the file declares an unknown encoding, or two encodings.
     """
     if not is_python(path):
-        return UTF_8
+        return DEFAULT_ENCODING
     try:
         found = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     except SyntaxError as error:
         raise EditFailedError(EditError(f"its encoding cannot be determined: {error.msg}")) from error
-    return UTF_8 if found == "utf-8-sig" else found
+    return DEFAULT_ENCODING if found == "utf-8-sig" else found
 
 
 def apply(
@@ -284,21 +293,21 @@ def apply(
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
-    first = _by_parts(path, text, by_parts, limits) if by_parts else Edited(text, {})
+    first = _apply_part_edits(path, text, by_parts, limits) if by_parts else Edited(text, {})
     if isinstance(first, Refused) or not by_words:
         return first
     if (apply_text := languages.get(path.suffix)) is not None:
         return apply_text(path, text, by_words)
-    found = apply_words(first.text, by_words, is_python=is_python(path))
+    found = apply_string_edits(first.text, by_words, is_python=is_python(path))
     if isinstance(found, Refused):
         return found
-    words = _broken_by(path, first.text, found.text)
+    words = _syntax_error_by_edit(path, first.text, found.text)
     if words:
         return Refused(tuple((number, EditError(words)) for number in by_words))
     return Edited(found.text, {**first.done, **found.done})
 
 
-def _broken_by(path: Path, before: str, after: str) -> str:
+def _syntax_error_by_edit(path: Path, before: str, after: str) -> str:
     """Return why an edit made code unreadable, or an empty string if it is readable, or was not before."""
     try:
         check_whole(path, after)
@@ -313,7 +322,7 @@ def _broken_by(path: Path, before: str, after: str) -> str:
     return f"with this edit {reason}"
 
 
-def _by_parts(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
+def _apply_part_edits(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
     of_python = {number: edit for number, edit in edits.items() if isinstance(edit, PythonEdit)}
     of_lisp = {number: edit for number, edit in edits.items() if isinstance(edit, TextEdit)}
     of_language, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)

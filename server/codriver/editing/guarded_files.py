@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Change
 
 SETTINGS_FILE: Final = "codriver.toml"
-PYTHON_PROJECT: Final = "pyproject.toml"
-NODE_PROJECT: Final = "package.json"
-NODE_HOOKS: Final = ("simple-git-hooks", "husky", "lint-staged", "gitHooks", "pre-commit", "pre-push", "yorkie")
+PYPROJECT_FILE: Final = "pyproject.toml"
+PACKAGE_JSON_FILE: Final = "package.json"
+NODE_HOOK_KEYS: Final = ("simple-git-hooks", "husky", "lint-staged", "gitHooks", "pre-commit", "pre-push", "yorkie")
 """Keys of package.json that name programs for git hooks."""
-ENVIRONMENT_MARK: Final = "pyvenv.cfg"
+VENV_MARKER_FILE: Final = "pyvenv.cfg"
 
 CLIENT_FILES: Final = frozenset(
     {"opencode.json", "opencode.jsonc", "crush.json", "kilo.json", "kilo.jsonc", "gemini-extension.json"}
@@ -32,6 +32,7 @@ CLIENT_FILES: Final = frozenset(
 HOOK_FILES: Final = ("prek", "lefthook", "lefthook-local", "simple-git-hooks", "captainhook", "grumphp")
 """Files of git hook managers, without suffixes."""
 DATA_SUFFIXES: Final = frozenset({".json", ".jsonc", ".toml", ".yml", ".yaml", ".js", ".cjs", ".mjs", ".ts", ".dist"})
+"""Suffixes that the files of git hook managers may have."""
 CI_FILES: Final = frozenset(
     {
         "jenkinsfile", "azure-pipelines.yml", "azure-pipelines.yaml", "bitbucket-pipelines.yml", "appveyor.yml",
@@ -54,7 +55,7 @@ BUILD_FILES: Final = frozenset(
         "build.zig",
     }
 )  # fmt: skip
-"""Programs that a language server runs to load a project."""
+"""Names of programs that a language server runs to load a project."""
 EDITOR_SUFFIXES: Final = frozenset({".code-workspace", ".sublime-project", ".sublime-workspace"})
 CONFIG_SUFFIXES: Final = frozenset({".js", ".cjs", ".mjs", ".ts", ".cts", ".mts"})
 """Suffixes of `NAME.config.SUFFIX`, programs that linters, formatters and build tools run, also in editors."""
@@ -73,10 +74,10 @@ def guard_reason(workspace: Path, change: Change) -> str:
     parts = tuple(map(plain_name, change.path.relative_to(workspace).parts))
     if name == SETTINGS_FILE:
         return "its settings control what Codriver may do"
-    if name == PYTHON_PROJECT and _codriver_table(change.before.data) != _codriver_table(change.after):
+    if name == PYPROJECT_FILE and _codriver_table(change.before.data) != _codriver_table(change.after):
         return "its table tool.codriver controls what Codriver may do"
-    if name == NODE_PROJECT and _node_hooks(change.before.data) != _node_hooks(change.after):
-        return f"it configures programs that git runs for a commit ({', '.join(NODE_HOOKS[:3])}, …)"
+    if name == PACKAGE_JSON_FILE and _node_hooks(change.before.data) != _node_hooks(change.after):
+        return f"it configures programs that git runs for a commit ({', '.join(NODE_HOOK_KEYS[:3])}, …)"
     hidden = [part for part in parts if part.startswith(".") and part not in HARMLESS]
     if hidden and not (hidden == [LINTER] and PurePath(name).suffix == ".edn"):
         return f"{hidden[0]} is hidden, like files that configure which programs clients and tools run"
@@ -104,12 +105,12 @@ def _reason_by_name(name: str) -> str:
 
 def _is_in_environment(workspace: Path, path: Path, parts: tuple[str, ...]) -> bool:
     """Return whether a file is in a virtual environment, by its marker file or its usual name."""
-    if path.name == ENVIRONMENT_MARK:
+    if path.name == VENV_MARKER_FILE:
         return True
     if any(part == "venv" and parts[index + 1] in {"bin", "scripts", "lib"} for index, part in enumerate(parts[:-1])):
         return True
     above = path.relative_to(workspace).parents[:-1]  # files of a workspace that is itself an environment can be edited
-    return any((workspace / directory / ENVIRONMENT_MARK).exists() for directory in above)
+    return any((workspace / directory / VENV_MARKER_FILE).exists() for directory in above)
 
 
 def _codriver_table(data: bytes | None) -> object:
@@ -130,4 +131,4 @@ def _node_hooks(data: bytes | None) -> object:
         document = json.loads((data or b"{}").decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return data
-    return {key: document[key] for key in NODE_HOOKS if key in document} if isinstance(document, dict) else document
+    return {key: document[key] for key in NODE_HOOK_KEYS if key in document} if isinstance(document, dict) else document

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply"]
 
-TOP_GAP = 2
+MODULE_LEVEL_BLANK_LINES = 2
 """Blank lines between definitions of a module."""
 
 
@@ -101,7 +101,7 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
     errors += _conflicts(splices)
     if errors:
         return Refused(tuple(sorted(errors, key=itemgetter(0))))
-    return _assembled(source, splices)
+    return _apply_splices(source, splices)
 
 
 def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
@@ -112,25 +112,25 @@ def _splice(source: PythonSource, number: int, edit: PythonEdit) -> _Splice:
     if code.is_blank:
         raise EditFailedError(EditError("the new text is blank"))
     if isinstance(edit, Append) or edit.name is None:
-        return _insertion(source, code, len(source.lines), "", TOP_GAP, number)
+        return _insertion(source, code, len(source.lines), "", MODULE_LEVEL_BLANK_LINES, number)
     found = source.find(edit.name, edit.line)
     if edit.side == "in":
-        return _into(source, found, code, number)
+        return _append_to_class(source, found, code, number)
     at = _before(source, found) if edit.side == "before" else _behind(source, found.last, found.margin)
-    gap = found.gap if isinstance(found.node, _DEFINES) or code.begins_definition else 0
+    gap = found.gap if isinstance(found.node, _DEFINITION_NODES) or code.starts_with_definition else 0
     return _insertion(source, code, at, found.margin, gap, number)
 
 
 def _replacement(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
     old = source.lines[found.last - 1]
     end = old[len(old.rstrip("\r\n")) :]
-    if not isinstance(found.node, _DEFINES) and not code.ends_in_comment:
-        end = _comment_behind(source, found) + end
+    if not isinstance(found.node, _DEFINITION_NODES) and not code.ends_in_comment:
+        end = _trailing_comment(source, found) + end
     new = lines_of(code.at(found.margin, source.step, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
 
 
-def _comment_behind(source: PythonSource, found: Definition) -> str:
+def _trailing_comment(source: PythonSource, found: Definition) -> str:
     """Return the comment on the last line of an assignment with the spaces before it, or an empty string."""
     line = source.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().rstrip("\r\n")
     return line if line.lstrip().startswith("#") else ""
@@ -145,9 +145,9 @@ def _removal(source: PythonSource, found: Definition, number: int) -> _Splice:
     return _Splice(found.first - 1, found.last, (), number, wide_end=end if has_gap else found.last)
 
 
-def _into(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
+def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment, number: int) -> _Splice:
     if not isinstance(found.node, ast.ClassDef):
-        kind = "a function" if isinstance(found.node, _DEFINES) else "an assignment"
+        kind = "a function" if isinstance(found.node, _DEFINITION_NODES) else "an assignment"
         words = f"{found.name} is {kind}, and side in is only for classes: replace the whole {kind.partition(' ')[2]}"
         raise EditFailedError(EditError(words))
     body = found.node.body
@@ -202,7 +202,7 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
     return errors
 
 
-def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
+def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
     """Return the text with all splices, if it parses and has the intended code."""
     parts: list[str] = []
     done, inserted_lines, went = dict[int, Done](), set[int](), set[int]()
@@ -225,7 +225,7 @@ def _assembled(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Ref
         while parts and not parts[-1].strip():
             parts.pop()
     text = "".join(parts)
-    words = _reason_against(source, text, went, inserted_lines)
+    words = _unintended_change(source, text, went, inserted_lines)
     return Refused(tuple((number, EditError(words)) for number in done)) if words else Edited(text, done)
 
 
@@ -240,7 +240,7 @@ def _part(parts: list[str], gap: int, ending: str) -> None:
         parts += [ending] * (gap - has)
 
 
-def _reason_against(source: PythonSource, text: str, went: set[int], inserted_lines: set[int]) -> str:
+def _unintended_change(source: PythonSource, text: str, went: set[int], inserted_lines: set[int]) -> str:
     """Return why a text is not the intended result of the edits, or an empty string."""
     try:
         after = PythonSource(text)
@@ -270,11 +270,11 @@ def _last(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-_SILENT = frozenset({token.INDENT, token.DEDENT, tokenize.NL, tokenize.COMMENT, token.NEWLINE})
+_LAYOUT_TOKENS = frozenset({token.INDENT, token.DEDENT, tokenize.NL, tokenize.COMMENT, token.NEWLINE})
 
 
 class CodeFragment:
-    """Python code with any indentation.
+    """Python code that may have any indentation.
 
     Raises:
         EditFailedError: the code does not parse.
@@ -302,7 +302,7 @@ class CodeFragment:
         return not self._rows
 
     @property
-    def begins_definition(self) -> bool:
+    def starts_with_definition(self) -> bool:
         """Return whether the code starts with a function or class, or with a comment or decorator of one."""
         return self._rows[0].lstrip().startswith(("def ", "class ", "async ", "@", "#"))
 
@@ -324,14 +324,14 @@ class CodeFragment:
             rest = row[len(self._margin) :] if row.startswith(self._margin) else row.lstrip()
             inner = margin_of(rest)
             if number in self._starts:
-                before, after = inner, self._levels(inner, step)
+                before, after = inner, self._convert_indentation(inner, step)
                 inner = after
             elif inner.startswith(before):
                 inner = after + inner[len(before) :]
             formatted.append(margin + inner + rest.lstrip(" \t\f"))
         return ending.join(formatted)
 
-    def _levels(self, margin: str, step: str) -> str:
+    def _convert_indentation(self, margin: str, step: str) -> str:
         """Convert an indentation to steps of another length."""
         if not step or step == self._step:
             return margin
@@ -365,7 +365,7 @@ class CodeFragment:
                 self.ends_in_comment = item.start[0] == len(self._rows)
                 if is_start:
                     self._starts.add(item.start[0])
-            if item.type in _SILENT:
+            if item.type in _LAYOUT_TOKENS:
                 is_start = is_start or item.type == token.NEWLINE
             elif is_start:
                 self._starts.add(item.start[0])
@@ -381,8 +381,8 @@ class CodeFragment:
 MAX_PARSED: Final = 512 * 1024
 """Maximum number of characters of a text that is parsed. Parsing so much takes about a quarter of a second."""
 _LINE: Final = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
-_MARGIN: Final = re.compile(r"[ \t\f]*")
-_DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_INDENT_PATTERN: Final = re.compile(r"[ \t\f]*")
+_DEFINITION_NODES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 MAX_NAMED: Final = 8
 """Maximum number of definitions or lines that a refusal names."""
 
@@ -392,12 +392,12 @@ Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 def margin_of(line: str) -> str:
     """Return the leading white space of a line."""
-    found = _MARGIN.match(line)
+    found = _INDENT_PATTERN.match(line)
     return found[0] if found else ""
 
 
 def lines_of(text: str) -> list[str]:
-    """Return the lines of a text with their ends, which are only those that Python recognises."""
+    """Return the lines of a text with their line endings. Only endings that Python recognises count."""
     return _LINE.findall(text)
 
 
@@ -474,7 +474,7 @@ class PythonSource:
 
     @property
     def ending(self) -> str:
-        """Return the line ending of the text: that of its first line."""
+        """Return the line ending of the text's first line."""
         first = self.lines[0] if self.lines else ""
         return first[len(first.rstrip("\r\n")) :] or "\n"
 
@@ -517,12 +517,12 @@ class PythonSource:
         return f"there is no definition {name}{self._near(name)}"
 
     def _alone(self, found: Definition) -> Definition:
-        """Return the definition, if no other statement shares its lines.
+        """Return the definition after checking that no other statement shares its lines.
 
         Raises:
             EditFailedError: another statement does.
         """
-        if isinstance(found.node, _DEFINES):
+        if isinstance(found.node, _DEFINITION_NODES):
             return found
         before = self.lines[found.first - 1].encode()[: found.node.col_offset].decode()
         behind = self.lines[found.last - 1].encode()[found.node.end_col_offset :].decode().strip()
@@ -540,7 +540,7 @@ class PythonSource:
 
     def _within(self, owner: ast.AST, prefix: str) -> Iterator[Definition]:
         for node in ast.iter_child_nodes(owner):
-            if isinstance(node, _DEFINES):
+            if isinstance(node, _DEFINITION_NODES):
                 name = prefix + node.name
                 first, last = self.span(node)
                 yield Definition(name, node, first, last, margin_of(self.lines[first - 1]))
@@ -553,10 +553,10 @@ class PythonSource:
             if isinstance(node, ast.ClassDef):
                 yield from self._assignments_within(node, f"{prefix}{node.name}.")
             elif isinstance(node, _Assignment):
-                if name := _only_name(node):
+                if name := _single_bound_name(node):
                     first, last = self.span(node)
                     yield Definition(prefix + name, node, first, last, margin_of(self.lines[first - 1]))
-            elif not isinstance(node, (*_DEFINES, ast.expr)):
+            elif not isinstance(node, (*_DEFINITION_NODES, ast.expr)):
                 yield from self._assignments_within(node, prefix)
 
     def span(self, node: ast.stmt) -> tuple[int, int]:
@@ -569,7 +569,7 @@ class PythonSource:
         return first, node.end_lineno or node.lineno
 
 
-def _only_name(node: _Assignment) -> str:
+def _single_bound_name(node: _Assignment) -> str:
     """Return the name that an assignment binds, if it binds nothing else."""
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
@@ -583,10 +583,10 @@ def _names_bound(node: ast.AST) -> tuple[str, ...]:
 
 
 def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[int, str], ...] | None]:
-    """Return the present text of a file, and its new top-level statements.
+    """Return the current text of a file, and its new top-level statements.
 
-    Each statement has its line, after any decorators, and its text. Comments and layout do not count. The statements
-    are None if nothing else changed.
+    Each statement has its line, after any decorators, and its text. Changes of comments and layout do not count. The
+    statements are None if nothing else changed.
 
     Raises:
         SyntaxError, ValueError: the file cannot be parsed.

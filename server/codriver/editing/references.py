@@ -28,28 +28,31 @@ if TYPE_CHECKING:
     from codriver_lisp.edit import Rename
     from codriver_lisp.reader import Form
 
-MAX_LISTED: Final = 50
+MAX_LISTED_USES: Final = 50
 MAX_ENTRIES: Final = 100_000
 MAX_BYTES: Final = 16 * MEBIBYTE
 """Maximum bytes of all files together."""
 MAX_S: Final = 5.0
+"""Maximum seconds for one search."""
 RULES: Final = Rules(Links.WITHIN, 256 * 1024)
 """Limits for a file. Parsing a longer one at once would block all other calls."""
 LINE_CHARACTERS: Final = 2000
-NO_NAME: Final = "codriver--no-name"
-"""Placeholder for the new name that the scope analysis requires."""
+PLACEHOLDER_NAME: Final = "codriver--no-name"
+"""Placeholder for the new name that the scope analysis requires, if nothing is renamed."""
 _VAR_KINDS = frozenset({"reference", "global", "type", "protocol", "referred", "hint"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SEARCHED_SUFFIXES: Final = tuple(suffix for suffix in SUFFIXES if suffix not in (".edn", ".hy", ".hl"))
 """Suffixes of files whose code refers to definitions in other files, which data files and Hy do not."""
-RENAME_FILES: Final = 20_000
-"""Maximum files, bytes and seconds for one renaming."""
-RENAME_BYTES: Final = 256 * MEBIBYTE
-RENAME_S: Final = 10.0
-"""Files, bytes and time for one renaming: a workspace with more is no project of one reader."""
-RENAME_LOCATIONS: Final = 20
+MAX_RENAME_FILES: Final = 20_000
+"""Maximum number of files for one renaming."""
+MAX_RENAME_BYTES: Final = 256 * MEBIBYTE
+"""Maximum number of bytes of all files for one renaming."""
+MAX_RENAME_S: Final = 10.0
+"""Maximum number of seconds for one renaming."""
+MAX_RENAME_LOCATIONS: Final = 20
 """Maximum number of locations in other files that an answer names."""
 RENAME_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
+"""Rules for reading files for a renaming. Links are not followed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,7 @@ class References:
 
 
 def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, ...]) -> References:
-    """Return the uses of a name in files with these suffixes. Blocks: call it in a thread.
+    """Return the uses of a name in files with these suffixes. Blocks, so call it in a thread.
 
     Files are skipped and counted if they are too long, cannot be read or parsed, or if a limit has been reached.
     """
@@ -102,13 +105,17 @@ def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, 
                 continue
             text = data.decode("utf-8-sig")
             parts = path.relative_to(workspace).with_suffix("").parts
-            lines = _in_python(text, target, parts) if path.suffix == ".py" else _in_lisp(text, target, path.suffix)
+            lines = (
+                _python_use_lines(text, target, parts)
+                if path.suffix == ".py"
+                else _lisp_use_lines(text, target, path.suffix)
+            )
         except (OSError, ValueError, SyntaxError, EditFailedError, RecursionError, MemoryError):
             found.skipped += 1
             continue
         rows = text.splitlines()
         for line in sorted(lines):
-            if len(found.uses) < MAX_LISTED:
+            if len(found.uses) < MAX_LISTED_USES:
                 line_text = rows[line - 1].strip()[:LINE_CHARACTERS] if line <= len(rows) else ""
                 found.uses.append(Use(path.relative_to(workspace).as_posix(), line, line_text))
             else:
@@ -116,7 +123,7 @@ def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, 
     return found
 
 
-def _in_lisp(text: str, target: SearchTarget, suffix: str) -> set[int]:
+def _lisp_use_lines(text: str, target: SearchTarget, suffix: str) -> set[int]:
     document = Document(text, is_hy=suffix == ".hy")
     if document.reading.imbalance is not None:
         raise ValueError(document.bracket_error)
@@ -124,13 +131,13 @@ def _in_lisp(text: str, target: SearchTarget, suffix: str) -> set[int]:
         atoms = (form for form in _all(document.reading.forms) if form.kind == "atom")
         return {document.positions.line(form.start) for form in atoms if text[form.start : form.end] == target.name}
     if target.space is not None and not document.is_hy:
-        found = lisp_references(document, DefinitionRenaming(target.space, target.name, NO_NAME), checks=False)
+        found = lisp_references(document, DefinitionRenaming(target.space, target.name, PLACEHOLDER_NAME), checks=False)
         return {document.positions.line(start) for start, *_ in found.positions}
     names = dict.fromkeys([target.name, target.name.replace("_", "-")] if document.is_hy else [target.name])
     return {
         document.positions.line(occurrence.start)
         for name in names
-        for occurrence in find_occurrences(document, document.reading.forms, (name, NO_NAME), {name})
+        for occurrence in find_occurrences(document, document.reading.forms, (name, PLACEHOLDER_NAME), {name})
         if occurrence.role in _VAR_KINDS and (occurrence.role != "reference" or occurrence.scope.old is None)
     }
 
@@ -143,7 +150,7 @@ def _all(forms: Sequence[Form]) -> Iterator[Form]:
         pending.extend(reversed(form.children))
 
 
-def _in_python(text: str, target: SearchTarget, parts: tuple[str, ...]) -> set[int]:
+def _python_use_lines(text: str, target: SearchTarget, parts: tuple[str, ...]) -> set[int]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # warnings about the user's code are not of interest
         tree = ast.parse(text)
@@ -266,15 +273,17 @@ class OtherUses:
 
     def to_fields(self) -> dict[str, object]:
         """Return answer fields: the first locations, the number of further ones, and unread files."""
-        fields: dict[str, object] = {"elsewhere": self.uses[:RENAME_LOCATIONS]} if self.uses else {}
-        if len(self.uses) > RENAME_LOCATIONS:
-            fields["elsewhereMore"] = len(self.uses) - RENAME_LOCATIONS
+        fields: dict[str, object] = {"elsewhere": self.uses[:MAX_RENAME_LOCATIONS]} if self.uses else {}
+        if len(self.uses) > MAX_RENAME_LOCATIONS:
+            fields["elsewhereMore"] = len(self.uses) - MAX_RENAME_LOCATIONS
         if self.unread:
-            fields["elsewhereUnread"] = [f"{file}: {error.message}" for file, error in self.unread[:RENAME_LOCATIONS]]
+            fields["elsewhereUnread"] = [
+                f"{file}: {error.message}" for file, error in self.unread[:MAX_RENAME_LOCATIONS]
+            ]
         return fields
 
 
-def renamed_by(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming | None:
+def externally_renamed(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming | None:
     """Return the name known to other files that a renaming in the file at `path` changes, or None if it is local.
 
     Raises:
@@ -296,13 +305,14 @@ def renamed_by(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming 
 def find_other_uses(workspace: Path, defining_file: Path, name: DefinitionRenaming) -> OtherUses:
     """Return the uses of a name in other files. Links are not followed. Unread files are reported."""
     found = OtherUses(name)
-    ends_at, size, seen = time.monotonic() + RENAME_S, 0, 0
+    ends_at, size, seen = time.monotonic() + MAX_RENAME_S, 0, 0
     for path in files_of(workspace, SEARCHED_SUFFIXES):
         if path == defining_file:
             continue
         seen += 1
-        if seen > RENAME_FILES or size > RENAME_BYTES or time.monotonic() > ends_at:
-            words = f"more than {RENAME_FILES:,} files, {RENAME_BYTES:,} bytes or {RENAME_S:g} s are not searched"
+        if seen > MAX_RENAME_FILES or size > MAX_RENAME_BYTES or time.monotonic() > ends_at:
+            limits = f"{MAX_RENAME_FILES:,} files, {MAX_RENAME_BYTES:,} bytes or {MAX_RENAME_S:g} s"
+            words = f"more than {limits} are not searched"
             found.unread.append((show(workspace, path), EditError(f"it and later files were not searched: {words}")))
             break
         try:

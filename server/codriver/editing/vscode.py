@@ -69,7 +69,7 @@ def _opened_directories(data: Path) -> Iterator[Path]:
 
 
 def _uris(state: object) -> Iterator[str]:
-    """Yield the folders of the windows that are open, or were when the state was written."""
+    """Yield the URIs of the folders whose windows were open when the state was written."""
     backups, windows = _member(state, "backupWorkspaces"), _member(state, "windowsState")
     rows = [*_list(_member(backups, "folders")), _member(windows, "lastActiveWindow")]
     for row in (*rows, *_list(_member(windows, "openedWindows"))):

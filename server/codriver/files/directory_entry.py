@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 PRIVATE_FILE: Final = 0o600
 PRIVATE_DIRECTORY_MODE: Final = 0o700
 
-_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_NONBLOCKING_FLAGS: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _CHUNK_BYTES: Final = 1 << 20
 
 
 class DirectoryEntry:
     """A name in an open directory, which may or may not exist.
 
-    All operations apply to that very directory, whatever happens to its path, until the entry is closed or the `with`
-    block ends. `path` is the path at the time of opening, for messages.
+    All operations apply to the directory that was opened, even if its path is changed, until the entry is closed or the
+    `with` block ends. `path` is the path at the time of opening, for messages.
     """
 
     def __init__(self, directory: OpenDirectory, name: str, path: Path) -> None:
@@ -75,14 +75,14 @@ class DirectoryEntry:
             raise NotOwnedError(self.path.parent, "the folder belongs to another user")
         if HAS_MODES and is_private(self.directory_status()):
             return
-        self._directory.close_to_others()
+        self._directory.restrict_to_owner()
         if not is_private(self.directory_status()):
             raise NotOwnedError(self.path.parent, "others can access it, because its file system does not store modes")
 
     def open(self, rules: Rules) -> int:
-        """Open the file for reading after checking it against `rules`, except for its size.
+        """Open the file for reading, and return its descriptor, which the caller closes.
 
-        The caller closes the descriptor.
+        The file is checked against `rules`, except for its size.
 
         Raises:
             FileNotFoundError: the entry does not exist.
@@ -90,7 +90,9 @@ class DirectoryEntry:
         """
         # Check before opening, because opening some devices has side effects.
         check_readable(self._directory.status_of(self.name), rules, self.path)
-        descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
+        descriptor = self._directory.open(
+            self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE
+        )
         try:
             check_readable(os.fstat(descriptor), rules, self.path)
         except BaseException:
@@ -108,7 +110,7 @@ class DirectoryEntry:
         now = self.status()
         if now is not None:
             check_writable(now, self.path)
-        flags |= CLOEXEC | NOFOLLOW | _NO_WAIT
+        flags |= CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS
         descriptor = self._directory.open(self.name, flags, PRIVATE_FILE)
         try:
             status = os.fstat(descriptor)
@@ -233,7 +235,9 @@ class DirectoryEntry:
         if list_names is None or read is None or write is None:
             return  # only on Linux
         with contextlib.suppress(OSError):
-            descriptor = self._directory.open(self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NO_WAIT, PRIVATE_FILE)
+            descriptor = self._directory.open(
+                self.name, os.O_RDONLY | CLOEXEC | NOFOLLOW | _NONBLOCKING_FLAGS, PRIVATE_FILE
+            )
             try:
                 for attribute in list_names(descriptor):
                     with contextlib.suppress(OSError):
@@ -242,7 +246,10 @@ class DirectoryEntry:
                 os.close(descriptor)
 
     def put(self, temporary: str) -> None:
-        """Rename a staged file to the entry's name, replacing what exists, unless that is a directory."""
+        """Rename a staged file to the entry's name, replacing an existing file or link.
+
+        A directory is not replaced.
+        """
         self._directory.replace(self.name, by=temporary)
 
     def put_new(self, temporary: str) -> None:

@@ -18,7 +18,7 @@ KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
 OTHERS: Final = 0o077
 """The permission bits of the group and of all other users."""
-_SHAPES: Final = (
+_FILE_TYPES: Final = (
     (stat.S_ISDIR, "a folder"),
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISSOCK, "a socket"),
@@ -56,7 +56,7 @@ class NotRegularError(UnsafeFileError):
     """Raised when a path leads to something other than a regular file."""
 
     def __init__(self, path: str | os.PathLike[str], mode: int) -> None:
-        shape = next((name for is_shape, name in _SHAPES if is_shape(mode)), "something else")
+        shape = next((name for is_shape, name in _FILE_TYPES if is_shape(mode)), "something else")
         super().__init__(path, f"it is {shape}, not a regular file", errno.EINVAL)
 
 

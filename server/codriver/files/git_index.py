@@ -21,17 +21,17 @@ from codriver.files.working_trees import git_directory
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-INDEX_BYTES: Final = 512 * files.MEBIBYTE
+MAX_INDEX_BYTES: Final = 512 * files.MEBIBYTE
 """Maximum size of an index that is read. Repositories with a million files have one of 100 MB."""
-INDEX_RULES: Final = Rules(Links.ANY, INDEX_BYTES)
+INDEX_RULES: Final = Rules(Links.ANY, MAX_INDEX_BYTES)
 CONFIG_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
 
-PREFIXED: Final = 4
+PREFIX_COMPRESSED_VERSION: Final = 4
 """The version of the format in which each name reuses a prefix of the previous one."""
 
 _HEADER: Final = struct.Struct(">4sII")
 _STAT_BYTES: Final = 40
-_EXTENDED: Final = 0x4000
+_EXTENDED_FLAG: Final = 0x4000
 """The flag of an entry that has another 16 bits of flags."""
 _SHA256: Final = re.compile(rb"objectformat\s*=\s*\"?sha256", re.IGNORECASE)
 
@@ -43,7 +43,8 @@ class IndexFormatError(ValueError):
 def is_tracked(path: Path) -> bool:
     """Return whether git tracks this path or anything below it. Blocks on the disk.
 
-    False outside a repository. True if the index cannot be read, because then tracking cannot be ruled out.
+    Returns False outside a repository. Returns True if the index cannot be read, because tracking cannot be ruled out
+    then.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100  # git tracks links themselves
     # The directory that contains the path may itself be reached through a link.
@@ -88,21 +89,21 @@ def _names(data: bytes, hash_bytes: int) -> Generator[bytes, None, int]:
     """
     try:
         signature, version, count = _HEADER.unpack_from(data)
-        if signature != b"DIRC" or version not in {2, 3, PREFIXED}:
+        if signature != b"DIRC" or version not in {2, 3, PREFIX_COMPRESSED_VERSION}:
             raise IndexFormatError(f"version {version}")
         at, previous = _HEADER.size, b""
         for _ in range(count):
             start = at
             (flags,) = struct.unpack_from(">H", data, at + _STAT_BYTES + hash_bytes)
-            at += _STAT_BYTES + hash_bytes + (4 if flags & _EXTENDED else 2)
+            at += _STAT_BYTES + hash_bytes + (4 if flags & _EXTENDED_FLAG else 2)
             previous_name = b""
-            if version == PREFIXED:
+            if version == PREFIX_COMPRESSED_VERSION:
                 dropped, at = _variable_length(data, at)
                 previous_name = previous[: len(previous) - dropped]
             end = data.index(b"\0", at)
             previous = previous_name + data[at:end]
             yield previous.lower()
-            at = end + 1 if version == PREFIXED else start + (end - start + 8) // 8 * 8
+            at = end + 1 if version == PREFIX_COMPRESSED_VERSION else start + (end - start + 8) // 8 * 8
     except (struct.error, IndexError, ValueError) as error:
         raise IndexFormatError(str(error)) from error
     return at

@@ -169,8 +169,8 @@ def remove_locked(file: Path, descriptor: int) -> None:
     In this order, the next holder of the lock can see that the file is gone.
 
     Raises:
-        OSError: the file cannot be removed. The descriptor is closed anyway. Windows cannot remove an open file, so
-            another process may have locked it by then.
+        OSError: the file cannot be removed. The descriptor is closed anyway. On Windows, which cannot
+            remove an open file, another process may have locked the file by then.
     """
     if sys.platform == "win32":
         os.close(descriptor)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-PORT_FILES_S: Final = 0.75
+PORT_FILE_CHECK_INTERVAL_S: Final = 0.75
 """Interval between two checks of port files, in seconds, so that a REPL is found within one second.
 
 Other intervals are multiples of it, so that checks coincide.
 """
-LEEWAY_S: Final = 0.5
+MAX_LEEWAY_S: Final = 0.5
 """Maximum time by which a check is brought forward to run together with one that is due.
 
 It is never more than half of the check's interval.
@@ -31,7 +31,7 @@ SHORT_S: Final = 0.005
 
 
 class PollingOverError(Exception):
-    """Raised in a polling thread whose caller no longer waits, so nobody sees it."""
+    """Raised in a polling thread whose caller no longer waits. Nobody sees this error."""
 
 
 class Poller(Generic[T]):
@@ -78,7 +78,7 @@ class Poller(Generic[T]):
 
     @property
     def is_apart(self) -> bool:
-        """Return whether the next check might delay others, so that it needs a thread of its own."""
+        """Return whether the next check might delay others, so that it must run in a separate thread."""
         return not self._is_short or (self._may_wait is not None and self._may_wait())
 
     def check(self) -> T:
@@ -94,12 +94,15 @@ class Poller(Generic[T]):
     def _plan(self, now_s: float, rest_s: float) -> None:
         self.due_s = now_s + rest_s
         """The time at which the next check is due, by the monotonic clock."""
-        self.due_with_others_s = self.due_s - min(LEEWAY_S, rest_s / 2)
+        self.due_with_others_s = self.due_s - min(MAX_LEEWAY_S, rest_s / 2)
         """The time from which on the check may run together with another that is due."""
 
 
 class _Wait(Generic[T]):
-    """A call that waits for a changed result, with its thread. Any thread of the same rounds may run its checks."""
+    """A call that waits for a changed result, with its thread.
+
+    Any thread that belongs to the same rounds may run its checks.
+    """
 
     def __init__(self, poller: Poller[T], is_changed: Callable[[T], bool] | None) -> None:
         self.poller = poller
@@ -132,7 +135,7 @@ class _Wait(Generic[T]):
                 self.outcome.set_result(found)
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for this long, or without limit if negative, until woken."""
+        """Sleep for `seconds` or until woken. A negative number means no time limit."""
         self._asleep.acquire(timeout=seconds)
 
     def wake(self) -> None:
@@ -144,7 +147,7 @@ class _Wait(Generic[T]):
 class _Rounds:
     """The waits whose checks run together. The thread of the oldest wait runs the checks, while the others sleep.
 
-    There is one for each event loop, and a temporary one for each wait that has a thread of its own.
+    There is one instance for each event loop, and a temporary one for each wait that needs a separate thread.
     """
 
     def __init__(self) -> None:
@@ -153,7 +156,7 @@ class _Rounds:
         """All waits. The thread of the first one runs the checks."""
 
     def stay(self, wait: _Wait[T], *, is_apart: bool) -> None:
-        """Take part in the rounds until the wait is over, or needs to move to or from a thread of its own."""
+        """Run or await the shared checks until this wait is over, or needs to move to or from a separate thread."""
         with self._guard:
             self._waits.append(wait)  # type: ignore[arg-type]  # only the wait's own thread uses the result
             self._waits[0].wake()
@@ -170,7 +173,7 @@ class _Rounds:
                     self._waits[0].wake()
 
     def _check(self, leading: _Wait[T]) -> None:
-        """Sleep until a check is due, or run all checks that are due."""
+        """Sleep until a check is due, or run all checks that are due. `leading` is the wait of this thread."""
         with self._guard:
             waits = list(self._waits)
         now_s = time.monotonic()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 MAX_BYTES: Final = files.MEBIBYTE
 """Maximum file size, five times that of the largest pyproject.toml in thousands of public projects."""
 MAX_KEY_PARTS: Final = 64
-"""Maximum number of dots that a file's longest dotted key may have."""
+"""Maximum number of parts in a dotted key."""
 
 _HIDDEN: Final = re.compile(
     r'"""(?:\\.|[^\\])*?(?:"{3,5}|\Z)'
@@ -32,11 +32,11 @@ _HIDDEN: Final = re.compile(
 
 Each match consumes all text that it scanned, so matching takes linear time.
 """
-_NO_KEY: Final = re.compile(r'[^\w\-". \t]+')
+_NON_KEY: Final = re.compile(r'[^\w\-". \t]+')
 
 
 class TomlFileError(ValueError):
-    """Raised when a file cannot be read as TOML. `why` has the reason without the path."""
+    """Raised when a file cannot be read as TOML. `why` is the reason without the path."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path}: {why}")
@@ -62,7 +62,7 @@ def read(path: Path, *, root: Path | None) -> dict[str, Any]:
 
 
 def content(path: Path, *, root: Path | None) -> bytes:
-    """Return the bytes of a TOML file, following links as `read` does.
+    """Return the bytes of a TOML file. Links are followed as by `read`.
 
     Raises:
         OSError: the file does not exist or must not be read.
@@ -79,7 +79,7 @@ def parse(text: str) -> dict[str, Any]:
     """
     import tomllib  # noqa: PLC0415  # takes half a megabyte of memory, and many workspaces have no such file
 
-    parts = 1 + max(part.count(".") for part in _NO_KEY.split(_HIDDEN.sub('"', text)))
+    parts = 1 + max(part.count(".") for part in _NON_KEY.split(_HIDDEN.sub('"', text)))
     if parts > MAX_KEY_PARTS:
         raise ValueError(f"a key has {parts:,} parts between dots, but at most {MAX_KEY_PARTS} are read")
     return tomllib.loads(text)

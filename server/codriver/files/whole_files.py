@@ -198,13 +198,13 @@ class _Walk:
             self._directories.pop().close()
 
     def detach_last(self) -> OpenDirectory:
-        """Close all directories except the current one, and return that to the caller."""
+        """Close all directories except the current one, and return the current one to the caller, who closes it."""
         last = self._directories.pop()
         self.close()
         return last
 
     def run(self) -> str:
-        """Resolve the path and return its last name, which is in the directory that is current then."""
+        """Resolve the path and return its last name. The current directory is then the one that contains this name."""
         while self._todo:
             part = self._todo.popleft()
             if part == "..":
@@ -277,7 +277,10 @@ def _below(path: Path, root: Path, link: Path | None = None) -> tuple[str, ...]:
 def _locate_by_path(
     path: Path, links: Links, root: Path | None, make_mode: int | None, *, is_last_followed: bool
 ) -> DirectoryEntry:
-    """Resolve a path on systems without descriptors of directories. It is checked now and trusted until it is used."""
+    """Resolve a path on systems without descriptors of directories.
+
+    The path is checked once, and is not checked again when it is used.
+    """
     start = Path(os.path.realpath(root or Path.cwd()))
     given = start.joinpath(*_below(path, root)) if root is not None else start / path
     real = Path(os.path.realpath(given if is_last_followed else given.parent))
@@ -288,21 +291,21 @@ def _locate_by_path(
         raise LinkRefusedError(path, "a link leads to it, and links are not followed", errno.ELOOP)
     if make_mode is not None:
         real.parent.mkdir(make_mode, parents=True, exist_ok=True)
-    return DirectoryEntry(OpenDirectory.believed(real.parent), real.name, real)
+    return DirectoryEntry(OpenDirectory.from_path(real.parent), real.name, real)
 
 
 class ReadCache(Generic[T]):
     """A cache of values that were computed from files, by path, for callers that read the same files repeatedly.
 
-    It is not thread-safe. It only checks the status of a path and leaves opening the file to the caller's `read`. Links
-    are read each time, because their targets may change.
+    The cache is not thread-safe. It only checks the status of a path, and the caller's `read` opens the file. Links are
+    read each time, because their targets may change.
     """
 
     def __init__(self) -> None:
         self._entries: dict[Path, tuple[Stamp, T]] = {}
 
     def get(self, path: Path, read: Callable[[], T]) -> T:
-        """Return the cached value for this file if it has not changed, or else the result of `read`.
+        """Return the cached value for this file if the file has not changed, or else the result of `read`.
 
         Raises:
             FileNotFoundError, NotADirectoryError: nothing has this path.

@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 
 GIT: Final = ".git"
-POINTER: Final = "gitdir: "
-LINKED: Final = "worktrees"
+GITDIR_PREFIX: Final = "gitdir: "
+"""The prefix of the path in a `.git` file. Source: gitrepository-layout(5)."""
+LINKED_TREES_DIRECTORY: Final = "worktrees"
 """The directory of a repository that has a subdirectory for each linked working tree."""
 MAX_BYTES: Final = 4 * files.KIBIBYTE
 """Maximum size of a file that refers to another git directory."""
 CLAIM: Final = Rules(Links.NEVER, MAX_BYTES)
-LINK_RULES: Final = Rules(Links.NEVER, MAX_BYTES, is_granting=True)
+GRANTING_LINK_RULES: Final = Rules(Links.NEVER, MAX_BYTES, is_granting=True)
 """Rules for reading such a file if it leads to a program that is run, so it must belong to the user."""
 MAX_LEVELS: Final = 64
 """Maximum number of parent directories that are searched for a `.git`."""
@@ -49,12 +50,12 @@ class WorkingTree:
 def main_checkout(workspace: Path) -> Path | None:
     """Return the main checkout if `workspace` is a linked working tree of this user, otherwise None."""
     try:
-        pointer = _line_of(workspace / GIT, workspace, LINK_RULES)
-        if not pointer.startswith(POINTER):
+        pointer = _line_of(workspace / GIT, workspace, GRANTING_LINK_RULES)
+        if not pointer.startswith(GITDIR_PREFIX):
             return None
-        git_dir = Path(os.path.normpath(workspace / pointer.removeprefix(POINTER)))
-        back = Path(os.path.normpath(git_dir / _line_of(git_dir / "gitdir", git_dir, LINK_RULES)))
-        common = Path(os.path.normpath(git_dir / _line_of(git_dir / "commondir", git_dir, LINK_RULES)))
+        git_dir = Path(os.path.normpath(workspace / pointer.removeprefix(GITDIR_PREFIX)))
+        back = Path(os.path.normpath(git_dir / _line_of(git_dir / "gitdir", git_dir, GRANTING_LINK_RULES)))
+        common = Path(os.path.normpath(git_dir / _line_of(git_dir / "commondir", git_dir, GRANTING_LINK_RULES)))
         if os.path.realpath(back) != os.path.realpath(workspace / GIT) or common.name != GIT:
             return None
     except (OSError, ValueError):
@@ -71,9 +72,9 @@ def git_directory(directory: Path) -> Path:
     if stat.S_ISDIR((directory / GIT).lstat().st_mode):
         return directory / GIT
     pointer = _line_of(directory / GIT, directory, CLAIM)
-    if not pointer.startswith(POINTER):
+    if not pointer.startswith(GITDIR_PREFIX):
         raise ValueError(f"{directory / GIT} does not name a git directory")
-    return Path(os.path.normpath(directory / pointer.removeprefix(POINTER)))
+    return Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
 
 
 def is_linked_tree(directory: Path) -> bool:
@@ -101,7 +102,7 @@ def other_tree(workspace: Path, directory: Path) -> Path | None:
 
 def _tree_of(directory: Path) -> WorkingTree | None:
     """Return the nearest working tree at or above a directory, according to its `.git`."""
-    top = next((path for path in _upward(directory) if os.path.lexists(path / GIT)), None)
+    top = next((path for path in _with_ancestors(directory) if os.path.lexists(path / GIT)), None)
     return None if top is None else _tree_at(top)
 
 
@@ -115,19 +116,21 @@ def _tree_at(directory: Path) -> WorkingTree | None:
     if stat.S_ISDIR(status.st_mode):
         return WorkingTree(directory, directory / GIT)
     pointer = _line_of(directory / GIT, directory, CLAIM)
-    if not pointer.startswith(POINTER):
+    if not pointer.startswith(GITDIR_PREFIX):
         return None
-    git_dir = Path(os.path.normpath(directory / pointer.removeprefix(POINTER)))
-    return WorkingTree(directory, git_dir.parents[1], git_dir) if git_dir.parent.name == LINKED else None
+    git_dir = Path(os.path.normpath(directory / pointer.removeprefix(GITDIR_PREFIX)))
+    return (
+        WorkingTree(directory, git_dir.parents[1], git_dir) if git_dir.parent.name == LINKED_TREES_DIRECTORY else None
+    )
 
 
-def _upward(directory: Path) -> Iterator[Path]:
+def _with_ancestors(directory: Path) -> Iterator[Path]:
     resolved = Path(os.path.realpath(directory))
     yield from (resolved, *resolved.parents)[:MAX_LEVELS]
 
 
 def _is_known(tree: WorkingTree) -> bool:
-    """Return whether the repository confirms the working tree. A main working tree needs no confirmation."""
+    """Return whether the repository refers back to the working tree. A main working tree needs no such confirmation."""
     if tree.git_dir is None:
         return True
     back = os.path.normpath(tree.git_dir / _line_of(tree.git_dir / "gitdir", tree.git_dir, CLAIM))
@@ -174,13 +177,13 @@ def files_of(
 ) -> Iterator[Path]:
     """Yield the files of the walk whose names have one of these suffixes, sorted within each directory.
 
-    A link may be among them.
+    The files may include links.
     """
     for _path, _depth, entries in walk(directory, max_entries=max_entries, max_depth=max_depth):
         yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
 
 
-def markers_in(
+def file_kinds_in(
     workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
 ) -> frozenset[str]:
     """Return the kinds of files that occur among the first `max_entries` entries of the walk.

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 _POSITION: Final = re.compile(r"(?<=[^:])(?::\d+(?:[-:]\d+){0,3}:?|#L\d+(?:[-,:]L?\d+)*|#\d+|\(\d+(?:,\s?\d+)?\))$")
 """Matches a line or a range, with optional columns: `m.py:3`, `m.py:3:7`, `m.py:3-9`, `m.py#L3-L9`, `m.py(3,7)`."""
-_AROUND: Final = frozenset({"``", '""', "''", "<>"})
+_QUOTE_PAIRS: Final = frozenset({"``", '""', "''", "<>"})
 _UNUSUAL: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
+"""Matches a text that does not start like a plain path, but with `file:`, `@`, a quote, `<` or whitespace."""
 _LOCAL: Final = frozenset({"", "localhost"})
 
 
@@ -31,7 +32,7 @@ def path_from(given: str, root: Path) -> str:
     if not given.strip() or os.path.lexists(root / given):
         return given
     path = given.strip()
-    while len(path) > 2 and path[0] + path[-1] in _AROUND:
+    while len(path) > 2 and path[0] + path[-1] in _QUOTE_PAIRS:
         path = path[1:-1].strip()
     if path[:5].lower() == "file:":
         path = _path_of_uri(path)

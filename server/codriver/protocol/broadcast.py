@@ -23,10 +23,11 @@ _LIST_CHANGED: dict[str, bytes] = {
     changed: json.dumps({"jsonrpc": "2.0", "method": f"notifications/{changed}/list_changed"}).encode() + b"\n"
     for changed in ("tools", "resources")
 }
+"""The notification for a changed list, as a line, by the kind of list."""
 
 
 class Broadcast:
-    """Sends notifications to all clients of one server. Lives as long as the server."""
+    """Sends notifications to all clients of one server, for the lifetime of the server."""
 
     def __init__(self, clients: Clients, subscriptions: Subscriptions, log: OutputLog) -> None:
         self._clients = clients
@@ -58,9 +59,9 @@ class Broadcast:
         for follower in tuple(self.followers):
             follower()
         for session in self._clients:
-            self.log_grew_for(session)
+            self.notify_log_growth(session)
 
-    def log_grew_for(self, session: ClientSession) -> None:
+    def notify_log_growth(self, session: ClientSession) -> None:
         """Notify a client that the log grew, if it subscribed and was not notified yet."""
         is_subscribed, has_streams = LOG_URI in session.subscribed, self.subscriptions.has(session.id)
         if not is_subscribed and not has_streams:
@@ -73,9 +74,9 @@ class Broadcast:
             if has_streams:
                 self.subscriptions.updated(LOG_URI, session.id)
 
-    def log_known_to(self, session: ClientSession) -> None:
+    def mark_log_as_known(self, session: ClientSession) -> None:
         """Record that a client, which is about to subscribe, knows the present log."""
-        self.log_grew_for(session)
+        self.notify_log_growth(session)
         session.reported_line = self._log.last_line or 0
 
 

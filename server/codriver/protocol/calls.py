@@ -33,19 +33,19 @@ MAX_ARGUMENTS: Final = 64
 MAX_NAME_CHARACTERS: Final = 40
 MAX_WITHHELD = 5
 """Maximum number of ignored settings named in a first answer."""
-NEW_SERVER = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
+NEW_SERVER_NOTE = "a new server has replaced the previous one; definitions in the REPLs that it had started are gone"
 RESULT = '{"content":%s%s,"isError":%s%s}'
-STRUCTURE = ',"structuredContent":%s'
-WHOLE_DIGITS = 21
-"""JavaScript writes numbers with more digits before the point with an exponent."""
-MAX_EXACT = str(2**53 - 1)
+STRUCTURED_CONTENT = ',"structuredContent":%s'
+MAX_PLAIN_DIGITS = 21
+"""Maximum number of digits before the point that JavaScript writes without an exponent."""
+MAX_EXACT_INTEGER = str(2**53 - 1)
 """Greatest integer that JavaScript represents exactly. Source: ECMA-262, `Number.MAX_SAFE_INTEGER`."""
 STRING_OR_NUMBER = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*')
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
-    """A tool's answer as it leaves the server: fields as JSON, without secrets."""
+class ToolAnswer:
+    """A tool's answer as it leaves the server: its fields as JSON, without secrets."""
 
     text: str
     images: tuple[Image, ...]
@@ -55,23 +55,23 @@ class Answered:
 
 
 class Decisions(Protocol):
-    """Asks the humans behind clients for decisions."""
+    """Asks the users of clients to make decisions."""
 
     tool: str
     """Name of the tool whose answer a request for a decision may replace."""
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask a client's human in addition to the answer of this tool, if there is something to decide."""
+        """Ask the user of a client for a decision in addition to this tool's answer, if one is needed."""
 
     async def required(self, client: ClientSession, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the request that replaces the answer to a call with these parameters, or None to run the call."""
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Process a client's message, and return whether it answers such a request."""
+        """Process a client's message, and return whether it answers a request for a decision."""
 
 
-class Caller:
-    """Runs tools for clients, for plain requests and those of the SDK. Lives as long as the server."""
+class ToolRunner:
+    """Runs tools for clients, for plain requests and those of the SDK, for the lifetime of the server."""
 
     def __init__(
         self,
@@ -103,11 +103,11 @@ class Caller:
         *,
         lasting: Lasting | None = None,
         is_stateless: bool = False,
-    ) -> Answered:
+    ) -> ToolAnswer:
         """Return the redacted answer of `tool` to this client.
 
-        `conversation` is the client's session of this call, if it differs from that of the newest call. The human is
-        not asked during stateless calls.
+        `conversation` is the client's session of this call, if it differs from that of the newest call. The user is not
+        asked for decisions during stateless calls.
         """
         client.calls += 1
         uses = self._services.uses
@@ -133,7 +133,7 @@ class Caller:
         text = self.text_of(given.fields, shows_sensitive=given.shows_sensitive)
         if given.has_numbers:
             text = STRING_OR_NUMBER.sub(_as_javascript, text)
-        return Answered(text, given.images, given.ok, given.handed_out)
+        return ToolAnswer(text, given.images, given.ok, given.handed_out)
 
     def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
         """Return fields as redacted JSON, for everything that leaves the server."""
@@ -147,7 +147,7 @@ class Caller:
         withheld = () if client.knows_withheld else self._services.live.withheld[:MAX_WITHHELD]
         if given.is_bare or not (withheld or client.had_another):
             return given
-        greeting_notes = (NEW_SERVER,) if client.had_another else ()
+        greeting_notes = (NEW_SERVER_NOTE,) if client.had_another else ()
         client.had_another = False
         client.knows_withheld |= bool(withheld)
         before = given.fields.get("notes", ())
@@ -165,7 +165,7 @@ def _as_javascript(found: re.Match[str]) -> str:
     if text[0] == '"':
         return text
     if (whole := text.removeprefix("-")).isdigit():
-        is_exact = (len(whole), whole) <= (len(MAX_EXACT), MAX_EXACT)
+        is_exact = (len(whole), whole) <= (len(MAX_EXACT_INTEGER), MAX_EXACT_INTEGER)
         return text if is_exact else f'"{text}"'
     sign, digits, exponent = Decimal(repr(float(text))).normalize().as_tuple()
     if not isinstance(exponent, int):  # infinity: a number too great for JSON
@@ -173,9 +173,9 @@ def _as_javascript(found: re.Match[str]) -> str:
     if digits == (0,):
         return "0"
     digits_text, point = "".join(map(str, digits)), len(digits) + exponent
-    if len(digits_text) <= point <= WHOLE_DIGITS:
+    if len(digits_text) <= point <= MAX_PLAIN_DIGITS:
         digits_text += "0" * (point - len(digits_text))
-    elif 0 < point <= WHOLE_DIGITS:
+    elif 0 < point <= MAX_PLAIN_DIGITS:
         digits_text = f"{digits_text[:point]}.{digits_text[point:]}"
     elif -6 < point <= 0:
         digits_text = f"0.{'0' * -point}{digits_text}"
@@ -184,16 +184,16 @@ def _as_javascript(found: re.Match[str]) -> str:
     return f"{'-' if sign else ''}{digits_text}"
 
 
-def result_of(client: ClientSession, answered: Answered, more_members: str = "") -> str:
+def result_of(client: ClientSession, answered: ToolAnswer, more_members: str = "") -> str:
     """Return a tool's answer as the JSON of the result for this client.
 
-    `more_members` has further members of the result of a stateless request. See `Results`.
+    `more_members` are further members of the result of a stateless request, as JSON. See `Results`.
     """
     content: list[dict[str, str]] = [{"type": "text", "text": answered.text}]
     if answered.images:
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
     # The fields are JSON already and are inserted as they are.
-    structure = STRUCTURE % answered.text if traits_of(client.name).accepts_structure else ""
+    structure = STRUCTURED_CONTENT % answered.text if traits_of(client.name).accepts_structure else ""
     return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more_members)
 
 

@@ -20,19 +20,22 @@ if TYPE_CHECKING:
 
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603
 """Source: JSON-RPC 2.0, error object."""
-TOO_MANY = -32000
+TOO_MANY_CODE = -32000
 """An error code from the range that JSON-RPC leaves to servers."""
 INTERNAL_MESSAGE = "internal error in codriver: see server_health"
 """Message of an internal error, without details."""
-TOO_DEEP = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
+TOO_DEEP_MESSAGE = f"this line nests arrays and objects more than {MAX_DEPTH} levels deep: send it with less nesting"
 MAX_DIGITS = 4300
-"""Maximum digits of an integer. The time for reading one grows with their square. Source: Python, `sys`."""
-NO_BATCH = "only MCP 2025-03-26 has batches: send one message per line"
+"""Maximum number of digits of an integer.
+
+The time for parsing an integer grows with the square of its length. Source: Python, `sys`.
+"""
+NO_BATCH_MESSAGE = "only MCP 2025-03-26 has batches: send one message per line"
 NO_MESSAGE = "this is not a JSON-RPC 2.0 request, notification or response"
 
 
 class RequestRefusedError(CodriverError):
-    """A request is refused with this JSON-RPC error."""
+    """Raised to refuse a request with this JSON-RPC error."""
 
     def __init__(self, code: int, text: str, data: object = None) -> None:
         super().__init__(text)
@@ -67,7 +70,7 @@ def read_json(line: bytes) -> Any:
         ValueError: the line is not JSON.
         RecursionError: the value is nested too deeply.
     """
-    return json.loads(line.decode(), parse_int=_integer)  # `json` would accept bytes in other encodings as well
+    return json.loads(line.decode(), parse_int=_parse_integer)  # `json` would accept bytes in other encodings as well
 
 
 def refusal(line: bytes) -> Refusal | None:
@@ -75,11 +78,11 @@ def refusal(line: bytes) -> Refusal | None:
     try:
         value = read_json(line)
     except RecursionError:
-        return Refusal(None, INVALID_REQUEST, TOO_DEEP)
+        return Refusal(None, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     except ValueError:
         return Refusal(None, PARSE_ERROR, "this line is not JSON: send one JSON-RPC message per line, in UTF-8")
     if isinstance(value, list):
-        return Refusal(None, INVALID_REQUEST, NO_BATCH)
+        return Refusal(None, INVALID_REQUEST, NO_BATCH_MESSAGE)
     return _of_object(value) if isinstance(value, dict) else Refusal(None, INVALID_REQUEST, NO_MESSAGE)
 
 
@@ -93,8 +96,8 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     if is_request_or_notification and "id" not in value:
         return None
     if is_deep(value):
-        return Refusal(identity, INVALID_REQUEST, TOO_DEEP)
-    if huge := _longest(value):
+        return Refusal(identity, INVALID_REQUEST, TOO_DEEP_MESSAGE)
+    if huge := _longest_integer_digits(value):
         text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
         return Refusal(identity, INVALID_PARAMS if is_request_or_notification else INVALID_REQUEST, text)
     if is_request_or_notification and identity is not None and not isinstance(value.get("params"), dict | None):
@@ -111,11 +114,11 @@ def is_deep(value: object) -> bool:
     return any(isinstance(item, dict | list) for item in level)
 
 
-def _longest(value: object) -> int:
+def _longest_integer_digits(value: object) -> int:
     """Return the digits of the longest integer that was not read, or 0. The value is not deep."""
     if isinstance(value, HugeInteger):
         return value.digits
-    return max(map(_longest, _items(value)), default=0)
+    return max(map(_longest_integer_digits, _items(value)), default=0)
 
 
 def _items(value: object) -> list[Any]:
@@ -124,14 +127,14 @@ def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _integer(text: str) -> int | HugeInteger:
+def _parse_integer(text: str) -> int | HugeInteger:
     digits = len(text) - text.startswith("-")
     return int(text) if digits <= MAX_DIGITS else HugeInteger(digits)
 
 
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 """Protocol versions in which a client starts with `initialize`, oldest first."""
-BATCHED = "2025-03-26"
+BATCH_VERSION = "2025-03-26"
 """The only version of the protocol with batches."""
 OLDER, MODERN = "2025-11-25", "2026-07-28"
 """Versions with tasks, each in its own form. The second has no handshake: each request describes its client."""
@@ -164,9 +167,9 @@ def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
 
 
 def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of a request's `_meta` that describe its client: those named by the protocol.
+    """Return the members of a request's `_meta` by which the protocol describes the client.
 
-    Others, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ for every request.
+    Other members, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ for every request.
     """
     return {key: value for key, value in meta.items() if key.startswith(PREFIX)}
 

@@ -2,8 +2,8 @@
 
 A client of the handshake eras enables them by `logging/setLevel`, until it disconnects. A client of 2026-07-28 enables
 them by a level in the `_meta` of a request, and receives messages until the request's answer, first those since the
-last such request. The newest `MAX_STORED` messages are stored for clients that enable them later. A client receives
-`BURST` messages at once, and then one per second. The next message counts omitted ones.
+last such request. The newest `MAX_STORED_MESSAGES` messages are stored for clients that enable them later. Each gets
+`MAX_BURST` messages at once, and then one per second. The next message counts omitted ones.
 
 Source: MCP 2025-11-25 and 2026-07-28, logging.
 """
@@ -29,12 +29,16 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
 
-OF_RECORDS = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
+LEVEL_BY_LOGGING_LEVEL = ((logging.CRITICAL, "critical"), (logging.ERROR, "error"), (logging.WARNING, "warning"))
 ROOT = "codriver"
-MAX_STORED = 64
+MAX_STORED_MESSAGES = 64
+"""Maximum number of messages stored for clients that enable messages later."""
 CHARACTERS = 1000
-BURST = 20
-PER_S = 1.0
+"""Maximum length of a message."""
+MAX_BURST = 20
+"""Maximum number of messages that a client receives at once."""
+MESSAGES_PER_S = 1.0
+"""Maximum number of messages per second that a client receives after a burst."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +53,7 @@ class Message:
 
 @dataclass(slots=True)
 class Listener:
-    """A client that has enabled messages, for the life of its connection."""
+    """A client that has enabled messages, for the lifetime of its connection."""
 
     sent_numbers: list[int]
     """Number of the last message that was sent to the client, or that it did not request, by level."""
@@ -57,7 +61,7 @@ class Listener:
     """Levels requested by the client's unanswered requests."""
     set_rank: int | None = None
     """Level that the client has set for its session."""
-    allowance: float = BURST
+    allowance: float = MAX_BURST
     """Number of messages that may be sent to the client now."""
     filled_at: float = 0.0
     left_out: int = 0
@@ -69,7 +73,7 @@ class LogMessages:
     def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
         self._clock = clock
-        self._stored: deque[Message] = deque(maxlen=MAX_STORED)
+        self._stored: deque[Message] = deque(maxlen=MAX_STORED_MESSAGES)
         self._counts = [0] * len(LEVELS)
         self._listeners: dict[ClientSession, Listener] = {}
 
@@ -113,7 +117,7 @@ class LogMessages:
             listener.ranks.remove(rank)
 
     @contextmanager
-    def hearing_records(self) -> Iterator[None]:
+    def forwarding_log_records(self) -> Iterator[None]:
         """Send warnings and errors of the server's loggers as messages while the context is active."""
         handler = _Records(self, asyncio.get_running_loop())
         logging.getLogger(ROOT).addHandler(handler)
@@ -143,7 +147,7 @@ class LogMessages:
 
     def _send(self, client: ClientSession, listener: Listener, message: Message) -> None:
         now = self._clock()
-        listener.allowance = min(BURST, listener.allowance + (now - listener.filled_at) * PER_S)
+        listener.allowance = min(MAX_BURST, listener.allowance + (now - listener.filled_at) * MESSAGES_PER_S)
         listener.filled_at = now
         if listener.allowance < 1:
             listener.left_out += 1
@@ -167,7 +171,7 @@ class _Records(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Send a record as a message without its traceback, which would reveal internals."""
-        level = next(level for number, level in OF_RECORDS if record.levelno >= number)
+        level = next(level for number, level in LEVEL_BY_LOGGING_LEVEL if record.levelno >= number)
         allowance = ".".join(record.name.split(".")[:2])
         record_message = level, record.getMessage(), allowance
         if threading.get_ident() == self._thread:

@@ -17,14 +17,14 @@ REPLACEMENT = rb"\ufffd"
 HALF = re.compile("[\ud800-\udfff]")
 
 
-def has_halves(line: bytes) -> bool:
+def has_lone_surrogates(line: bytes) -> bool:
     """Return whether a line of JSON contains a lone surrogate."""
     if not SURROGATE.search(line):
         return False
     return any(found["half"] for found in ESCAPE.finditer(line))
 
 
-def without_halves(line: bytes) -> bytes:
+def replace_lone_surrogates(line: bytes) -> bytes:
     """Return the line with U+FFFD for each lone surrogate."""
     return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
 
@@ -37,7 +37,7 @@ def name_for(identity: object) -> str | None:
 
 
 def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """Replace such ids in a message, and return the message and its original id by name."""
+    """Replace ids that contain lone surrogates, and return the message and each original id by its substitute."""
     renamed_ids: dict[str, str] = {}
     if name := name_for(message.get("id")):
         renamed_ids[name] = message["id"]
@@ -52,5 +52,8 @@ def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, s
 
 
 def with_original_id(line: bytes, name: str, identity: str) -> bytes:
-    """Return the response with its original id instead of the name, which is the first such text in it."""
+    """Return the response with its original id instead of the substitute `name`.
+
+    The first occurrence of `name` in the line is the id.
+    """
     return line.replace(json.dumps(name).encode(), json.dumps(identity).encode(), 1)

@@ -18,9 +18,9 @@ from pydantic_core import from_json
 
 from codriver.errors import PeerError
 from codriver.protocol.broadcast import Broadcast
-from codriver.protocol.calls import Caller
+from codriver.protocol.calls import ToolRunner
 from codriver.protocol.error_messages import (
-    BATCHED,
+    BATCH_VERSION,
     CALL,
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -29,7 +29,7 @@ from codriver.protocol.error_messages import (
     read_json,
 )
 from codriver.protocol.log_messages import LogMessages
-from codriver.protocol.lone_surrogates import has_halves, with_plain_ids, without_halves
+from codriver.protocol.lone_surrogates import has_lone_surrogates, replace_lone_surrogates, with_plain_ids
 from codriver.protocol.plain_requests import PlainRequests
 from codriver.protocol.prompts import Prompts
 from codriver.protocol.replies import Replies
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
     from codriver.net.fair_threads import Shares
-    from codriver.protocol.results import About
+    from codriver.protocol.results import ServerOffer
     from codriver.server_hooks import Prompt, ResourceFamily
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.call import Services
@@ -54,18 +54,18 @@ if TYPE_CHECKING:
     MakesSdk: TypeAlias = Callable[["Shared"], "Sdk"]
 
 
-UNFINISHED_LINES = 4
-"""Number of longest lines that limits the bytes in unfinished lines of all clients together."""
+MAX_UNFINISHED_LINES = 4
+"""Number of lines of maximum length that all clients' unfinished lines may use together."""
 MIN_UNFINISHED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """The parts of one server that plain requests and the SDK share."""
+    """The parts of one server that both plain requests and the SDK use."""
 
     services: Services
     results: Results
-    caller: Caller
+    caller: ToolRunner
     resources: Resources
     prompts: Prompts
     subscriptions: Subscriptions
@@ -77,7 +77,7 @@ class Shared:
 class Sdk(Protocol):
     """The SDK's part of one server."""
 
-    def connect(self, session: ClientSession, plain: PlainRequests) -> Behind:
+    def connect(self, session: ClientSession, plain: PlainRequests) -> SdkChannel:
         """Return the SDK's part of a client's connection."""
 
     async def end(self) -> None:
@@ -91,7 +91,7 @@ class McpServer:
         self,
         services: Services,
         clients: Clients,
-        about: About,
+        about: ServerOffer,
         *,
         redactor: Redactor,
         skills: SkillLibrary,
@@ -111,8 +111,8 @@ class McpServer:
         self.broadcast = Broadcast(clients, subscriptions, services.log)
         self.log_messages = LogMessages(redactor)
         self._decisions = TrustDecisions(services)
-        notify_of_log, decisions = self.broadcast.log_grew_for, self._decisions
-        self.caller = Caller(
+        notify_of_log, decisions = self.broadcast.notify_log_growth, self._decisions
+        self.caller = ToolRunner(
             services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions
         )
         results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
@@ -120,7 +120,7 @@ class McpServer:
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
         self._line_budget = LineBudget(
-            max(MIN_UNFINISHED_BYTES, UNFINISHED_LINES * services.live.settings.max_line_bytes)
+            max(MIN_UNFINISHED_BYTES, MAX_UNFINISHED_LINES * services.live.settings.max_line_bytes)
         )
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
@@ -129,8 +129,8 @@ class McpServer:
         most = services.live.settings.max_requests_per_client
         plain = PlainRequests(session, shared.results, shared.caller, Replies(session), max_open_requests=most)
 
-        async def behind() -> Behind:
-            return (await self._brought_sdk()).connect(session, plain)
+        async def behind() -> SdkChannel:
+            return (await self._load_sdk_once()).connect(session, plain)
 
         stream = MessageStream(
             session,
@@ -149,7 +149,7 @@ class McpServer:
             stream.drop()
             await plain.end()
 
-    async def _brought_sdk(self) -> Sdk:
+    async def _load_sdk_once(self) -> Sdk:
         """Return the SDK's part, created for the first client that needs it.
 
         Other clients are served during the import.
@@ -167,27 +167,28 @@ class McpServer:
             await self._sdk.end()
 
 
-HALF_IN_CALL = (
+LONE_SURROGATE_MESSAGE = (
     "nothing was done: an argument has half of a surrogate pair, which is not valid in UTF-8; send the whole "
     "character, or in code its escape sequence"
 )
-LIGHT_BYTES = 64 * 1024
-"""Size up to which a line is always parsed at once, which takes milliseconds at most."""
-AT_ONCE_BYTES = 2**20
-"""Size above which a line is parsed in a thread, one at a time."""
+MAX_UNSCANNED_BYTES = 64 * 1024
+"""Maximum size of a line that is parsed without checking its content first, which takes milliseconds at most."""
+MAX_INLINE_PARSE_BYTES = 2**20
+"""Maximum size of a line that is parsed on the event loop. Longer lines are parsed in a thread, one at a time."""
 BOM = b"\xef\xbb\xbf"
 """Byte order mark with which some editors and shells begin UTF-8. It is ignored before the first line."""
 
 PROBE_S = 0.1
+"""Interval at which a client that has closed its input is probed."""
 PROBE = b" "
-"""Sent to a client that has closed its input, to distinguish it from one that has disconnected.
+"""The byte sent to a client that has closed its input, to distinguish it from one that has disconnected.
 
-JSON allows the byte as white space before the next message.
+JSON allows this byte as white space before the next message.
 """
 
 
-class Behind(Protocol):
-    """The SDK's part of one connection."""
+class SdkChannel(Protocol):
+    """The interface of the SDK's part of one connection, which processes the messages that are not plain."""
 
     async def run(self) -> None:
         """Answer the messages passed on until there are no more."""
@@ -199,20 +200,20 @@ class Behind(Protocol):
         """Return the message in a line, or None for a line that is not a message, which is then answered."""
 
     async def accept(self, message: Any) -> None:
-        """Process a message."""
+        """Process a message, which `read` has returned."""
 
     def end(self) -> None:
-        """Mark the end of the messages."""
+        """Mark the end of the messages, so that `run` returns."""
 
 
 class MessageStream:
     """The messages of one client, read until it has disconnected and its requests are answered.
 
     `receive` returns the next bytes, an empty string once the client has closed its input, or None when the connection
-    is broken. `plain` processes plain requests, which the SDK never sees. All answers go through its `replies`.
+    is broken. `plain` processes plain requests, which the SDK never sees, and all answers go through its `replies`.
     `behind` loads the SDK for the first client that needs it. `threads` are for parsing long lines, and `line_budget`
-    limits the bytes in unfinished lines of all connections. A client that has closed its input receives outstanding
-    answers for `drain_s`.
+    limits the bytes in unfinished lines of all connections. A client that has closed its input can receive outstanding
+    answers for `drain_s` seconds.
     """
 
     def __init__(
@@ -222,7 +223,7 @@ class MessageStream:
         *,
         max_line_bytes: int,
         plain: PlainRequests,
-        behind: Callable[[], Awaitable[Behind]],
+        behind: Callable[[], Awaitable[SdkChannel]],
         threads: Shares,
         line_budget: LineBudget,
         drain_s: float,
@@ -236,7 +237,7 @@ class MessageStream:
         self._plain = plain
         self._replies = plain.replies
         self._open_behind = behind
-        self._behind: Behind | None = None
+        self._behind: SdkChannel | None = None
         self._has_started = False
         self._input_is_closed = False
         session.read_immediately = self._accept_at_once
@@ -260,7 +261,7 @@ class MessageStream:
                 self._behind.end()
 
     async def _more(self) -> bytes | None:
-        """Return the next bytes, or a newline if the line was abandoned, so that this is reported."""
+        """Return the next bytes. If the line was abandoned, return a newline instead, so that the line is reported."""
         if not self._lines.is_counted:
             return await self._receive()
         with anyio.CancelScope() as self._reading:
@@ -278,12 +279,12 @@ class MessageStream:
     def _accept_at_once(self, data: bytes) -> bool:
         """Process a plain request if nothing else has been read, and return whether it was one.
 
-        Nearly every message is one. No task has to be woken for it.
+        Nearly every message is a plain request. Processing it at once avoids waking a task.
         """
-        if len(data) > LIGHT_BYTES or self._session.outbox.is_congested:
+        if len(data) > MAX_UNSCANNED_BYTES or self._session.outbox.is_congested:
             return False
         line = self._lines.whole(data)
-        return line is not None and not has_halves(line) and self._plain.accept(line)
+        return line is not None and not has_lone_surrogates(line) and self._plain.accept(line)
 
     async def _accept(self, data: bytes) -> None:
         try:
@@ -293,11 +294,11 @@ class MessageStream:
                 lines[0] = lines[0].removeprefix(BOM)
             for line in lines:
                 read = None
-                if len(line) > LIGHT_BYTES:
+                if len(line) > MAX_UNSCANNED_BYTES:
                     read = await self._read_long(line)
                 if isinstance(read, Excess):
                     self._refuse_excess(read)
-                elif self._session.handshake_version == BATCHED and line.lstrip()[:1] == b"[":
+                elif self._session.handshake_version == BATCH_VERSION and line.lstrip()[:1] == b"[":
                     await self._accept_batch(line)
                 elif line:
                     await self._accept_whole(self._whole(line) if read is None else line, read)
@@ -307,10 +308,10 @@ class MessageStream:
 
     async def _accept_whole(self, line: bytes | None, read: object) -> None:
         if line is not None and not self._plain.accept(line, read):
-            behind = await self._brought()
-            await self._hand_on(behind, behind.read(line))
+            behind = await self._load_sdk_channel()
+            await self._forward_to_sdk(behind, behind.read(line))
 
-    async def _brought(self) -> Behind:
+    async def _load_sdk_channel(self) -> SdkChannel:
         """Return the SDK's part, which knows the client's description of itself."""
         if self._behind is None:
             self._behind = await self._open_behind()
@@ -319,20 +320,20 @@ class MessageStream:
             await self._behind.replay(self._plain.handshake_messages())
         return self._behind
 
-    async def _hand_on(self, behind: Behind, message: object) -> None:
+    async def _forward_to_sdk(self, behind: SdkChannel, message: object) -> None:
         if message is not None:
             await behind.accept(message)
 
     async def _read_long(self, line: bytes) -> object:
         """Return the JSON value in a long line, or the limit that it exceeds, which is checked before parsing.
 
-        A line beyond a megabyte is parsed in a thread, one after another. The result is None for a shorter line, and if
-        it is not JSON.
+        A line of more than a megabyte is parsed in a thread, one line at a time. For a shorter line, and for one that
+        is not JSON, the result is None.
 
         Raises:
             LinesCrowdedError: the line has to be discarded while it waits for the thread.
         """
-        if len(line) <= AT_ONCE_BYTES:
+        if len(line) <= MAX_INLINE_PARSE_BYTES:
             return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
         try:
             with anyio.CancelScope() as self._reading:
@@ -349,11 +350,11 @@ class MessageStream:
 
     async def _accept_batch(self, line: bytes) -> None:
         """Process an array of messages, in the one version that has batches."""
-        behind = await self._brought()
+        behind = await self._load_sdk_channel()
         try:
             items = json.loads(line)
         except (ValueError, RecursionError):
-            await self._hand_on(behind, behind.read(line))
+            await self._forward_to_sdk(behind, behind.read(line))
             return
         if not items:
             self._replies.refuse_line("a batch has at least one message")
@@ -366,14 +367,14 @@ class MessageStream:
                 lines = [line for line in whole if line is not None]
                 left = [behind.read(raw, in_batch=True) for raw in lines if not self._plain.accept(raw)]
             for message in left:
-                await self._hand_on(behind, message)
+                await self._forward_to_sdk(behind, message)
 
     def _whole(self, line: bytes) -> bytes | None:
         """Return the line without lone surrogates, or None for a call that has one, which is refused.
 
         A lone surrogate in an argument cannot be stored in a file or sent to a REPL, and would be changed unnoticed.
         """
-        if not has_halves(line):
+        if not has_lone_surrogates(line):
             return line
         try:
             value = json.loads(line)
@@ -383,10 +384,10 @@ class MessageStream:
             value, names = with_plain_ids(value)
             self._replies.name(names)
             identity = value.get("id")
-            if isinstance(identity, str | int) and has_halves(json.dumps(_arguments_of(value)).encode()):
-                self._replies.refuse(Refusal(identity, INVALID_PARAMS, HALF_IN_CALL))
+            if isinstance(identity, str | int) and has_lone_surrogates(json.dumps(_arguments_of(value)).encode()):
+                self._replies.refuse(Refusal(identity, INVALID_PARAMS, LONE_SURROGATE_MESSAGE))
                 return None
-        return without_halves(json.dumps(value).encode())
+        return replace_lone_surrogates(json.dumps(value).encode())
 
     async def _drain(self) -> None:
         with anyio.move_on_after(self._drain_s):

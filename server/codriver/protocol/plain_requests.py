@@ -22,7 +22,7 @@ from pydantic_core import from_json
 
 from codriver.core.records import dataclass
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import Caller, as_json, result_of
+from codriver.protocol.calls import ToolRunner, as_json, result_of
 from codriver.protocol.error_messages import (
     CALL,
     CANCELLED,
@@ -40,7 +40,7 @@ from codriver.protocol.error_messages import (
     MODERN,
     TASKS,
     TOKEN,
-    TOO_MANY,
+    TOO_MANY_CODE,
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
@@ -74,9 +74,9 @@ NONE: Mapping[str, Shape] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """An object with all members that are `needed` and optionally those that are `known`, each of its shape.
+    """The shape of an object that has all members in `needed` and optionally those in `known`, each with its shape.
 
-    Any other member has the shape `others`, and None allows no other.
+    Other members have the shape `others`. If that is None, they are not allowed.
     """
 
     needed: Mapping[str, Shape] = field(default_factory=lambda: NONE)
@@ -86,7 +86,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True)
 class ListOf:
-    """An array of values of one shape."""
+    """The shape of an array whose values all have one shape."""
 
     items: Shape
 
@@ -132,7 +132,7 @@ CAPABILITIES = Members(
 
 META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
 """Shape of the `_meta` of a request in the session that the handshake opened."""
-META_OF_MODERN = Members(
+STATELESS_META = Members(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
     known={
         TOKEN: (str, int),
@@ -148,18 +148,18 @@ def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NON
     return Members(needed, {**known, "_meta": dict})
 
 
-HELLO = _params({"protocolVersion": str, "capabilities": CAPABILITIES, "clientInfo": CLIENT})
+INITIALIZE_SHAPE = _params({"protocolVersion": str, "capabilities": CAPABILITIES, "clientInfo": CLIENT})
 NOTHING = _params()
 PAGE = _params(known={"cursor": str})
 CALL_SHAPE = _params({"name": str}, {"arguments": dict})
-LEVEL = _params({"level": frozenset(LEVELS)})
-RESOURCE = _params({"uri": str})
+LEVEL_SHAPE = _params({"level": frozenset(LEVELS)})
+RESOURCE_SHAPE = _params({"uri": str})
 DIRECTORY = _params({"uri": str}, {"cursor": str})
 KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 CHANGES = _params(
     {"notifications": Members(known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ListOf(str)})}
 )
-CANCELLATION = _params({"requestId": (str, int)}, {"reason": str})
+CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,7 @@ logger = logging.getLogger(__name__)
 MAX_OPEN_BYTES = 64 * 2**20
 """Maximum bytes of a client's unanswered requests, if there is more than one."""
 KEYS = frozenset({"jsonrpc", "id", "method", "params"})
-CLOSED = {"code": TOO_MANY, "message": "Connection closed"}
+CLOSED = {"code": TOO_MANY_CODE, "message": "Connection closed"}
 ANSWER = '{"jsonrpc":"2.0","id":%s,"result":%s}\n'
 
 HANDSHAKE, NO_HANDSHAKE, UNSETTLED = frozenset(HANDSHAKE_VERSIONS), frozenset({MODERN}), frozenset({""})
@@ -176,7 +176,7 @@ ALL = HANDSHAKE | NO_HANDSHAKE
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """A request that may be plain, in these versions, with parameters of this shape."""
+    """A kind of request that may be plain: its protocol versions, the shape of its parameters, and its handler."""
 
     versions: frozenset[str]
     params: Members
@@ -185,7 +185,7 @@ class Plain:
 
 
 METHODS: dict[str, Plain] = {
-    INITIALIZE: Plain(UNSETTLED, HELLO, Results.initialize),
+    INITIALIZE: Plain(UNSETTLED, INITIALIZE_SHAPE, Results.initialize),
     "ping": Plain(HANDSHAKE, NOTHING, Results.ping),
     DISCOVER: Plain(NO_HANDSHAKE, NOTHING, Results.discover),
     CALL: Plain(ALL, CALL_SHAPE),
@@ -194,12 +194,12 @@ METHODS: dict[str, Plain] = {
     "resources/list": Plain(ALL, PAGE, Results.resources),
     "resources/templates/list": Plain(ALL, PAGE, Results.templates),
     "prompts/list": Plain(ALL, PAGE, Results.prompts),
-    "resources/subscribe": Plain(HANDSHAKE, RESOURCE, Results.subscribe),
-    "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE, Results.unsubscribe),
+    "resources/subscribe": Plain(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
+    "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
     LIST: Plain(ALL, PAGE, Results.skills),
-    GET: Plain(ALL, RESOURCE, Results.skill),
+    GET: Plain(ALL, RESOURCE_SHAPE, Results.skill),
     READ_DIRECTORY: Plain(ALL, DIRECTORY, Results.directory),
-    "logging/setLevel": Plain(HANDSHAKE, LEVEL, Results.set_level),
+    "logging/setLevel": Plain(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
 """Requests that may be plain. These functions create their results, also for the SDK."""
 
@@ -231,7 +231,7 @@ class PlainRequests:
         self,
         client: ClientSession,
         results: Results,
-        caller: Caller,
+        caller: ToolRunner,
         replies: Replies,
         *,
         max_open_requests: int,
@@ -252,7 +252,10 @@ class PlainRequests:
         """Open `subscriptions/listen` requests, for which no task runs."""
 
     def accept(self, line: bytes, read: object = None) -> bool:
-        """Process the message in `line` if it is plain, and return whether it is. `read` is its JSON, if parsed."""
+        """Process the message in `line` if it is plain, and return whether it is.
+
+        `read` is the parsed line, or None.
+        """
         try:
             message: Any = from_json(line) if read is None else read
         except ValueError:
@@ -276,12 +279,12 @@ class PlainRequests:
             return False
         too_much = self.too_much(len(line))
         if too_much is not None:
-            self.replies.refuse(Refusal(identity, TOO_MANY, too_much))
+            self.replies.refuse(Refusal(identity, TOO_MANY_CODE, too_much))
             return True
         return self._begin(Request(identity, method, params, version), plain, len(line))
 
     def _accept_notification(self, method: str, params: Params) -> bool:
-        if method == CANCELLED and fits(params, CANCELLATION):
+        if method == CANCELLED and fits(params, CANCELLATION_SHAPE):
             self.cancel(params["requestId"])
         elif method == INITIALIZED and self._handshake_messages and fits(params, NOTHING):
             self._handshake_messages[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
@@ -291,7 +294,7 @@ class PlainRequests:
         return True
 
     def _is_plain(self, plain: Plain, params: Params, version: str) -> bool:
-        """Return whether a request of this version has nothing unusual. Its client is known from then on."""
+        """Return whether a request of this version has nothing unusual. If so, its client is recorded."""
         meta = params.get("_meta", {})
         if type(meta) is not dict:
             return False
@@ -300,11 +303,11 @@ class PlainRequests:
         return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
 
     def _knows(self, meta: Params) -> bool:
-        """Return whether a stateless request describes its client, itself or as an earlier one did."""
+        """Return whether a stateless request describes its client, or repeats the description of an earlier request."""
         described = envelope(meta)
         if described == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
-        if not fits(meta, META_OF_MODERN):
+        if not fits(meta, STATELESS_META):
             return False
         self._client.envelope, self._client.sends_envelopes = described, True
         self._results.introduce(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
@@ -315,7 +318,7 @@ class PlainRequests:
         return self._handshake_messages
 
     def too_much(self, size: int) -> str | None:
-        """Return why a request of `size` bytes exceeds this client's limits, or None."""
+        """Return why a request of `size` bytes exceeds this client's limits, or None if it does not."""
         opened = self._client.open_requests
         if opened.count >= self.max_open_requests:
             return f"{self.max_open_requests} requests of this client are unanswered: wait for answers first"
@@ -327,7 +330,7 @@ class PlainRequests:
         return None
 
     def cancel(self, identity: object) -> None:
-        """Cancel the request `identity`, which gets no answer, and its effects if it is one of these."""
+        """Cancel the request `identity`, which gets no answer, and stop its effects if it is a plain request."""
         self.replies.forget(identity)
         if isinstance(identity, str | int) and identity in self._running:
             self._cancelled.add(identity)
@@ -418,7 +421,7 @@ class PlainRequests:
             self._streams.add(request.identity)
 
     async def _call(self, request: Request, tool: Tool, arguments: Params, conversation: str) -> Answer:
-        """Return the answer of a tool, and its `handed_out`."""
+        """Return a tool's answer, and the `handed_out` of that answer."""
         meta = request.params.get("_meta")
         token = meta.get(TOKEN) if meta else None
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from codriver.net.client_sessions import ClientSession
 
-WITHOUT_NULL = frozenset({"2025-11-25", "2026-07-28"})
+VERSIONS_WITHOUT_NULL_ID = frozenset({"2025-11-25", "2026-07-28"})
 """Versions in which an error about an unknown id has no `id`. In all others, as in JSON-RPC, it is null."""
 
 
@@ -34,16 +34,16 @@ class Batch:
         """Add an answer of the batch, or an error about one of its messages."""
         self._answers.append(line.strip())
 
-    def strike_out(self, identity: str | int) -> None:
+    def stop_expecting(self, identity: str | int) -> None:
         """Stop waiting for a request that is answered or will not be."""
         self._waiting.discard(identity)
 
     def end(self) -> None:
-        """Note that all messages of the batch were read."""
+        """Record that all messages of the batch were read."""
         self._is_whole = True
 
     def pop_line(self) -> bytes | None:
-        """Return the line that answers the batch, or None while answers are missing, or if there are none."""
+        """Return the line that answers the batch, or None while answers are missing, or if there are no answers."""
         if not self._is_whole or self._waiting or not self._answers:
             return None
         answers, self._answers = self._answers, []
@@ -77,7 +77,7 @@ class Replies:
         self._spelt.update(names)
 
     def expect(self, identity: str | int, size: int) -> None:
-        """Note that a request of `size` bytes was read and will be answered."""
+        """Record that a request of `size` bytes was read and will be answered."""
         self._session.open_requests.add(identity, size)
         if self._reading is not None:
             self._reading.expect(identity)
@@ -92,7 +92,7 @@ class Replies:
             self._session.outbox.put(line)
         else:
             batch.add(line)
-            batch.strike_out(identity)
+            batch.stop_expecting(identity)
             self._send(batch)
         self._session.open_requests.remove(identity)
 
@@ -102,7 +102,7 @@ class Replies:
             return
         self._spelt.pop(identity, None)
         if batch := self._batches.pop(identity, None):
-            batch.strike_out(identity)
+            batch.stop_expecting(identity)
             self._send(batch)
         self._session.open_requests.remove(identity)
 
@@ -112,7 +112,7 @@ class Replies:
         if identity in self._spelt and identity not in self._session.open_requests:
             identity = self._spelt.pop(identity)
         answer: dict[str, Any] = {"jsonrpc": "2.0", "id": identity}
-        if identity is None and self._version() in WITHOUT_NULL:
+        if identity is None and self._version() in VERSIONS_WITHOUT_NULL_ID:
             del answer["id"]
         answer["error"] = {"code": refused.code, "message": refused.text}
         line = json.dumps(answer).encode() + b"\n"

@@ -48,17 +48,19 @@ SYMBOL = "codriver://symbol/{replSessionKey}/{namespace}/{symbol}"
 SKILL = "skill://{skill}/SKILL.md"
 PARTS: tuple[Part, ...] = ("result", "stdout", "stderr", "stacks")
 """"""
-LOG_ENTITIES = 500
+MAX_LOG_ENTITIES = 500
+"""Maximum number of log entities in one answer."""
 TEXT_CHARACTERS = 100_000
+"""Number of characters of a text that are returned unless `limit` says otherwise."""
 MAX_TEXT_CHARACTERS = 16 * 2**20
 """Maximum size of a part of a text, even if more is requested, because it is loaded into memory."""
 
 NOT_FOUND = -32002
-NEWER = "2026"
+STATELESS_VERSION_PREFIX = "2026"
 UNKNOWN = "there is no such resource: see resources/list and resources/templates/list"
 
 
-ABOUT_ONE = ("name", "description", "mimeType")
+RESOURCE_FIELDS = ("name", "description", "mimeType")
 RESOURCES = (
     (
         LOG_URI,
@@ -89,7 +91,7 @@ TEMPLATES = (
     ),
     (SKILL, "Skill", "A guide to working here: resources/list has those on offer.", "text/markdown"),
 )
-"""Families of resources, in rows of the same kind."""
+"""Families of resources, in rows of the same form as `RESOURCES`."""
 
 ABOUT = "codriver/"
 """Prefix of Codriver's names in the `_meta` of content. Source: MCP, general fields, `_meta`."""
@@ -99,7 +101,7 @@ ABOUT = "codriver/"
 class Found:
     """The content of a resource, as text, or as bytes if it is not text.
 
-    `note` and `about` describe the parts that the text lacks, for models and for programs.
+    `note` and `about` describe what was left out of the text, for models and for programs respectively.
     """
 
     mime_type: str
@@ -131,7 +133,7 @@ class Resources:
 
     async def listed(self, client: ClientSession) -> list[dict[str, str]]:
         """Return the resources that exist now: the log, and the skills for this client."""
-        always = [dict(zip(("uri", *ABOUT_ONE), resource, strict=True)) for resource in (*RESOURCES, *self._rows)]
+        always = [dict(zip(("uri", *RESOURCE_FIELDS), resource, strict=True)) for resource in (*RESOURCES, *self._rows)]
         if not client.accepts_skills:
             return always
         return always + await anyio.to_thread.run_sync(self._skills.listed, self._hidden())
@@ -140,7 +142,7 @@ class Resources:
         """Return the families of resources that are too many to list."""
         every = (*TEMPLATES, *self._template_rows)
         families = every if client.accepts_skills else [item for item in every if item[0] != SKILL]
-        return [dict(zip(("uriTemplate", *ABOUT_ONE), family, strict=True)) for family in families]
+        return [dict(zip(("uriTemplate", *RESOURCE_FIELDS), family, strict=True)) for family in families]
 
     async def list_skills(self, client: ClientSession, cursor: str | None) -> dict[str, Any]:
         """Return a page of the skills for a client.
@@ -183,7 +185,7 @@ class Resources:
         Raises:
             RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
         """
-        uri = self._codriver_uri(uri)
+        uri = self._translate_uri(uri)
         try:
             if is_skill(uri) and client.accepts_skills:
                 return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
@@ -210,8 +212,8 @@ class Resources:
             raise RequestRefusedError(INVALID_PARAMS, f"since, offset and limit are whole numbers: {error}") from error
         raise _missing(UNKNOWN, uri, protocol)
 
-    def _codriver_uri(self, uri: str) -> str:
-        """Return the URI for one of Backseat Driver's. Skills of this server and any other URI are unchanged."""
+    def _translate_uri(self, uri: str) -> str:
+        """Replace a URI of Backseat Driver with Codriver's. Skills of this server and any other URI are unchanged."""
         name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
         return uri if any(skill.id == name for skill in self._library.skills()) else address(uri, self._plain)
 
@@ -225,7 +227,7 @@ class Resources:
         Raises:
             RequestRefusedError: there is no such resource. The code depends on the client's protocol version.
         """
-        uri = self._codriver_uri(uri)
+        uri = self._translate_uri(uri)
         split = urlsplit(uri)
         try:
             if is_skill(uri) and client.accepts_skills:
@@ -248,8 +250,8 @@ class Resources:
     def _log(self, query: dict[str, str]) -> str:
         log = self._services.log
         since = int(query["since"]) if "since" in query else None
-        entries = log.entries(since=since, limit=LOG_ENTITIES)
-        is_cut = len(entries) == LOG_ENTITIES and entries[0].line > (log.first_line or 0)
+        entries = log.entries(since=since, limit=MAX_LOG_ENTITIES)
+        is_cut = len(entries) == MAX_LOG_ENTITIES and entries[0].line > (log.first_line or 0)
         last_missing_line = entries[0].line - 1 if is_cut else log.last_evicted_line
         gap = since is not None and last_missing_line > since
         window = {
@@ -306,4 +308,6 @@ def _json(fields: Mapping[str, object]) -> Found:
 
 def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:
     # The code for a resource that does not exist changed in the version of 2026.
-    return RequestRefusedError(INVALID_PARAMS if protocol.startswith(NEWER) else NOT_FOUND, text, {"uri": uri})
+    return RequestRefusedError(
+        INVALID_PARAMS if protocol.startswith(STATELESS_VERSION_PREFIX) else NOT_FOUND, text, {"uri": uri}
+    )

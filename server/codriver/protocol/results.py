@@ -47,16 +47,20 @@ CAPABILITIES: Mapping[str, Any] = MappingProxyType(
         "tools": {"listChanged": True},
     }
 )
-AS_TASK: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
-"""For tools that a client of 2025-11-25 with tasks may call as tasks."""
-COMPLETE: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
-"""Source: MCP 2026-07-28, results."""
+TASK_SUPPORT: Mapping[str, Any] = MappingProxyType({"execution": {"taskSupport": "optional"}})
+"""The members of a tool that a client of 2025-11-25 may call as a task."""
+COMPLETE_RESULT: Mapping[str, Any] = MappingProxyType({"resultType": "complete"})
+"""The members that mark a result as complete. Source: MCP 2026-07-28, results."""
 FRESH: Mapping[str, Any] = MappingProxyType({"ttlMs": 0, "cacheScope": "private"})
-"""For lists that may change at any time. Source: MCP 2026-07-28, caching."""
+"""The members of a list that may change at any time, so that it is not cached. Source: MCP 2026-07-28, caching."""
 OF_SKILLS: Mapping[str, Any] = MappingProxyType({**FRESH, "ttlMs": TTL_MS})
+"""The members of a list of skills, which may be cached for `TTL_MS`."""
 
-LIFT = "anthropic/maxResultSizeChars"
-"""Key in the `_meta` of a tool: the longest answer that the client passes on. Source: Claude Code 2.1.330, observed."""
+MAX_RESULT_KEY = "anthropic/maxResultSizeChars"
+"""Key in the `_meta` of a tool for the length of the longest answer that the client passes on.
+
+Source: Claude Code 2.1.330, observed.
+"""
 
 
 class FirstAnswers:
@@ -64,7 +68,7 @@ class FirstAnswers:
 
     def __init__(self, version: str, manifest: Manifest) -> None:
         self._info = {"name": NAME, "title": TITLE, "version": version}
-        self.members = {**COMPLETE, "_meta": {SERVER_KEY: self._info}}
+        self.members = {**COMPLETE_RESULT, "_meta": {SERVER_KEY: self._info}}
         """Members that a client of 2026-07-28 receives with each result."""
         self._listed = {
             id(tool): _listed(tool)
@@ -93,7 +97,7 @@ class FirstAnswers:
         """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
         traits = traits_of(client_name)
         listed_tools = [
-            {**self._listed[id(tool)], **AS_TASK} if accepts_tasks and tool.may_be_task else self._listed[id(tool)]
+            {**self._listed[id(tool)], **TASK_SUPPORT} if accepts_tasks and tool.may_be_task else self._listed[id(tool)]
             for tool in offered
         ]
         if not traits.accepts_structure:
@@ -149,11 +153,11 @@ def _with_lifted_limit(tool: Result) -> Result:
     """Return the tool as listed for a client that passes on longer answers of tools that request it."""
     if tool["name"] not in LIFTED_TOOLS:
         return tool
-    return {**tool, "_meta": {**tool["_meta"], LIFT: LIFTED_CHARACTERS}}
+    return {**tool, "_meta": {**tool["_meta"], MAX_RESULT_KEY: LIFTED_CHARACTERS}}
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class ServerOffer:
     """The version, instructions and tools that a server offers, and how they are stored for the next start."""
 
     version: str
@@ -172,7 +176,7 @@ SEARCH_BEFORE_GREETING_S = 2.0
 
 
 class Results:
-    """The results of one server for all its clients. Lives as long as the server."""
+    """Creates the results of requests for all clients of one server, for the lifetime of the server."""
 
     def __init__(
         self,
@@ -182,7 +186,7 @@ class Results:
         prompts: Prompts,
         broadcast: Broadcast,
         log_messages: LogMessages,
-        about: About,
+        about: ServerOffer,
         redactor: Redactor,
     ) -> None:
         self._services = services
@@ -212,7 +216,7 @@ class Results:
         """Open the session of a client, and return the common protocol version and the instructions.
 
         The session is open when this returns, so that later messages find it. While the server searches for REPLs, the
-        result is an awaitable, because the instructions name what is found.
+        result is an awaitable, because the instructions name the REPLs that are found.
         """
         requested = params["protocolVersion"]
         about = self._first.handshake(requested, accepts_skills=client.accepts_skills)
@@ -322,7 +326,7 @@ class Results:
         Raises:
             RequestRefusedError: there is no such resource.
         """
-        self._broadcast.log_known_to(client)
+        self._broadcast.mark_log_as_known(client)
         await self._resources.check(params["uri"], version, client)
         client.subscribed.add(params["uri"])
         return {}
@@ -339,12 +343,12 @@ class Results:
         requested: Params,
         tasks: frozenset[str] = frozenset(),
     ) -> None:
-        """Notify the client of the requested changes, until `unlisten`. See `Subscriptions` for `tasks`.
+        """Notify the client of the requested changes, until `unlisten`. `tasks` is described in `Subscriptions`.
 
         Raises:
             RequestRefusedError: the client cannot have this stream.
         """
-        self._broadcast.log_known_to(client)
+        self._broadcast.mark_log_as_known(client)
         self._broadcast.subscriptions.open(client, identity, requested, tasks)
 
     def unlisten(self, client: ClientSession, identity: str | int | None) -> None:

@@ -38,13 +38,16 @@ if TYPE_CHECKING:
 
 EXTENSION: Final = "io.modelcontextprotocol/skills"
 DECLARED: Final = {EXTENSION: {"directoryRead": True}}
-"""The extension's member of a server's capabilities."""
+"""The member of a server's capabilities that declares the extension."""
 LIST, GET, READ_DIRECTORY = "skills/list", "skills/get", "resources/directory/read"
 TTL_MS: Final = 1000
-"""How long a client may cache a list, since changed files are announced only after the server has checked."""
+"""Milliseconds for which a client may cache a list, as changed files are announced only after the server has checked
+them.
+"""
 PAGE: Final = 50
-"""Maximum number of skills in one answer, each with up to 512 files."""
-DIRECTORY_PAGE: Final = 200
+"""Maximum number of skills in one answer. A skill has up to 512 files."""
+DIRECTORY_PAGE_ENTRIES: Final = 200
+"""Maximum number of directory entries in one answer."""
 DIRECTORY_TYPE: Final = "inode/directory"
 BINARY_TYPE: Final = "application/octet-stream"
 TEXT_TYPE: Final = "text/plain"
@@ -70,7 +73,7 @@ TYPES: Final = {
 
 
 class SkillResources:
-    """The skills of one server as clients receive them. Its methods read from disk: call them in a thread."""
+    """The skills of one server as clients receive them. The methods read from disk, so call them in a thread."""
 
     def __init__(self, library: SkillLibrary, redactor: Redactor) -> None:
         self._library = library
@@ -144,7 +147,7 @@ class SkillResources:
             raise RequestRefusedError(INVALID_PARAMS, text, {"uri": uri}) from error
         addresses = [str(child["uri"]) for child in children]
         start = _position(addresses, None if cursor is None else _key_of(cursor, READ_DIRECTORY))
-        end = start + DIRECTORY_PAGE
+        end = start + DIRECTORY_PAGE_ENTRIES
         more = {"nextCursor": _cursor(addresses[end - 1], READ_DIRECTORY)} if end < len(children) else {}
         return {"resources": children[start:end], **more}
 
@@ -171,7 +174,7 @@ class SkillResources:
         resources = []
         guide = b""
         for path in skill.folder.tree().files:
-            content = self._served(skill, path)
+            content = self._read_served_file(skill, path)
             if path == FILE:
                 guide = content
             digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
@@ -179,7 +182,10 @@ class SkillResources:
         return {"uri": skill.uri, "frontmatter": read_front_matter(guide), "resources": resources}
 
     def _resource(self, skill: Skill, path: str) -> Fields:
-        """Return a file as in lists of resources, without a type if only its content would show it."""
+        """Return a file as in lists of resources.
+
+        The type is left out if it can only be determined from the content.
+        """
         if path == FILE:
             about = read_front_matter(self._redacted(skill.guide))
             named = {"name": about["name"], "description": about["description"]}
@@ -188,7 +194,7 @@ class SkillResources:
         known = TYPES.get(_suffix(path))
         return {"uri": skill.address(path), **named, **({"mimeType": known} if known else {})}
 
-    def _served(self, skill: Skill, path: str) -> bytes:
+    def _read_served_file(self, skill: Skill, path: str) -> bytes:
         """Return the bytes of a file that clients receive. Raises OSError if the file is gone."""
         content = skill.folder.read(path)
         if content is None:

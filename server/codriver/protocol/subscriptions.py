@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from codriver.protocol.error_messages import INVALID_REQUEST, SUBSCRIPTION_KEY, TOO_MANY, RequestRefusedError
+from codriver.protocol.error_messages import INVALID_REQUEST, SUBSCRIPTION_KEY, TOO_MANY_CODE, RequestRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from codriver.net.client_sessions import ClientSession
 
-MAX_STREAMS = 64
+MAX_STREAMS_PER_CLIENT = 64
 """Maximum number of streams of one client. One stream can carry all changes."""
 
 CHANGES = {
@@ -29,7 +29,7 @@ UPDATED = "notifications/resources/updated"
 
 
 class Subscription:
-    """One subscription: requested changes are offered to the client's outbox at once."""
+    """One subscription of a client. Requested changes are queued in the client's outbox at once."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Subscription:
         self._offer(json.dumps({"jsonrpc": "2.0", **notification}).encode() + b"\n")
 
     def acknowledge(self) -> None:
-        """Send the acknowledgement of the request, which comes first."""
+        """Send the acknowledgement of the request, before any notification."""
         acknowledgement = {"notifications": self._honored, "_meta": self.meta}
         self.send({"method": "notifications/subscriptions/acknowledged", "params": acknowledgement})
 
@@ -88,7 +88,7 @@ class Subscriptions:
                 stream.list_changed(changed)
 
     def updated(self, uri: str, client: str | None = None) -> None:
-        """Notify every stream that requested it, or only those of one client, that a resource changed."""
+        """Notify every stream that requested changes of a resource, or only those of one client."""
         chosen = [self._open.get(client, {})] if client is not None else self._open.values()
         for streams in chosen:
             for stream in streams.values():
@@ -115,8 +115,10 @@ class Subscriptions:
         streams = self._open.get(session.id, {})
         if identity is None or identity in streams:
             raise RequestRefusedError(INVALID_REQUEST, "subscriptions/listen needs an id that no other stream has")
-        if len(streams) >= MAX_STREAMS:
-            raise RequestRefusedError(TOO_MANY, f"{MAX_STREAMS} streams of this client are open: cancel some first")
+        if len(streams) >= MAX_STREAMS_PER_CLIENT:
+            raise RequestRefusedError(
+                TOO_MANY_CODE, f"{MAX_STREAMS_PER_CLIENT} streams of this client are open: cancel some first"
+            )
         stream = Subscription(_honored(requested, tasks), identity, session.outbox.offer, tasks)
         stream.acknowledge()
         self._open[session.id] = {**streams, identity: stream}

@@ -40,11 +40,11 @@ PREFIX: Final = "codriver-trust-"
 NO, YES = "no", "this once"
 CHECK_INTERVAL_S: Final = 0.05
 MAX_CLIENTS: Final = 256
-"""Maximum number of client names that are remembered as asked. Beyond it, no client is asked."""
+"""Maximum number of names of clients that were asked. When it is reached, no further client is asked."""
 
 
 class TrustDecisions:
-    """Asks the clients of one server. Lives as long as the server."""
+    """Asks the users of one server's clients to allow the project's interpreter, for the lifetime of the server."""
 
     tool = "restart_repl"
     """Tool with which an agent requests the project's REPL instead of the replacement."""
@@ -65,10 +65,10 @@ class TrustDecisions:
         await self._tasks.end()
 
     def consider(self, client: ClientSession, tool: Tool) -> None:
-        """Ask the client that was just answered, if that is possible and was not done before."""
+        """Ask the client that was just answered to allow the interpreter, if possible and not done before."""
         if client.name in self._elicited or not tool.needs or len(self._elicited) >= MAX_CLIENTS:
             return
-        if _standing_in(self._services):
+        if _started_substitutes(self._services):
             self._elicited.add(client.name)
             self._tasks.start(self._elicit(client))
 
@@ -91,7 +91,7 @@ class TrustDecisions:
             not is_able
             or client.name in self._elicited
             or len(self._elicited) >= MAX_CLIENTS
-            or not _standing_in(services)
+            or not _started_substitutes(services)
         ):
             return None
         interpreter = await anyio.to_thread.run_sync(services.grants.pending_interpreter)
@@ -103,7 +103,7 @@ class TrustDecisions:
         return {"resultType": "input_required", "inputRequests": requests, "requestState": PREFIX + client.id}
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
-        """Process a message, and return whether it answers a request of this class, even if it is late."""
+        """Process a message, and return whether it answers a request of this class, even if the answer is late."""
         identity = message.get("id")
         if not isinstance(identity, str) or not identity.startswith(PREFIX) or "method" in message:
             return False
@@ -113,6 +113,7 @@ class TrustDecisions:
         return True
 
     async def _elicit(self, client: ClientSession) -> None:
+        """Send an elicitation to the client, and act on its result."""
         services = self._services
         interpreter = (
             await anyio.to_thread.run_sync(services.grants.pending_interpreter) if services.grants is not None else None
@@ -132,7 +133,7 @@ class TrustDecisions:
             await self._restart_with_project_python()
 
     def _conclude(self, client: ClientSession, python: str, result: object) -> bool:
-        """Store and log the human's decision, and return whether it is a yes."""
+        """Store and log the user's decision, and return whether it is a yes."""
         is_yes = is_yes_answer(result)
         summary = f"the user of {client.name} {'lets' if is_yes else 'does not let'} {python} run here"
         self._services.core.report(
@@ -147,12 +148,12 @@ class TrustDecisions:
         services = self._services
         while any(
             evaluation.repl == repl.id
-            for repl in _standing_in(services)
+            for repl in _started_substitutes(services)
             for evaluation in services.core.state.unfinished()
         ):
             await anyio.sleep(CHECK_INTERVAL_S)
         why = "the user allowed the project's own interpreter"
-        services.core.report(*(RestartRepl(repl.id, why) for repl in _standing_in(services)))
+        services.core.report(*(RestartRepl(repl.id, why) for repl in _started_substitutes(services)))
 
 
 def elicitation(python: str) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def elicitation(python: str) -> dict[str, Any]:
 
 
 def is_yes_answer(result: object) -> bool:
-    """Return whether an elicitation's result is exactly the yes."""
+    """Return whether an elicitation's result is exactly the positive answer."""
     return isinstance(result, dict) and (result.get("action"), result.get("content")) == ("accept", {"answer": YES})
 
 
@@ -177,7 +178,7 @@ def supports_forms(elicitation: object) -> bool:
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 
-def _standing_in(services: Services) -> list[Repl]:
+def _started_substitutes(services: Services) -> list[Repl]:
     """Return the Python REPLs that Codriver started in place of the project's until the user accepts it."""
     waiting = services.core.state.waiting_for_trust()
     return [repl for repl in waiting if repl.awaits_trust and repl.dialect == PYTHON]

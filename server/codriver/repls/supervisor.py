@@ -36,7 +36,7 @@ from codriver.repls.fault_latch import ErrorLatch
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
-from codriver.systems.machine import give_back_large_blocks
+from codriver.systems.machine import release_large_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -342,7 +342,7 @@ class Repls:
                     profile = with_hints(profile, self._added)
                     key = kinds.key_of(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
-                    await anyio.to_thread.run_sync(give_back_large_blocks)
+                    await anyio.to_thread.run_sync(release_large_blocks)
                     return await adapter.wait_closed()
                 finally:
                     del self._adapters[repl_id]

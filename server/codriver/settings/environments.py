@@ -62,7 +62,7 @@ def inspect(workspace: Path, path: str) -> EnvironmentState:
     return EnvironmentState(path, target, owner, is_tracked)
 
 
-def change_since(accepted: EnvironmentState, now: EnvironmentState) -> str | None:
+def describe_revoking_change(accepted: EnvironmentState, now: EnvironmentState) -> str | None:
     """Describe the change that revokes the acceptance of a directory; None if nothing relevant changed."""
     if now.target is not None and now.target != accepted.target:
         return f"{now.path} is now a link out of the workspace, to {now.target}"

@@ -26,7 +26,7 @@ def _is_known_repl(words: str) -> bool:
     return words == kinds.NO_REPL or words in kinds.by_word()
 
 
-def _is_near(address: str) -> bool:
+def _is_loopback_address(address: str) -> bool:
     host, colon, _ = address.rpartition("=")[2].rpartition(":")
     return not colon or is_loopback(host)
 
@@ -38,7 +38,7 @@ def _is_within(path: str) -> bool:
 _HARMLESS_ITEMS: Mapping[str, Callable[[str], bool]] = MappingProxyType(
     {
         "repl": _is_known_repl,  # anything else is a command line; the path of an interpreter is one too
-        "nrepl": _is_near,
+        "nrepl": _is_loopback_address,
         "port_files": _is_within,
         "skill_sources": lambda _: False,
     }
@@ -60,6 +60,7 @@ _GRANTING_VALUES: Mapping[str, object] = MappingProxyType(
 """For each switch, the value that grants something. A workspace may always choose the other one."""
 
 _GRANTING_STRINGS: Final = frozenset({"host", "python"})
+"""The string settings of which every value grants something."""
 
 
 def granting_items(name: str, value: object, grants: Grants = "nothing") -> tuple[object, ...]:
@@ -80,7 +81,7 @@ def split_granting(
     """Split a value from a workspace's file into the part that takes effect and the part that is withheld.
 
     Each part is None if it is empty. `current` is the value without that file, which needs no acceptance. `accepted`
-    are the granting items that the user has accepted. `grants` comes from the feature that declares the setting.
+    contains the granting items that the user has accepted. `grants` comes from the feature that declares the setting.
     """
     granting = granting_items(name, value, grants)
     if name in _HARMLESS_ITEMS and isinstance(value, tuple):
@@ -91,7 +92,7 @@ def split_granting(
     return (None, value) if granting and value != current and value not in accepted else (value, None)
 
 
-_OF_ITEMS: Mapping[str, str] = MappingProxyType(
+_ITEM_CONDITIONS: Mapping[str, str] = MappingProxyType(
     {
         "repl": "names of known REPLs; a command line once accepted",
         "nrepl": "on this machine; others once accepted",
@@ -101,14 +102,14 @@ _OF_ITEMS: Mapping[str, str] = MappingProxyType(
 )
 
 
-def when_it_counts(name: str, grants: Grants = "nothing") -> str:
-    """Return when a workspace's file may decide the setting `name`, for the table of settings."""
+def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
+    """Describe under which condition a workspace's file may decide the setting `name`, for the table of settings."""
     if name in _GRANTING_VALUES:
         return f"{json.dumps(_GRANTING_VALUES[name])} once accepted"
     if grants in {"true", "false"}:
         return f"{grants} once accepted"
     is_granting = name in _GRANTING_STRINGS or grants == "any value"
-    return _OF_ITEMS.get(name) or ("once accepted" if is_granting else "always")
+    return _ITEM_CONDITIONS.get(name) or ("once accepted" if is_granting else "always")
 
 
 def value_line(value: object) -> str:

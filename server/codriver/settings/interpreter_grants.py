@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.launch.projects import is_inside
-from codriver.settings.environments import EnvironmentState, change_since, directory_of, inspect
+from codriver.settings.environments import EnvironmentState, describe_revoking_change, directory_of, inspect
 from codriver.settings.trust import environment_acceptance
 
 if TYPE_CHECKING:
@@ -33,10 +33,10 @@ class InterpreterGrants:
         self._given: tuple[str, EnvironmentState] | None = None
 
     def pending_interpreter(self) -> str | None:
-        """Return the path of the interpreter to request permission for; None if nothing needs it. Blocks."""
+        """Return the path of the interpreter to request permission for, or None if no permission is needed. Blocks."""
         acceptance = environment_acceptance(self._workspace)
         python = self._python_of()
-        if python is None or (acceptance.is_given and not self._is_uncovered(acceptance, python)):
+        if python is None or (acceptance.is_given and not self._needs_permission(acceptance, python)):
             return None
         self._requested[python] = self._state_of(python)
         return python
@@ -51,12 +51,12 @@ class InterpreterGrants:
         self._given = python, self._requested[python]
 
     def allows(self, python: str) -> bool:
-        """Return whether the user allowed this interpreter and its environment is still the user's. Blocks."""
+        """Return whether the user allowed this interpreter, and its environment still belongs to the user. Blocks."""
         if self._given is None or self._given[0] != python:
             return False
-        return change_since(self._given[1], self._state_of(python)) is None
+        return describe_revoking_change(self._given[1], self._state_of(python)) is None
 
-    def _is_uncovered(self, acceptance: Acceptance, python: str) -> bool:
+    def _needs_permission(self, acceptance: Acceptance, python: str) -> bool:
         is_within = is_inside(python, self._workspace, self._workspace)
         return is_within and acceptance.lapse_for(python, self._workspace) is not None
 

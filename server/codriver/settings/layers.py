@@ -62,11 +62,12 @@ USUAL_WORDS = MappingProxyType({
     "auth": "requireToken", "repls": "repl", "idleexit": "idleExitSeconds", "idletimeout": "idleExitSeconds",
     "autostart": "autoStartMCPServer", "interpreter": "python", "skills": "skillSources", "clients": "maxClients",
 })  # fmt: skip
-"""Setting names of other programs, in lower case without separators, and the setting they probably stand for."""
+"""Setting names that other programs use, in lower case without separators, and the settings that are probably intended.
+"""
 
 
 class SettingsError(StartError):
-    """A setting has an invalid value, or a settings file cannot be read.
+    """Raised if a setting has an invalid value, or a settings file cannot be read.
 
     `source` is the file, variable or layer. `errors` has a pair of source and message for each error that prevents the
     settings from being used.
@@ -88,7 +89,7 @@ class SettingsError(StartError):
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """Return all messages, errors first. Files that could not be read may hide more of them."""
+        """Return all messages, errors first. There may be further errors in files that could not be read."""
         return (*(message for _source, message in self.errors), *self.warnings)
 
 
@@ -105,11 +106,11 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Withheld:
+class WithheldSetting:
     """A setting in a workspace's file whose value is ignored until the user accepts it.
 
-    `accepted` are the items of the setting that the user has accepted. `was_accepted` is whether the user has accepted
-    the workspace at all. `error` is the reason why the record of that cannot be read.
+    `accepted` contains the items of the setting that the user has accepted. `was_accepted` is whether the user has
+    accepted the workspace at all. `error` is the reason why the record of the acceptance cannot be read, if any.
     """
 
     source: str
@@ -148,7 +149,7 @@ class Loaded:
     settings: Settings
     origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))
     warnings: tuple[str, ...] = ()
-    withheld: tuple[Withheld, ...] = ()
+    withheld: tuple[WithheldSetting, ...] = ()
     granting: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
     policy: MachinePolicy | None = None
 
@@ -173,17 +174,17 @@ def load(
     """Load the settings of a workspace.
 
     `model` contains the settings of the base and of its features. `overrides` come from the command line, by attribute
-    name; None means that an option was not given.
+    name. None means that an option was not given.
 
     Raises:
-        SettingsError: a value is invalid or a file cannot be read. The message names the source, the key and the
-        allowed values.
+        SettingsError: a value is invalid or a file cannot be read. The message names the source, the
+            key and the allowed values.
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
     origins = {name: Origin("default") for name in model.model_fields}
     warnings: list[str] = []
-    withheld: list[Withheld] = []
+    withheld: list[WithheldSetting] = []
     granted: dict[str, tuple[object, ...]] = {}
     tables = _read(read_tables, workspace)
     record = trust.read_record(workspace)
@@ -209,7 +210,7 @@ def load(
                 counting, waiting = granting.split_granting(name, counting, current, accepted, grants)
                 if waiting is not None:
                     source, setting = layer.origin.source, spelled(name)
-                    withheld.append(Withheld(source, setting, waiting, accepted, record.exists, record.error))
+                    withheld.append(WithheldSetting(source, setting, waiting, accepted, record.exists, record.error))
             if model.extends(name) and counting is not None:
                 counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
             if counting is not None:
@@ -217,14 +218,14 @@ def load(
     if errors:
         raise SettingsError.of_all(errors, warnings)
     policy = machine_policy.read(machine_policy.policy_file())
-    origins |= dict.fromkeys(model.names_off(policy), Origin("machine", str(policy.path)))
+    origins |= dict.fromkeys(model.names_turned_off(policy), Origin("machine", str(policy.path)))
     settings = model.model_validate(values).restricted(policy)
     return Loaded(
         settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted), policy
     )
 
 
-def withheld_message(withheld: Withheld, workspace: Path | None = None) -> str:
+def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with a complete command if the workspace is given."""
     command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.command_for(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
@@ -235,7 +236,7 @@ def files(workspace: Path) -> tuple[Path, ...]:
     return user_settings_file(), project_file(workspace), codriver_file(workspace)
 
 
-def as_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
+def setting_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
     """Return the name, the value as TOML and the origin of each setting, for display."""
     rows = []
     for name in type(loaded.settings).model_fields:
@@ -254,6 +255,7 @@ def _layers(
     overrides: Mapping[str, object],
     model: type[Settings],
 ) -> Iterator[_Layer]:
+    """Yield the layers of values in increasing order of precedence."""
     user, project, workspace_file = files(workspace)
     yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user), model)
     yield _file_layer("workspace", project, tables.project, model)
@@ -294,6 +296,11 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
 
 
 def _read(read: Callable[[Path], T], path: Path) -> T:
+    """Return `read(path)`.
+
+    Raises:
+        SettingsError: the file cannot be read.
+    """
     try:
         return read(path)
     except TomlFileError as error:
@@ -315,7 +322,7 @@ def _from_text(name: str, text: str, model: type[Settings]) -> object:
 
 
 def _checked(name: str, value: object, origin: Origin, model: type[Settings]) -> object:
-    """Validate a value. Files are typed, so `"25"` is not a number there; environment variables are strings."""
+    """Validate a value. Files are typed, so `"25"` is not a number in a file. Environment variables are strings."""
     given = list(value) if isinstance(value, tuple) else value
     try:
         if origin.layer == "environment":
@@ -378,14 +385,14 @@ class Reloader:
         self._seen = self._read_files()
 
     @property
-    def withheld(self) -> tuple[Withheld, ...]:
+    def withheld(self) -> tuple[WithheldSetting, ...]:
         """Return the settings in the workspace's files that are ignored until accepted."""
         return self._loaded.withheld
 
     def check(self) -> SettingsChange | None:
-        """Reload the settings if a file has changed since the last call; return None otherwise.
+        """Reload the settings if a file has changed since the last call, or else return None.
 
-        If a file has an error, the settings stay as they are until it is fixed.
+        If a file has an error, the settings stay unchanged until the error is fixed.
         """
         seen = self._read_files()
         if seen == self._seen:
@@ -400,7 +407,7 @@ class Reloader:
         before, self._loaded = self._loaded, loaded
         warnings = [warning for warning in loaded.warnings if warning not in before.warnings]
         warnings += [withheld_message(line) for line in loaded.withheld if line not in before.withheld]
-        rows = {name: (value, origin_text) for name, value, origin_text in as_rows(loaded)}
+        rows = {name: (value, origin_text) for name, value, origin_text in setting_rows(loaded)}
         changes: list[str] = []
         effective: dict[str, object] = {}
         for name in type(loaded.settings).model_fields:
@@ -452,7 +459,7 @@ def _grown(value: tuple[object, ...], current: tuple[object, ...]) -> str:
 
 
 def _content(file: Path, root: Path | None) -> bytes | str | None:
-    """Return the content of a file; None if it is missing, or the reason as a string if it cannot be read."""
+    """Return the content of a file, None if the file is missing, or the reason as a string if it cannot be read."""
     try:
         return toml_file.content(file, root=root)
     except FileNotFoundError:

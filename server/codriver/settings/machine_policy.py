@@ -31,7 +31,7 @@ KEYS: Final = ("page", *SWITCHES)
 
 @dataclass(frozen=True, slots=True)
 class MachinePolicy:
-    """The keys that a machine's policy turns off. `error` is the reason why the file is invalid, if it is."""
+    """The keys that a machine's policy turns off. If the file is invalid, `error` is the reason."""
 
     path: Path
     off: tuple[str, ...] = ()

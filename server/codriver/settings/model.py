@@ -43,7 +43,7 @@ GIVEN: Final = "CODRIVER_DURATIONS"
 
 
 class WrongDurationError(StartError):
-    """`CODRIVER_DURATIONS` has an unknown name or an invalid number."""
+    """Raised if `CODRIVER_DURATIONS` has an unknown name or an invalid number."""
 
     def __init__(self, word: str, names: Iterable[str]) -> None:
         known = ", ".join(names)
@@ -89,9 +89,9 @@ class Durations:
 
 
 def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = MappingProxyType({})) -> Durations:
-    """Return the durations of a server, including those that `CODRIVER_DURATIONS` overrides.
+    """Return the durations of a server, with those that `CODRIVER_DURATIONS` overrides.
 
-    `others` are the durations of features, by name.
+    `others` are the default durations of features, by name.
 
     Raises:
         WrongDurationError: the variable has an unknown name or an invalid number.
@@ -113,13 +113,13 @@ def durations_from(environ: Mapping[str, str], others: Mapping[str, float] = Map
 MIB = 2**20
 PREFIX = "CODRIVER_"
 
-SPELLED: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoStartMCPServer"})
+SPELLING_EXCEPTIONS: Mapping[str, str] = MappingProxyType({"auto_start_mcp_server": "autoStartMCPServer"})
 """Names whose spelling in files is not plain camelCase, for compatibility with existing configurations."""
 
 
 def spelled(name: str) -> str:
     """Return the name of a setting as spelled in files."""
-    return SPELLED.get(name) or to_camel(name)
+    return SPELLING_EXCEPTIONS.get(name) or to_camel(name)
 
 
 def variable(name: str) -> str:
@@ -148,26 +148,26 @@ class Settings(BaseModel):
     model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
 
     DECLARED: ClassVar[Mapping[str, Setting[Any]]] = MappingProxyType({})
-    """The settings that features declare, by name: see `settings_with`."""
+    """The settings that features declare, by name: see `build_settings_model`."""
 
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
     """The path of the machine's policy for each setting that it turns off."""
 
     def restricted(self, policy: MachinePolicy) -> Settings:
         """Return a copy of the settings in which everything that the machine's policy turns off is off."""
-        names = self.names_off(policy)
+        names = self.names_turned_off(policy)
         restricted = self.model_copy(update=dict.fromkeys(names, False))
         restricted._turned_off = dict.fromkeys(names, str(policy.path))  # noqa: SLF001  # of this class
         return restricted
 
     @classmethod
-    def names_off(cls, policy: MachinePolicy) -> list[str]:
+    def names_turned_off(cls, policy: MachinePolicy) -> list[str]:
         """Return the names of the settings that a policy turns off."""
         switches = {**SWITCHES, **{declaration.policy: declaration.name for declaration in cls.DECLARED.values()}}
         return [switches[key] for key in policy.off if key in switches]
 
     def value_of(self, setting: Setting[T]) -> T:
-        """Return the value of a setting that a feature declares."""
+        """Return the value of a setting that a feature has declared."""
         found: T = getattr(self, setting.name)
         return found
 
@@ -184,7 +184,7 @@ class Settings(BaseModel):
     @classmethod
     def grows(cls, name: str) -> bool:
         """Return whether a running server adds new entries of the list. Removed entries stay until a restart."""
-        return cls.DECLARED[name].grows if name in cls.DECLARED else name in GROWING
+        return cls.DECLARED[name].grows if name in cls.DECLARED else name in GROWING_LISTS
 
     @classmethod
     def reason_ignored(cls, name: str) -> str:
@@ -193,10 +193,10 @@ class Settings(BaseModel):
 
     @classmethod
     def extends(cls, name: str) -> bool:
-        """Return whether a stronger layer extends the list. Other lists are replaced."""
+        """Return whether a layer with higher precedence extends the list. Other lists are replaced."""
         return name in cls.DECLARED and cls.DECLARED[name].extends
 
-    def policy_of(self, name: str) -> str | None:
+    def policy_path(self, name: str) -> str | None:
         """Return the path of the machine's policy if it turns this setting off."""
         return self._turned_off.get(name)
 
@@ -319,12 +319,12 @@ NEED_RESTART = frozenset(
 )  # fmt: skip
 """The settings that a running server does not change."""
 
-GROWING = frozenset({"repl", "nrepl"})
+GROWING_LISTS = frozenset({"repl", "nrepl"})
 """The list settings to which a running server adds new entries. Removed entries stay until a restart."""
 
 
 @cache
-def settings_with(declared: tuple[Setting[Any], ...]) -> type[Settings]:
+def build_settings_model(declared: tuple[Setting[Any], ...]) -> type[Settings]:
     """Return the settings model of the base and of the features that declare settings. Each program calls this once."""
     added: dict[str, Any] = {
         declaration.name: (
@@ -355,7 +355,7 @@ def settings_table(model: type[Settings]) -> str:
         change = "at a restart" if model.needs_restart(name) else "at once"
         if model.grows(name):
             change = "additions: immediately"
-        default, when = f"`{printed(info.default)}`", granting.when_it_counts(name, model.grants_of(name))
+        default, when = f"`{printed(info.default)}`", granting.describe_grant_condition(name, model.grants_of(name))
         if model.reason_ignored(name):
             when = "never"
         cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", when, change)
@@ -364,7 +364,7 @@ def settings_table(model: type[Settings]) -> str:
 
 
 def allowed(name: str, model: type[Settings]) -> str:
-    """Describe the valid values of a setting, for error messages and the documentation."""
+    """Describe the allowed values of a setting, for error messages and the documentation."""
     info = model.model_fields[name]
     if info.annotation is bool:
         return "true or false"

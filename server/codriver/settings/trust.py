@@ -24,7 +24,7 @@ from codriver.files import Links, Rules
 from codriver.files.own_folders import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, is_inside
-from codriver.settings.environments import EnvironmentState, change_since, inspect
+from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect
 from codriver.settings.workspace_tables import read_tables
 from codriver.systems.programs import typed
 
@@ -39,7 +39,7 @@ RECORD_RULES: Final = Rules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=Tru
 
 
 class CannotRememberError(StartError):
-    """The user's acceptance, or its removal, cannot be written."""
+    """Raised if the user's acceptance, or its removal, cannot be written."""
 
     def __init__(self, path: Path, error: OSError) -> None:
         super().__init__(f"cannot write {path}: {error.strerror or error}. Fix this and run the command again")
@@ -140,7 +140,7 @@ def forget(workspace: Path) -> bool:
 
 
 def environment_acceptance(workspace: Path) -> Acceptance:
-    """Return the state of a workspace's environment grant. Blocks."""
+    """Return whether the environment of a workspace is accepted, and whether the acceptance still applies. Blocks."""
     record = read_record(workspace)
     if record.error is not None:
         return Acceptance(lapsed=record.error)
@@ -151,14 +151,14 @@ def environment_acceptance(workspace: Path) -> Acceptance:
     except TomlFileError as error:
         return Acceptance(lapsed=str(error))
     for state in record.environments:
-        change = change_since(state, inspect(workspace, state.path))
+        change = describe_revoking_change(state, inspect(workspace, state.path))
         if change is not None:
             return Acceptance(lapsed=change)
     return Acceptance(is_given=True, directories=tuple(state.path for state in record.environments))
 
 
-def environment_lapse(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
-    """Return why an environment grant does not apply to the interpreter in use; None if it does. Blocks.
+def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen: str) -> str | None:
+    """Return why an environment grant does not apply to the interpreter in use, or None if it does. Blocks.
 
     Also returns None for a workspace that was never accepted. `chosen` is the setting `python`.
     """
@@ -169,7 +169,7 @@ def environment_lapse(workspace: Path, environ: Mapping[str, str], chosen: str) 
     return acceptance.lapse_for(python, workspace) if is_inside(python, workspace, workspace) else None
 
 
-def lapse_sentence(lapsed: str, workspace: Path | None = None) -> str:
+def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
     """Return the message about a lapsed environment grant, with a complete command if the workspace is given."""
     command = f"`{COMMAND}` there" if workspace is None else f"`{command_for(workspace)}`"
     effect = "servers that clients start do not run this project's interpreter"

@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 SKILL_DIRECTORIES: Final = (".agents/skills", ".claude/skills")
 """Directories from which clients read skills.
 
-Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first, and Claude Code the second. Source: observed.
+Codex, Gemini CLI, Qwen Code, Copilot CLI and opencode read the first directory, and Claude Code reads the second.
+Source: observed.
 """
 OF_LISP: Final = "editing-lisp-files"
-"""The skill that is not needed if all projects are Python projects."""
+"""The skill that is left out if all projects are Python projects."""
 SIGNATURE: Final = re.compile(r"<!-- codriver init ([0-9a-f]{16}) -->\n\Z")
 """Matches the last line of a skill's file. Its group is the digest."""
 MAX_SKILL_FILES: Final = 200
@@ -48,7 +49,10 @@ BLOCK: Final = """\
 
 @dataclass(frozen=True, slots=True)
 class AgentFileOptions:
-    """The files to write, or to remove if `remove`. `is_named` is whether the user requested them explicitly."""
+    """The files for agents to write, or to remove with `remove`.
+
+    `is_named` means that the user requested them explicitly.
+    """
 
     skills: bool
     agents_md: bool
@@ -81,7 +85,7 @@ def skill_files() -> Mapping[str, str]:
 
 
 def signed(text: str) -> str:
-    """Append a line with the digest of the text."""
+    """Return the text with an appended line that contains its digest."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
 
@@ -123,26 +127,26 @@ def _plan_skill(file: Path, text: str, workspace: Path, options: AgentFileOption
         return _refused("skills", file, f"it cannot be read: {getattr(error, 'strerror', None) or error}", workspace)
     if before is None:
         return Change(
-            "skills", file, "absent" if options.remove else "add", None, _unless(options, text), root=workspace
+            "skills", file, "absent" if options.remove else "add", None, _new_content(options, text), root=workspace
         )
     if before.replace("\r\n", "\n") == text and not options.remove:
         return Change("skills", file, "same", before, before, root=workspace)
     if options.force or _is_unchanged_skill(before):
         state: State = "remove" if options.remove else "replace"
-        return Change("skills", file, state, before, _unless(options, text), root=workspace)
+        return Change("skills", file, state, before, _new_content(options, text), root=workspace)
     reason = "it was changed since codriver wrote it"
     fix = "--remove --skills --force removes it" if options.remove else "--skills --force replaces it"
     state = "refused" if options.is_named else "skipped"
     return Change("skills", file, state, before, before, reason, f"codriver init {fix}", root=workspace)
 
 
-def _unless(options: AgentFileOptions, text: str) -> str | None:
+def _new_content(options: AgentFileOptions, text: str) -> str | None:
     """Return the new content of the file."""
     return None if options.remove else text
 
 
 def _plan_left_over(file: Path, workspace: Path) -> Change | None:
-    """Return the removal of a file that an older version wrote, unless it was changed."""
+    """Return the removal of a file that an older version wrote, or None if the file was changed since then."""
     try:
         before = read_file(file, workspace)
     except (OSError, UnicodeDecodeError):
@@ -192,12 +196,12 @@ def _span(text: str) -> tuple[int, int] | None:
     return begin, end + len(END)
 
 
-def _line_end(text: str) -> str:
+def _line_ending_of(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
 def _with_block(text: str, span: tuple[int, int] | None) -> str:
-    line_end = _line_end(text)
+    line_end = _line_ending_of(text)
     block = f"{BEGIN}\n{BLOCK}{END}".replace("\n", line_end)
     if span is not None:
         return text[: span[0]] + block + text[span[1] :]
@@ -209,6 +213,6 @@ def _with_block(text: str, span: tuple[int, int] | None) -> str:
 
 def _without(text: str, begin: int, end: int) -> str:
     """Return the text as it was before the block was added."""
-    line_end = _line_end(text)
+    line_end = _line_ending_of(text)
     before, behind = text[:begin], text[end:]
     return before.removesuffix(line_end) + behind.removeprefix(line_end)

@@ -23,7 +23,7 @@ from codriver.setup.clients import (
     Scope,
     command_line,
     entry_name,
-    is_as_good,
+    is_acceptable_command,
     is_versioned,
     is_written_by_init,
     starts_relay,
@@ -31,7 +31,7 @@ from codriver.setup.clients import (
 from codriver.setup.jsonc import FileFormatError
 from codriver.systems.file_system import mode_of
 from codriver.systems.programs import program_in, typed
-from codriver_relay.target import is_border
+from codriver_relay.target import is_search_boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from codriver.setup.clients import Client, Environment, Launch
 
 MAX_BYTES: Final = 32 * files.MEBIBYTE
-"""Maximum size of a configuration file. Some clients also store their conversations in it."""
+"""Maximum size of a configuration file. The limit is high because some clients also store their conversations in it."""
 NEW_DIRECTORY_MODE: Final = 0o777
 """Mode of new directories, restricted by the user's umask."""
 
@@ -89,7 +89,7 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
     block = client.render(launch, name)
     tries = _table_swaps(text, keys, block) if find_entry(client, text, name) is not None else [_joined(text, block)]
     entry = client.entry(launch, name)
-    good = (changed for changed in tries if _is_changed_to(changed, text, keys, entry))
+    good = (changed for changed in tries if _differs_only_in_entry(changed, text, keys, entry))
     return next(good, None) or _toml_replaced(text, keys, entry)
 
 
@@ -100,12 +100,12 @@ def remove_entry(client: Client, text: str, name: str) -> str:
         return text
     if not client.is_toml:
         return jsonc.without_entry(text, keys)
-    good = (changed for changed in _table_swaps(text, keys, "") if _is_changed_to(changed, text, keys, None))
+    good = (changed for changed in _table_swaps(text, keys, "") if _differs_only_in_entry(changed, text, keys, None))
     changed = next(good, None)
     return _toml_replaced(text, keys, None) if changed is None else changed
 
 
-def is_left_over(client: Client, text: str) -> bool:
+def is_empty_template(client: Client, text: str) -> bool:
     """Return whether the file contains nothing but what the template has around an entry."""
     if client.is_toml:
         return not text.strip()
@@ -161,7 +161,7 @@ def _table_swaps(text: str, keys: tuple[str, ...], block: str) -> Iterator[str]:
         yield "".join([*head, block.replace("\n", newline), *lines[end:]])
 
 
-def _is_changed_to(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
+def _differs_only_in_entry(changed: str, text: str, keys: tuple[str, ...], entry: Any) -> bool:
     """Return whether both texts mean the same, except that `changed` has `entry` at `keys`, or nothing if None."""
     try:
         new, old = (tomllib.loads(version.removeprefix("\ufeff")) for version in (changed, text))
@@ -184,10 +184,10 @@ def _pop_entry(document: dict[str, Any], keys: tuple[str, ...]) -> Any:
 
 
 def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
-    """Return the text with the entry at `keys` replaced or removed, however it is written.
+    """Return the text with the entry at `keys` replaced or removed, in any notation that TOML has for it.
 
     Raises:
-        FileFormatError: it is written in a way that does not allow changing it alone.
+        FileFormatError: the notation does not allow changing only this entry.
     """
     import tomlkit  # noqa: PLC0415  # rarely needed, as only one client uses TOML
 
@@ -211,7 +211,7 @@ def _toml_replaced(text: str, keys: tuple[str, ...], entry: Any) -> str:
             del table[key]
         table.update(entry)
     changed = ("\ufeff" if text.startswith("\ufeff") else "") + tomlkit.dumps(document)
-    if not _is_changed_to(changed, text, keys, entry):
+    if not _differs_only_in_entry(changed, text, keys, entry):
         raise format_error
     return changed
 
@@ -242,9 +242,9 @@ class CannotWriteError(StartError):
 class Change:
     """A planned or completed change to one file.
 
-    `before` and `after` are its whole content, or None if it does not exist. If the state is `refused`, nothing is
-    changed, `reason` says why and `fix` what to do. `skipped` means the same, but only counts as an error if the
-    client was named explicitly.
+    `before` and `after` are the whole content, or None if the file does not exist. If the state is `refused`, nothing
+    is changed, `reason` is the reason, and `fix` is what to do. `skipped` means the same, but only counts as an error
+    if the client was named explicitly.
     """
 
     title: str
@@ -279,7 +279,7 @@ def plan(
 
     Without `scope`, the entry is in the workspace if possible. `force` replaces a different entry with the same name.
     Clients that share a file get a single entry. With `approve`, the entry lets the client run all tools without
-    asking, if it has such a setting. An entry that does so already stays unless `force`.
+    asking, if the client has such a setting. An existing entry that already does so stays unless `force`.
 
     Raises:
         NoSuchScopeError: a client has no file in `scope`.
@@ -288,7 +288,7 @@ def plan(
     changes = []
     for client in clients:
         target = _target(client, launch, environment, scope)
-        granting = replace(target, client=client.approving())
+        granting = replace(target, client=client.with_approval())
         is_plain = approve and _plan_entry(target, launch, environment, contents, force=False).state == "same"
         if approve or (not force and _is_approved(target, contents)):
             target = granting
@@ -305,7 +305,10 @@ def plan_removal(
     scope: Scope | None = None,
     force: bool = False,
 ) -> tuple[Change, ...]:
-    """Return the change that removes each client's entry. One that does not start Codriver's relay requires `force`."""
+    """Return the change that removes each client's entry.
+
+    An entry that does not start Codriver's relay is only removed with `force`.
+    """
     contents: dict[Path, str | None] = {}
     changes = []
     for client in clients:
@@ -412,7 +415,7 @@ def _note(contents: dict[Path, str | None], change: Change) -> None:
 
 
 def _is_approved(target: _Target, contents: Mapping[Path, str | None]) -> bool:
-    """Return whether the existing entry lets the client run all tools without asking."""
+    """Return whether the existing entry already lets the client run all tools without asking."""
     try:
         text = target.text(contents)
         entry = find_entry(target.client, text, target.name) if text is not None else None
@@ -433,7 +436,7 @@ def _plan_entry(
         present = find_entry(client, before, name) if before is not None else None
         entry = client.entry(launch, name)
         is_codrivers = bool(shared) and is_written_by_init(present, entry)
-        if before is not None and (present == entry or (shared is not None and is_as_good(present, entry))):
+        if before is not None and (present == entry or (shared is not None and is_acceptable_command(present, entry))):
             is_planned = target.file in contents  # planned for an earlier client in this plan
             return replace(target.change("same", before, before), next=client.next if is_planned else "")
         if present is not None and not force and not is_codrivers:
@@ -441,7 +444,7 @@ def _plan_entry(
             other = f"it has another entry {name}{_other_workspace_clause(present, launch.workspace)}"
             return target.change("refused", before, before, other, fix)
         if shared == () and not force and is_versioned(launch.workspace):
-            return target.change("skipped", before, before, *_unshareable(target, launch))
+            return target.change("skipped", before, before, *_reason_not_shared(target, launch))
         if reason := _unsuitable_file(target, before, launch, environment, contents):
             return target.change("skipped", before, before, *reason)
         if before is None:
@@ -468,16 +471,16 @@ def _other_workspace_clause(present: object, workspace: Path) -> str:
     )
 
 
-def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
+def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     """Return why no entry is written to a shared file, and what to do."""
     client = target.client
     reason = "it is in git, and the entry would contain paths of this machine, because "
     first = ""
-    if is_border(str(launch.workspace)):
+    if is_search_boundary(str(launch.workspace)):
         reason += "--workspace auto does not accept folders of others, the home folder, or temporary ones"
     else:
         reason += f"no {RELAY[0]} of this version is on the PATH"
-        first = f"{_onto_the_path(launch)}, then run init again; otherwise "
+        first = f"{_how_to_install_relay(launch)}, then run init again; otherwise "
     fix = f"codriver init --client {client.id} --force writes them anyway"
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
@@ -487,7 +490,7 @@ def _unshareable(target: _Target, launch: Launch) -> tuple[str, str]:
     return reason, first + fix
 
 
-def _onto_the_path(launch: Launch) -> str:
+def _how_to_install_relay(launch: Launch) -> str:
     """Describe the simplest way to have the relay's command on the PATH."""
     installed = "`uv tool install .` in a checkout of Codriver"
     venv = launch.python.parents[1]
@@ -533,7 +536,7 @@ def _plan_removal(target: _Target, contents: Mapping[Path, str | None], *, force
             fix = f"codriver init --remove --client {client.id} --force removes it anyway"
             return target.change("refused", before, before, reason, fix)
         after = remove_entry(client, before, name)
-        return target.change("remove", before, None if is_left_over(client, after) else after)
+        return target.change("remove", before, None if is_empty_template(client, after) else after)
     except (FileFormatError, OSError, UnicodeDecodeError) as error:
         return _refused(client, target.file, error)
 

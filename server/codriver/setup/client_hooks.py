@@ -46,7 +46,8 @@ class HookFile:
     def words(self, launch: Launch, environment: Environment) -> tuple[str, ...]:
         """Return the command line of the hook program.
 
-        It is the program's name if that is on the PATH and the file may be shared, and its path otherwise.
+        Its first word is the program's name if that is on the PATH and the file may be shared, and the program's path
+        otherwise.
         """
         if not self.is_private and environment.has_command(PROGRAM):
             return (PROGRAM,)
@@ -102,7 +103,10 @@ def plan_hooks(
 def plan_hooks_removal(
     clients: Iterable[Client], launch: Launch, *, planned: Iterable[Change] = ()
 ) -> tuple[Change, ...]:
-    """Return the changes that remove the hooks of these clients. For a file without hooks, its state is `absent`."""
+    """Return the changes that remove the hooks of these clients.
+
+    A file without hooks gets a change with the state `absent`.
+    """
     known, contents = known_hooks(), {change.file: change.after for change in planned if change.is_pending}
     return tuple(
         _Target(client, file, launch, contents).removed() for client in clients for file in known.get(client.id, ())
@@ -111,7 +115,7 @@ def plan_hooks_removal(
 
 @dataclass(frozen=True, slots=True)
 class _Target:
-    """A file with a client's hooks in one workspace. `contents` has those of files with planned changes."""
+    """A file with a client's hooks in one workspace. `contents` are the contents of files that have planned changes."""
 
     client: Client
     file: HookFile
@@ -134,9 +138,9 @@ class _Target:
         return replace(self._change(state, before, after), next=self.file.next)
 
     def skipped(self, text: str) -> Change:
-        """Return no change, because the file is shared and would contain paths of this machine.
+        """Return a change that does nothing, because the file is shared and would contain paths of this machine.
 
-        An installed hook stays.
+        A hook that is installed already stays.
         """
         change = self.installed(text, force=True)
         if not change.is_pending:

@@ -23,7 +23,7 @@ from codriver.files.own_folders import port_file, relay_file, shipped_directory
 from codriver.setup import jsonc
 from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.starter import server_environment
-from codriver_relay.target import is_border
+from codriver_relay.target import is_search_boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,10 +35,10 @@ NAME_KEY = "{{name}}"
 ARGUMENTS: Final = re.compile(r'"-I", "-S", "\{\{relay\}\}",\s*"[^"]*",\s*"--start"')
 """Matches the arguments after the interpreter in every template."""
 RELAY: Final = ("codriver-relay", "--workspace", "auto", "--start")
-"""The relay's command line if it is on the PATH, which finds the workspace itself."""
+"""The relay's command line for a relay on the PATH. With `auto`, the relay finds the workspace itself."""
 INSTALLERS: Final = frozenset({"pip", "uv", "poetry", "pdm"})
 """Installers that fetch packages by name. Source: the INSTALLER files that they write."""
-HELP_S: Final = 10.0
+MAX_HELP_S: Final = 10.0
 """Maximum time to wait for the output of `codriver-relay --help`."""
 _PACKAGE: Final = "{claude-package}"
 
@@ -82,7 +82,7 @@ class Environment:
         return cls(Path.home(), platform, MappingProxyType(dict(os.environ)))
 
     def paths(self, patterns: Iterable[str]) -> list[Path]:
-        """Expand path patterns of `clients.toml`, without those in a package that is not installed."""
+        """Expand path patterns of `clients.toml`. Patterns for a package that is not installed are left out."""
         directories: dict[str, Path] = {
             "home": self.home,
             "config": self._directory("XDG_CONFIG_HOME") or self.home / ".config",
@@ -105,8 +105,8 @@ class Environment:
     def _claude_package(self) -> Path | None:
         """Return the directory of Claude Desktop's files if it is installed as a Windows package, or None.
 
-        Such a package uses a directory of its own in place of `AppData/Roaming`. Its name ends with the publisher's
-        key.
+        Such a package uses its own directory instead of `AppData/Roaming`. The directory's name ends with the
+        publisher's key.
         """
         local = self._directory("LOCALAPPDATA") or self.home / "AppData" / "Local"
         return next(iter(sorted(local.glob("Packages/Claude_*/LocalCache/Roaming/Claude"))), None)
@@ -139,9 +139,9 @@ class Launch:
         """
         return cls(Path(sys.executable), relay_file(), workspace.resolve())
 
-    def with_shared(self, environment: Environment) -> Launch:
+    def resolve_shared_command(self, environment: Environment) -> Launch:
         """Return the launch with the command line for shared files, as determined on this machine."""
-        return replace(self, shared=() if is_border(str(self.workspace)) else shared_command(environment))
+        return replace(self, shared=() if is_search_boundary(str(self.workspace)) else shared_command(environment))
 
     def in_scope(self, scope: Scope) -> Launch:
         """Return the launch for files of one scope. Files of the user contain paths of this machine."""
@@ -233,7 +233,7 @@ class Client:
 
         return re.sub(r"\{\{([a-z-]+)\}\}", fill, template)
 
-    def approving(self) -> Client:
+    def with_approval(self) -> Client:
         """Return the client with the keys of `approval` added to its entry."""
         template = self.template
         for key, value in self.approval.items():
@@ -268,7 +268,7 @@ def known_clients() -> Mapping[str, Client]:
     return MappingProxyType({name: _client(name, row, directory) for name, row in table.items()})
 
 
-def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
+def select_clients(names: Iterable[str]) -> tuple[Client, ...]:
     """Return the clients with these ids, where `all` means every client.
 
     Raises:
@@ -286,7 +286,7 @@ def chosen_clients(names: Iterable[str]) -> tuple[Client, ...]:
     return tuple(chosen.values())
 
 
-def found_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
+def detect_clients(workspace: Path, environment: Environment) -> tuple[Client, ...]:
     """Return the clients that are used in this workspace or installed on this machine."""
     return tuple(
         client for client in known_clients().values() if client.is_used_in(workspace) or client.is_on(environment)
@@ -330,7 +330,7 @@ def is_written_by_init(present: object, entry: object) -> bool:
     return all(key in chosen and chosen[key] == value for key, value in _rest(present).items())
 
 
-def is_as_good(present: object, entry: object) -> bool:
+def is_acceptable_command(present: object, entry: object) -> bool:
     """Return whether an existing entry in a shared file can stay, although another command line works here."""
     if not isinstance(present, dict) or not isinstance(entry, dict):
         return False
@@ -356,20 +356,24 @@ def shared_command(environment: Environment) -> tuple[str, ...]:
     A relay on the PATH may belong to another installation, so it is checked that it supports `auto`.
     """
     relay = environment.which(RELAY[0])
-    if relay is not None and _knows_auto(relay):
+    if relay is not None and _supports_auto(relay):
         return RELAY
     version = registry_version()
     return ("uvx", "--from", f"codriver=={version}", *RELAY) if version and environment.has_command("uvx") else ()
 
 
-def _knows_auto(relay: str) -> bool:
+def _supports_auto(relay: str) -> bool:
     if Path(relay).parent == Path(sys.executable).parent:
         return True
     if not Path(relay).is_absolute():
         return False  # a file in the current directory is not trusted
     try:
         done = subprocess.run(  # noqa: S603  # a program on the user's PATH
-            [relay, "--help"], env=server_environment(str(Path.cwd())), capture_output=True, timeout=HELP_S, check=False
+            [relay, "--help"],
+            env=server_environment(str(Path.cwd())),
+            capture_output=True,
+            timeout=MAX_HELP_S,
+            check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
         return False
@@ -390,7 +394,7 @@ def registry_version() -> str:
 
 
 def entry_name(scope: Scope, workspace: Path) -> str:
-    """Return the name of the entry. In files for all workspaces, each workspace has an entry of its own."""
+    """Return the name of the entry. In files for all workspaces, the name is unique to the workspace."""
     slug = re.sub(r"[^a-z0-9]+", "-", workspace.name.lower()).strip("-")
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
@@ -425,7 +429,7 @@ def _client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A text for pasting: where it belongs, and its template."""
+    """A text for pasting: its location and its template."""
 
     location: str
     template: str
@@ -459,7 +463,7 @@ def printed_clients() -> Mapping[str, PrintedClient]:
 
 
 def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tuple[str, tuple[str, ...]]:
-    """Return what to print for the clients among `names` that are configured by pasting, and the other names."""
+    """Return the text to print for the clients among `names` that are configured by pasting, and the other names."""
     known = printed_clients()
     printed, others = [], []
     for name in names:

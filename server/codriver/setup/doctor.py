@@ -68,7 +68,7 @@ Reach = Callable[["Launch", Path], "str | None"]
 
 SUPPORT: Final[Mapping[str, Support]] = MappingProxyType({"native": "works", "adapted": "adapted"})
 RESTART: Final = "codriver stop && codriver serve"
-COMING: Final = frozenset({"connecting", "starting"})
+PENDING_PHASES: Final = frozenset({"connecting", "starting"})
 
 
 def diagnose(
@@ -82,8 +82,8 @@ def diagnose(
 ) -> Report:
     """Check versions, settings, skills, the server, the relay, clients, permissions and REPLs of a workspace.
 
-    `settings_model` has the settings of the base and its features, and `of_features` what features check. Changes
-    nothing, and starts nothing but the relay for a moment if a server is running.
+    `settings_model` has the settings of the base and its features, and `of_features` are the checks that features add.
+    Changes nothing. If a server is running, the relay is started for a moment, and nothing else.
     """
     workspace = launch.workspace
     checks = [
@@ -103,7 +103,7 @@ def diagnose(
     checks += (check for feature in of_features if feature.always for check in feature.always(workspace))
     repls = _rows(health, "repls") if isinstance(health, dict) else []
     checks += _check_repls(workspace, repls, of_features, running=isinstance(health, dict))
-    checks += _check_homes(sessions)
+    checks += _check_repl_projects(sessions)
     checks += _check_test_runs(_rows(listed, "testRuns"))
     if not isinstance(health, dict):
         for feature in of_features:
@@ -136,7 +136,7 @@ def _check_versions(of_features: Iterable[FeatureChecks]) -> Check:
 
 
 def _check_programs() -> Iterator[Check]:
-    """On macOS, check that servers started by graphical clients find programs outside launchd's PATH."""
+    """On macOS, check that a server started by a graphical client finds programs that are outside of launchd's PATH."""
     if found := directories_to_add(":".join(LAUNCHD_PATH)):
         text = f"servers started by graphical clients have launchd's PATH, and also search {', '.join(found)}"
         yield Check("programs", "ok", text)
@@ -160,9 +160,9 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
         how = "an administrator of this machine can change that file"
         state: State = "note" if loaded.policy.error is None else "wrong"
         yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.error)}", how)
-    lapsed = trust.environment_lapse(workspace, environment.variables, loaded.settings.python)
+    lapsed = trust.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
-        yield Check("acceptance", "note", trust.lapse_sentence(lapsed), trust.command_for(workspace))
+        yield Check("acceptance", "note", trust.lapse_message(lapsed), trust.command_for(workspace))
     if not loaded.warnings and not loaded.withheld:
         files_read = sorted({origin.source for origin in loaded.origins.values() if origin.source})
         yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all defaults")
@@ -215,7 +215,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
     if host and not is_loopback(host):
         text = f"listens beyond loopback, on {host}: anyone with the token can run code here"
         yield Check("server", "note", text, "set host to 127.0.0.1 unless this is intended")
-    written = _written_port(file)
+    written = _read_port_text(file)
     if written != str(port):
         text = f"{file} has {written or 'no port'}, but the server listens on {port}: clients cannot find it"
         yield Check("port file", "wrong", text, RESTART)
@@ -228,7 +228,7 @@ def _check_server(workspace: Path, health: dict[str, Any] | str) -> Iterator[Che
 
 def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
     """Return the check for a server that does not answer, with a fix that depends on the files in the workspace."""
-    written = _written_port(file)
+    written = _read_port_text(file)
     if not written:
         if is_stopped_for_good(workspace):
             text = "none is running, and clients do not start one: it was stopped for good"
@@ -244,7 +244,7 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
 
 
 def _end_of(record: ServerRecord, directory: Path) -> str:
-    """Return how to end a server that hangs, with its process id if the kernel can identify it."""
+    """Describe how to terminate a server that hangs, with its process id if the kernel can identify it."""
     with contextlib.suppress(OSError, CodriverError):
         process = server_record.process_of(record, directory)
         if process is not None:
@@ -276,6 +276,7 @@ def _check_relay(launch: Launch, reach: Reach | None) -> Check:
 
 
 def _check_permissions(workspace: Path) -> Iterator[Check]:
+    """Check the permissions of the files by which clients find and trust the server."""
     directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
         yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
@@ -287,7 +288,10 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
 
 
 def _file_checks(directory: Path) -> Iterator[Check]:
-    """Report wrong permissions of the directory and its files. Whoever can write the port file can redirect clients."""
+    """Report wrong permissions of the directory and its files.
+
+    Anybody who can write the port file can redirect clients.
+    """
     try:
         with locate_in(directory, "port", is_last_followed=False) as entry:
             status = entry.directory_status()
@@ -329,7 +333,7 @@ def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Che
             yield Check("permissions", "wrong", f"{entry} can be read by others", f"chmod 600 {entry}")
 
 
-def _written_port(file: Path) -> str:
+def _read_port_text(file: Path) -> str:
     """Return the port in the port file as text, or an empty string if there is none."""
     try:
         return str(read_port(file.parent))
@@ -367,7 +371,7 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
     text = f"{key}: {repl.get('dialect')}, {phase}" + (f", at {address}" if address else "")
     if phase == "connected":
         yield Check("REPLs", "ok", text)
-    elif phase in COMING:
+    elif phase in PENDING_PHASES:
         yield Check("REPLs", "note", f"{text}: {repl.get('note') or 'it is not connected yet'}")
     elif fix := next(
         filter(None, (feature.fix_for(repl) for feature in of_features if feature.fix_for is not None)), None
@@ -389,7 +393,7 @@ def _check_repl(repl: Mapping[str, Any], of_features: Iterable[FeatureChecks]) -
 def _check_python(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
     """Report if a server would use an interpreter that may lack the project's packages.
 
-    A running server reports it itself.
+    This is not checked if a server is running, because a running server reports it itself.
     """
     with contextlib.suppress(SettingsError):
         chosen = load(workspace, environ=environment.variables, model=model).settings.python
@@ -416,7 +420,7 @@ def _check_test_runs(starts: list[Mapping[str, Any]]) -> Iterator[Check]:
             yield Check("test runs", "ok", text)
 
 
-def _check_homes(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
+def _check_repl_projects(sessions: list[Mapping[str, Any]]) -> Iterator[Check]:
     """Report REPLs that run in another project, whose port files may be left over."""
     for session in sessions:
         if session.get("elsewhere"):

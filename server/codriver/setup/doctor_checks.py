@@ -29,7 +29,7 @@ from codriver.repls import kinds
 from codriver.repls.launch.projects import port_text
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
-from codriver.setup.clients import command_line, entry_name, found_clients, known_clients, shipped_text, starts_relay
+from codriver.setup.clients import command_line, detect_clients, entry_name, known_clients, shipped_text, starts_relay
 from codriver.systems.programs import to_open
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
@@ -48,15 +48,15 @@ Support = Literal["works", "adapted", "missing"]
 Tone = Literal["ok", "note", "wrong", "fix", "head", "plain"]
 """The meaning of a part of the report, which determines its colour."""
 
-_TONES: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
-_MARKS: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
+_TONE_BY_SUPPORT: Final[dict[Support, Tone]] = {"works": "ok", "adapted": "plain", "missing": "note"}
+_MARK_BY_STATE: Final = {"ok": "ok   ", "note": "note ", "wrong": "WRONG"}
 ANSWER_S: Final = 10.0
-"""Maximum wait for an answer through the relay."""
+"""Maximum seconds to wait for an answer through the relay."""
 NAME: Final = "codriver-doctor"
 """The doctor's name as a client."""
 
 CONNECT_S: Final = 0.3
-"""Maximum wait for a connection to a port."""
+"""Maximum seconds to wait for a connection to a port."""
 
 INITIALIZE_REQUEST: Final = {
     "jsonrpc": "2.0",
@@ -83,7 +83,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class FeatureChecks:
-    """What a feature adds to the doctor."""
+    """The checks that a feature adds to the doctor."""
 
     packages: tuple[str, ...] = ()
     """Optional Python packages, whose versions are shown."""
@@ -156,7 +156,7 @@ class Report:
         checks = [check for check in self.checks if not (is_brief and check.state == "ok")]
         width = max((len(check.area) for check in self.checks), default=0)
         for check in checks:
-            yield check.state, _MARKS[check.state]
+            yield check.state, _MARK_BY_STATE[check.state]
             yield "plain", f"  {check.area:<{width}}  {check.text}\n"
             if check.fix:
                 yield "fix", f"{'':<{width + 7}}  → {check.fix}\n"
@@ -169,7 +169,7 @@ class Report:
             yield "ok", f"\n{self._conclusion()}\n"
 
     def _conclusion(self) -> str:
-        """Return the conclusion if no check is `wrong`."""
+        """Return the sentence that ends the report if no check is `wrong`."""
         notes = sum(check.state == "note" for check in self.checks)
         has = "has" if notes == 1 else "have"
         return f"No errors; {notes} of {len(self.checks)} checks {has} a note." if notes else "No problems found."
@@ -179,16 +179,16 @@ class Report:
             yield "head", f"\n{repl.key}: {repl.title} ({repl.state})\n"
             for row in repl.rows:
                 yield "plain", f"  {row.capability:<13} "
-                yield _TONES[row.support], f"{row.support:<8} {row.detail}".rstrip() + "\n"
+                yield _TONE_BY_SUPPORT[row.support], f"{row.support:<8} {row.detail}".rstrip() + "\n"
             for note in repl.notes:
                 yield "note", f"  note: {note}\n"
 
 
 MIN_FREE_BYTES: Final = 64 * 2**20
 """Minimum free disk space for the state. With less, long outputs and the log of a busy day cannot be stored."""
-SERVER_BYTES: Final = 64 * 2**10
+MIN_SERVER_FREE_BYTES: Final = 64 * 2**10
 """Minimum free disk space in the workspace. With less, the files by which clients find the server may not fit."""
-ONLY_IN_MEMORY: Final = "code and output are only kept in memory, and lost when the server stops"
+MEMORY_ONLY_WARNING: Final = "code and output are only kept in memory, and lost when the server stops"
 
 
 def check_state(workspace: Path) -> Iterator[Check]:
@@ -200,16 +200,16 @@ def check_state(workspace: Path) -> Iterator[Check]:
         yield Check(
             "state",
             "wrong",
-            f"{directory} cannot be created because {existing} is a file: {ONLY_IN_MEMORY}",
+            f"{directory} cannot be created because {existing} is a file: {MEMORY_ONLY_WARNING}",
             f"mv {existing} …",
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
         remedy = f"{to_open(existing)}, or {alternative} written"
-        yield Check("state", "wrong", f"{existing} cannot be written by this user: {ONLY_IN_MEMORY}", remedy)
+        yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
-        text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {ONLY_IN_MEMORY}"
+        text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {MEMORY_ONLY_WARNING}"
         yield Check("state", "wrong", text, f"free some space, or {alternative} filled")
-    elif (free := shutil.disk_usage(workspace).free) < SERVER_BYTES:
+    elif (free := shutil.disk_usage(workspace).free) < MIN_SERVER_FREE_BYTES:
         text = f"{free / 2**10:.0f} KiB are free on the disk of {workspace}, so no server can start there"
         yield Check("workspace", "wrong", text, "free some space there")
     else:
@@ -219,8 +219,8 @@ def check_state(workspace: Path) -> Iterator[Check]:
 
 
 def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
-    """Check the entries of all clients found here."""
-    clients = found_clients(launch.workspace, environment)
+    """Check the entries of all clients that are used in the workspace or installed on this machine."""
+    clients = detect_clients(launch.workspace, environment)
     if not clients:
         yield Check("clients", "note", "none found in this workspace or on this machine", "codriver init --client NAME")
     without: list[Client] = []
@@ -256,7 +256,7 @@ def _check_client(client: Client, launch: Launch, environment: Environment) -> C
 
 
 def _check_matching_entry(client: Client, change: Change, launch: Launch, environment: Environment) -> Check:
-    """Check that the program of a correct entry exists on this machine."""
+    """Check that the program named by a correct entry exists on this machine."""
     command, *_ = command_line(_entry(client, change, launch))
     if _is_missing_program(command, environment, is_command=True):
         fix = f"put {command} on the PATH, or codriver init --client {client.id} --force"
@@ -293,15 +293,15 @@ def _is_missing_program(word: str, environment: Environment, *, is_command: bool
 
 
 RUN_S: Final = 40.0
-"""Maximum duration of a hook."""
-ANSWER_CHARACTERS: Final = 60
+"""Maximum seconds that a hook may run."""
+MAX_REPORTED_CHARACTERS: Final = 60
 """Maximum length of a hook's answer in the report."""
 PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 """Matches a client's placeholder in the arguments of a hook."""
 
 
 def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -> Iterator[Check]:
-    """Check the hooks that are installed in the workspace, by running each with a recorded input."""
+    """Run each hook that is installed in the workspace with a recorded input, and check its answer."""
     recorded = json.loads(shipped_text(f"{HOOK_DIRECTORY}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
@@ -337,12 +337,12 @@ class _Runner:
         """Run a hook and return its event with duration and answer as text, and whether the answer is valid."""
         started = time.monotonic()
         call = _calls(client, file, self._launch).get(event)
-        answer = self._by_program(client, file, event) if call is None else self._by_tool(call, event)
+        answer = self._run_program_hook(client, file, event) if call is None else self._run_tool_hook(call, event)
         elapsed_ms = round((time.monotonic() - started) * 1000)
-        excerpt = cut(answer, ANSWER_CHARACTERS)
+        excerpt = cut(answer, MAX_REPORTED_CHARACTERS)
         return f"{event} {elapsed_ms} ms {excerpt}", answer.startswith(("{", "no server"))
 
-    def _by_program(self, client: Client, file: HookFile, event: str) -> str:
+    def _run_program_hook(self, client: Client, file: HookFile, event: str) -> str:
         words = list(file.words(self._launch, self._environment))
         words[0] = self._environment.which(words[0]) or words[0]
         try:
@@ -361,7 +361,7 @@ class _Runner:
         output = done.stdout.decode("utf-8", "replace").strip()
         return output if done.returncode == 0 else f"exited with status {done.returncode}"
 
-    def _by_tool(self, call: Mapping[str, Any], event: str) -> str:
+    def _run_tool_hook(self, call: Mapping[str, Any], event: str) -> str:
         given = {key: self._filled(value, event) for key, value in call.items()}
         try:
             answer = self._call_tool("note_edit", given)
@@ -370,7 +370,7 @@ class _Runner:
         return json.dumps(answer, ensure_ascii=False)
 
     def _filled(self, value: Any, event: str) -> Any:
-        """Replace the client's placeholders in a value by the values of the recorded input."""
+        """Replace the client's placeholders in a value with the values of the recorded input."""
 
         def found(placeholder: re.Match[str]) -> str:
             node: Any = self._recorded[event]
@@ -401,7 +401,7 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
 
 
 def obstacle(launch: Launch, port_file: Path) -> str | None:
-    """Return what prevents a client from reaching the running server through the relay, or None."""
+    """Return the reason why a client cannot reach the running server through the relay, or None if it can."""
     command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # the command in the clients' entries
     try:
         done = subprocess.run(  # noqa: S603  # the command in the clients' entries
@@ -432,7 +432,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
     if not is_loopback(host):
         text = f"{name}: {host} is another machine; code and results cross the network unencrypted"
         yield Check("REPLs", "note", text, "use a tunnel: ssh -L")
-    elif wide := wide_listener(port):
+    elif wide := non_loopback_listener(port):
         text = (
             f"{name}: port {port} is open beyond loopback ({wide}): anyone who reaches this machine can run code in it"
         )
@@ -440,7 +440,7 @@ def check_exposure(name: str, host: str, port: int) -> Iterator[Check]:
 
 
 def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
-    """Return the check for a REPL that was found by a port file and whose listener is not trusted, or None."""
+    """Check the listener of a REPL that was found by a port file, and return None unless it is not trusted."""
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
@@ -449,7 +449,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
 
 
 def _way(address: str) -> str:
-    """Return how to connect to a REPL although another user's process seems to listen on its port."""
+    """Describe how to connect to a REPL although its process seems to belong to another user."""
     intended = f"codriver serve --nrepl {address}, or nrepl in your own settings, if this is intended"
     return f"{intended}; otherwise start your REPL again"
 
@@ -468,12 +468,12 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
             yield from check_exposure(name, "127.0.0.1", int(written))
 
 
-def wide_listener(port: int) -> str | None:
+def non_loopback_listener(port: int) -> str | None:
     """Return an address beyond loopback on which something listens on `port`, or None."""
     try:
         hosts = listening_hosts(port)
     except OSError:
-        return _reached_from_outside(port)
+        return _reachable_outer_address(port)
     return next((host for host in hosts if not is_loopback(host)), None)
 
 
@@ -487,7 +487,7 @@ def has_listener(port: int) -> bool:
     return False
 
 
-def _reached_from_outside(port: int) -> str | None:
+def _reachable_outer_address(port: int) -> str | None:
     """Return this machine's outer address if the port answers there. Used on systems without a table of listeners."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:

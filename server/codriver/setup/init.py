@@ -40,11 +40,11 @@ from codriver.setup.clients import (
     Environment,
     Launch,
     Scope,
-    chosen_clients,
-    found_clients,
+    detect_clients,
     known_clients,
     path_exists,
     printed_clients,
+    select_clients,
 )
 from codriver.systems.programs import to_open, typed
 from codriver.wire.untrusted import as_map
@@ -69,7 +69,7 @@ HEAD = ("client", "--client", "found", "last connected", "entry")
 
 @dataclass(frozen=True, slots=True)
 class InitOptions:
-    """The options of `init`. Without `clients`, those found in the workspace or on the machine are configured."""
+    """The options of `init`. Without `clients`, all clients found in the workspace or on the machine are configured."""
 
     clients: Sequence[str] = ()
     scope: Scope | None = None
@@ -91,7 +91,7 @@ class InitOptions:
 
     @property
     def is_partial(self) -> bool:
-        """Return whether only the named parts are to be removed."""
+        """Return whether only the parts that the user named are removed."""
         return self.remove and (self.skills or self.agents_md or self.hooks)
 
 
@@ -117,9 +117,9 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
         StartError: the workspace cannot be read.
     """
     _check_readable(launch.workspace)
-    lacking = _lacking(options)
-    chosen = tuple(client for client in chosen_clients(options.clients) if client not in lacking)
-    clients = chosen or found_clients(launch.workspace, environment)
+    lacking = _clients_without_scope(options)
+    chosen = tuple(client for client in select_clients(options.clients) if client not in lacking)
+    clients = chosen or detect_clients(launch.workspace, environment)
     planner = plan_removal if options.remove else partial(plan, approve=options.approve)
     if not options.clients:
         # These clients were not named explicitly, so ignore those without a file in the scope.
@@ -132,20 +132,20 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
         projects = projects if notebooks is None else (notebooks, *projects)
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
-        lines += describe_tree(launch.workspace, environment.variables)
+        lines += describe_linked_tree(launch.workspace, environment.variables)
         lines += _describe(projects, launch.workspace, environment)
         repl = _repl_line(projects, launch.workspace, environment) if options.start_repl else ""
-        lines += _grants(clients) if options.approve else []
+        lines += _approval_lines(clients) if options.approve else []
         settings = _plan_settings(launch.workspace, repl, options.toolset)
-        changes = (*(settings or _plan_mark(launch, changes)), *changes)
+        changes = (*(settings or _plan_marker_file(launch, changes)), *changes)
     elif not options.is_partial:
-        changes = (*changes, *_plan_unmark(launch, clients, environment, changes))
+        changes = (*changes, *_plan_marker_removal(launch, clients, environment, changes))
     changes = (*changes, *_plan_for_agents(launch.workspace, options))
     hooked = _plan_hooks(clients, launch, environment, options, changes)
     if not clients:
         known = ", ".join(known_clients())
         lines.append(f"clients    none found; choose one with --client: {known}")
-    report_lines, applied, failed = _carry_out((*changes, *hooked), options)
+    report_lines, applied, failed = _apply_changes((*changes, *hooked), options)
     report_lines += [f"{client.title:<15} skipped: it has no file for the scope {options.scope}" for client in lacking]
     lines += ["", *report_lines] if report_lines else []
     lines += _next_steps(applied[: len(changes)], applied[len(changes) :], options, launch, environment)
@@ -175,9 +175,10 @@ def _plan_hooks(
 
 
 def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...]:
-    """Return the requested changes to files for agents. A removal that names none removes all of them.
+    """Return the requested changes to files for agents. A removal that names no files removes all of them.
 
-    They do not belong to a single client, so they stay if only one client or only the user's files are cleaned up.
+    These files do not belong to a single client, so they stay if only one client or only the user's files are cleaned
+    up.
     """
     if options.remove and not options.is_partial:
         is_all = not options.clients and options.scope != "user"
@@ -188,14 +189,14 @@ def _plan_for_agents(workspace: Path, options: InitOptions) -> tuple[Change, ...
 
 
 class NotAProjectError(StartError):
-    """Raised when the workspace is a directory that contains other projects."""
+    """Raised when the workspace is a directory that contains other projects, such as the home directory."""
 
 
 def check_is_project(workspace: Path, home: Path) -> None:
-    """Check that the workspace is not the root, the home directory or above it, where everything would be shared.
+    """Check that the workspace is not the root, the home directory or above it, where all projects would be shared.
 
     Raises:
-        NotAProjectError: it is.
+        NotAProjectError: it is one of these.
     """
     home = home.resolve()
     if workspace in (home, workspace.parent, *home.parents):
@@ -216,7 +217,7 @@ def _check_readable(workspace: Path) -> None:
         ) from error
 
 
-def _grants(clients: Sequence[Client]) -> list[str]:
+def _approval_lines(clients: Sequence[Client]) -> list[str]:
     """Return a line for each client that describes what `approve` permits."""
     lines = []
     for client in clients:
@@ -259,11 +260,11 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
 def _repl_line(projects: Sequence[Project], workspace: Path, environment: Environment) -> str:
     """Return the line for `codriver.toml` that starts the project's REPL.
 
-    It is empty if no REPL is needed, or the settings name one already.
+    The line is empty if no REPL is needed, or the settings already name one.
     """
     if not projects or running_repls(workspace):
         return ""  # a running REPL will be found
-    if not can_start(projects[0], workspace, environment) or _settings_name_a_repl(workspace):
+    if not can_start(projects[0], workspace, environment) or _has_repl_setting(workspace):
         return ""
     return f'repl = ["{projects[0].repl}"]\n'
 
@@ -290,15 +291,15 @@ def _plan_settings(workspace: Path, repl_line: str, toolset: str | None) -> tupl
     return (Change("codriver", file, "add", before, after, next=next_step, root=workspace),)
 
 
-def _plan_mark(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
-    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without it."""
+def _plan_marker_file(launch: Launch, changes: Sequence[Change]) -> tuple[Change, ...]:
+    """Return the creation of `codriver.toml` if `--workspace auto` would not find the workspace without that file."""
     needs_mark = launch.shared and any(change.is_pending and change.root is not None for change in changes)
     if not needs_mark or is_workspace(str(launch.workspace)):
         return ()
     return (Change("codriver", launch.workspace / "codriver.toml", "add", None, MARK, root=launch.workspace),)
 
 
-def _plan_unmark(
+def _plan_marker_removal(
     launch: Launch, clients: Sequence[Client], environment: Environment, changes: Sequence[Change]
 ) -> tuple[Change, ...]:
     """Return the removal of `codriver.toml` if only `init` wrote to it and no other client needs it."""
@@ -316,7 +317,7 @@ def _plan_unmark(
     return (Change("codriver", file, "remove", before, None, root=launch.workspace),)
 
 
-def _settings_name_a_repl(workspace: Path) -> bool:
+def _has_repl_setting(workspace: Path) -> bool:
     """Return whether the workspace's settings name a REPL, or cannot be read and so must not be changed."""
     named = _named_repls(workspace)
     return named is None or bool(named)
@@ -345,13 +346,13 @@ _WORDS = {
 }
 
 
-def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
+def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[list[str], list[Change], bool]:
     """Apply the changes unless in a dry run. Return lines for the report, the applied changes, and whether any failed.
 
     A failed change does not prevent the others.
     """
     lines, applied, failed = [], [], False
-    named = {client.title for client in chosen_clients(name for name in options.clients if name != "all")}
+    named = {client.title for client in select_clients(name for name in options.clients if name != "all")}
     for planned in changes:
         change = planned if options.dry_run else _done(planned)
         applied.append(change)
@@ -367,8 +368,11 @@ def _carry_out(changes: Sequence[Change], options: InitOptions) -> tuple[list[st
 
 
 def _done(change: Change) -> Change:
-    """Apply a change and record directories created for it. Return the change, which is refused if that failed."""
-    made = missing_above(change.file) if change.is_pending else ()
+    """Apply a change, and record directories that were created for it.
+
+    Return the change. If it failed, its state is `refused`.
+    """
+    made = missing_parents(change.file) if change.is_pending else ()
     try:
         apply(change)
     except StartError as error:
@@ -380,7 +384,7 @@ def _done(change: Change) -> Change:
     return change
 
 
-def _lacking(options: InitOptions) -> tuple[Client, ...]:
+def _clients_without_scope(options: InitOptions) -> tuple[Client, ...]:
     """Return the clients that are only included by `all` and have no file in the requested scope."""
     if "all" not in options.clients or options.scope is None:
         return ()
@@ -411,11 +415,11 @@ def _next_steps(
     if not steps:
         return []
     if shared and not options.remove:
-        steps += _sharing(", ".join(dict.fromkeys(shared)), launch, environment)
+        steps += _sharing_advice(", ".join(dict.fromkeys(shared)), launch, environment)
     return ["", "next", *(f"  {step}" for step in steps), "  codriver doctor checks the result"]
 
 
-def _sharing(names: str, launch: Launch, environment: Environment) -> list[str]:
+def _sharing_advice(names: str, launch: Launch, environment: Environment) -> list[str]:
     """Return advice about files in the workspace that may be shared with a team."""
     is_in_git = (launch.workspace / ".git").exists()
     if launch.shared:
@@ -454,11 +458,13 @@ def _other_scope_lines(
             workspace_option = (
                 "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
             )
-            lines.append(f"  codriver init --remove --scope {scope} {named}{workspace_option} also removes {_it(left)}")
+            lines.append(
+                f"  codriver init --remove --scope {scope} {named}{workspace_option} also removes {_pronoun(left)}"
+            )
     return lines
 
 
-def _it(several: Sequence[object]) -> str:
+def _pronoun(several: Sequence[object]) -> str:
     return "it" if len(several) == 1 else "them"
 
 
@@ -467,7 +473,7 @@ RECORD_RULES: Final = Rules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 """Rules for reading the record. Directories in it may be removed, so it must belong to the user."""
 
 
-def missing_above(file: Path) -> tuple[Path, ...]:
+def missing_parents(file: Path) -> tuple[Path, ...]:
     """Return the missing parent directories of a file, innermost first."""
     missing: list[Path] = []
     for directory in file.parents:
@@ -490,14 +496,14 @@ def remove_empty_parents(file: Path) -> None:
     recorded = _recorded()
     removed: set[str] = set()
     for directory in file.parents:
-        if str(directory) not in recorded or not _is_removed(directory):
+        if str(directory) not in recorded or not _remove_if_empty(directory):
             break
         removed.add(str(directory))
     if removed:
         _write(recorded - removed)
 
 
-def _is_removed(directory: Path) -> bool:
+def _remove_if_empty(directory: Path) -> bool:
     """Remove a directory if it is empty and not a link, and return whether it was removed."""
     try:
         with files.locate(directory, Links.OF_USER, is_last_followed=False) as entry:
@@ -536,7 +542,7 @@ def _has_program(name: str, workspace: Path, environment: Environment) -> bool:
     return any(path_exists(workspace / directory / name) for directory in _PROGRAM_DIRECTORIES)
 
 
-def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
+def describe_linked_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Yield lines about what a linked working tree has of its own, or nothing for any other directory."""
     main = main_checkout(workspace)
     if main is None:
@@ -549,13 +555,15 @@ def describe_tree(workspace: Path, environ: Mapping[str, str]) -> Iterator[str]:
             yield "           run `python3 -m venv .venv` and install the project's packages to give it one of its own"
 
 
-def client_list(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
+def render_client_table(launch: Launch, environment: Environment, seen: Mapping[str, int]) -> str:
     """Return a table of all clients that `init` knows, as found from `launch.workspace`.
 
     `seen` has the time of each client's last connection in any workspace, in seconds since the epoch.
     """
     rows = [HEAD, *(_row(client, launch, environment, seen) for client in known_clients().values())]
-    printed = [(client.title, client.id, "?", _moment(seen.get(client.id))) for client in printed_clients().values()]
+    printed = [
+        (client.title, client.id, "?", _format_time(seen.get(client.id))) for client in printed_clients().values()
+    ]
     rows += [(*cells, "not searched for: --client prints one") for cells in printed]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     return "\n".join(_line(row, widths) for row in rows) + "\n"
@@ -568,10 +576,10 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 def _row(client: Client, launch: Launch, environment: Environment, seen: Mapping[str, int]) -> tuple[str, ...]:
     is_found = client.is_used_in(launch.workspace) or client.is_on(environment)
     found = "yes" if is_found else "no"
-    return client.title, client.id, found, _moment(seen.get(client.who)), _entry(client, launch, environment)
+    return client.title, client.id, found, _format_time(seen.get(client.who)), _entry(client, launch, environment)
 
 
-def _moment(when: int | None) -> str:
+def _format_time(when: int | None) -> str:
     """Format a time in the local time zone, or return "never"."""
     return "never" if when is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(when))
 

@@ -20,7 +20,7 @@ MAX_DEPTH: Final = 200
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"|-?[0-9][0-9.eE+-]*|[A-Za-z]+')
 _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
-_BLANKS: Final = re.compile(r"[ \t\r\n\ufeff]+")
+_WHITESPACE: Final = re.compile(r"[ \t\r\n\ufeff]+")
 
 
 class FileFormatError(StartError):
@@ -54,7 +54,7 @@ class Node:
     def member(self, key: str) -> Member | None:
         """Return the member with this key, or None.
 
-        If it occurs repeatedly, the last one counts, as for JSON parsers.
+        If the key occurs repeatedly, the last member counts, as for JSON parsers.
         """
         return next((member for member in reversed(self.members) if member.key == key), None)
 
@@ -80,7 +80,7 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
     holder, rest = _descend(text, root, path)
     for key in reversed(rest[1:]):
         value = {key: value}
-    return _Edit(text).put(holder, rest[0], value)
+    return _StyledEditor(text).put(holder, rest[0], value)
 
 
 def without_member(text: str, path: Sequence[str]) -> str:
@@ -94,16 +94,17 @@ def without_member(text: str, path: Sequence[str]) -> str:
         return text
     holder, rest = _descend(text, root, path)
     member = holder.member(rest[0])
-    return text if len(rest) > 1 or member is None else _Edit(text).cut(holder, member)
+    return text if len(rest) > 1 or member is None else _StyledEditor(text).cut(holder, member)
 
 
 def without_entry(text: str, path: Sequence[str]) -> str:
-    """Return the text without the member at `path` and objects around it that are then empty.
+    """Return the text without the member at `path`, and without the objects around it that become empty.
 
     The outermost object and objects with comments are preserved.
 
     Raises:
-        FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
+        FileFormatError: the text is not valid JSON, or `path` leads through something other than an
+            object.
     """
     keys = list(path)
     text = without_member(text, keys)
@@ -116,7 +117,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
         member = holder.member(rest[0])
         if len(rest) > 1 or member is None or text[member.node.start + 1 : member.node.end - 1].strip():
             break
-        text = _Edit(text).cut(holder, member)
+        text = _StyledEditor(text).cut(holder, member)
     return text
 
 
@@ -139,7 +140,7 @@ def line_and_column(text: str, offset: int) -> tuple[int, int]:
 
 
 def _descend(text: str, root: Node, path: Sequence[str]) -> tuple[Node, list[str]]:
-    """Return the innermost existing object on `path`, and the remaining keys."""
+    """Return the innermost existing object on `path`, and the keys that remain after it."""
     holder, rest = root, list(path)
     while True:
         if not isinstance(holder.value, dict):
@@ -242,7 +243,7 @@ class _Parser:
         if found is None:
             raise self._error("expected a value" if self._at < len(self._text) else "unexpected end of file")
         try:
-            value = json.loads(found.group(), parse_constant=_no_constant)
+            value = json.loads(found.group(), parse_constant=_reject_constant)
         except ValueError:
             raise self._error(f"{found.group()[:40]} is not JSON") from None
         start, self._at = self._at, found.end()
@@ -250,7 +251,7 @@ class _Parser:
 
     def _skip(self) -> None:
         while True:
-            if blanks := _BLANKS.match(self._text, self._at):
+            if blanks := _WHITESPACE.match(self._text, self._at):
                 self._at = blanks.end()
             comment = _COMMENT.match(self._text, self._at)
             if comment is None:
@@ -263,12 +264,12 @@ class _Parser:
         return FileFormatError(message, *line_and_column(self._text, self._at))
 
 
-def _no_constant(name: str) -> None:
+def _reject_constant(name: str) -> None:
     raise ValueError(name)
 
 
-class _Edit:
-    """An editor for one text, which keeps its style: line endings, indentation, and one line or several."""
+class _StyledEditor:
+    """Edits one text in its existing style: line endings, indentation, and objects on one line or several."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -325,7 +326,7 @@ class _Edit:
         return self._text[: holder.start] + inside + new + self._text[holder.end - 1 :]
 
     def _before_close(self, holder: Node, at: int) -> str:
-        """Return the text from `at` on, with a closing bracket at `at` moved to a line of its own."""
+        """Return the text from `at` on. If there is a closing bracket at `at`, it is moved to a separate line."""
         rest = self._text[at:]
         return self._newline + self._indent(holder.start) + rest.lstrip(" \t") if at == holder.end - 1 else rest
 

@@ -52,11 +52,14 @@ NOFOLLOW: Final = own_files.NOFOLLOW
 """The flag of `os.open` that refuses links, or 0 where the system lacks it."""
 HAS_DESCRIPTORS: Final = sys.platform != "win32"
 """Whether directories can be opened as descriptors."""
-PRIVATE: Final = 0o700
+PRIVATE_MODE: Final = 0o700
 
 _OPEN_DIRECTORY: Final = os.O_RDONLY | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
 # Where the system distinguishes the two, passing through a directory needs no permission to list it.
-_STEP: Final = getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+_TRAVERSE_FLAGS: Final = (
+    getattr(os, "O_PATH", getattr(os, "O_SEARCH", os.O_RDONLY)) | CLOEXEC | getattr(os, "O_DIRECTORY", 0)
+)
+"""Flags for opening a directory only to reach its entries."""
 
 
 def mode_of(status: os.stat_result) -> int:
@@ -138,11 +141,11 @@ def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Pat
         return path
     found = Path(path.anchor)
     for name in path.relative_to(path.anchor).parts:
-        found /= _as_listed(found, name)
+        found /= _listed_name(found, name)
     return found
 
 
-def _as_listed(directory: Path, name: str) -> str:
+def _listed_name(directory: Path, name: str) -> str:
     """Return the spelling under which the directory lists the file, or `name` itself if it is not listed."""
     with suppress(OSError):
         listed = os.listdir(directory)  # noqa: PTH208  # plain names are enough, as most are never used
@@ -155,10 +158,12 @@ def _as_listed(directory: Path, name: str) -> str:
 
 
 class OpenDirectory:
-    """An open directory and its entries, until it is closed. Links among the entries are not followed.
+    """An open directory, through which its entries are accessed until it is closed.
 
-    With a descriptor, all operations apply to that very directory, whatever happens to its path. Without one, they use
-    the path it had when it was opened.
+    Links among the entries are not followed.
+
+    With a descriptor, all operations apply to the directory that was opened, even if its path is changed. Without a
+    descriptor, they use the path that the directory had when it was opened.
     """
 
     def __init__(self, path: Path | None, descriptor: int | None = None) -> None:
@@ -167,11 +172,11 @@ class OpenDirectory:
 
     @classmethod
     def at(cls, path: Path) -> Self:
-        """Open a directory by its path, following links. Its descriptor is only good for reaching entries."""
-        return cls(None, os.open(path, _STEP))
+        """Open a directory by its path, following links. The descriptor may only be suitable for accessing entries."""
+        return cls(None, os.open(path, _TRAVERSE_FLAGS))
 
     @classmethod
-    def believed(cls, path: Path) -> Self:
+    def from_path(cls, path: Path) -> Self:
         """Refer to an existing directory by its path, on systems without descriptors of directories.
 
         Raises:
@@ -186,7 +191,7 @@ class OpenDirectory:
         Raises:
             OSError: the entry is a link or not a directory.
         """
-        return type(self)(None, os.open(name, _STEP | NOFOLLOW, dir_fd=self._descriptor))
+        return type(self)(None, os.open(name, _TRAVERSE_FLAGS | NOFOLLOW, dir_fd=self._descriptor))
 
     def close(self) -> None:
         """Close the directory. May be called repeatedly."""
@@ -224,7 +229,7 @@ class OpenDirectory:
         return os.access(self._where(name), os.W_OK, dir_fd=self._descriptor)
 
     def replace(self, name: str, by: str) -> None:
-        """Rename the entry `by` to `name`, replacing an existing entry."""
+        """Rename the entry `by` to `name`, replacing an existing entry with that name."""
         source = self._descriptor
         patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
 
@@ -263,12 +268,12 @@ class OpenDirectory:
         """
         patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
-    def close_to_others(self) -> None:
+    def restrict_to_owner(self) -> None:
         """Restrict access to the directory to this user and administrators."""
         if sys.platform == "win32":
             close_directory(self._where("."))
         else:
-            os.chmod(self._where("."), PRIVATE, dir_fd=self._descriptor)
+            os.chmod(self._where("."), PRIVATE_MODE, dir_fd=self._descriptor)
 
     def sync(self) -> None:
         """Flush the directory's entries to the disk, if the file system supports that."""
@@ -293,7 +298,7 @@ def remove(path: Path) -> None:
 
 
 def rename(path: Path, to: Path) -> None:
-    """Move a file to a path that is not in use."""
+    """Move a file to the path `to`, which must not be in use."""
     patiently(lambda: path.rename(to))
 
 

@@ -11,12 +11,12 @@ import time
 from contextlib import suppress
 from typing import Final
 
-KNOWS_USERS: Final = sys.platform == "linux"
+IDENTIFIES_USERS: Final = sys.platform == "linux"
 """Whether the kernel identifies the user at the other end of a connection. Other systems need a token instead."""
-FD_BYTES: Final = 8
+FD_ENTRY_BYTES: Final = 8
 """Size of an entry in the list of a process's descriptors: its number and its kind, 4 bytes each."""
-IS_SOCKET: Final = 2
-INFO_BYTES: Final = 792
+SOCKET_FD_KIND: Final = 2
+SOCKET_INFO_BYTES: Final = 792
 """Size of the answer about one socket. Source: macOS, `sys/proc_info.h`, `struct socket_fdinfo`."""
 KIND_AT, PORT_AT, STATE_AT = 256, 268, 344
 """Offsets of `soi_kind`, `insi_lport` and `tcpsi_state` in that answer. Each has 4 bytes, of which the port uses 2."""
@@ -73,14 +73,14 @@ else:
         return ""
 
 
-LARGE_BYTES: Final = 320 * 2**10
+MMAP_THRESHOLD_BYTES: Final = 320 * 2**10
 """Size from which on an allocated block is mapped separately, so that freeing it returns it to the system.
 
-Mapping a megabyte takes 0.1 ms, and four times as long in a virtual machine. One read of the event loop, 256 KiB plus a
-header, is smaller.
+Mapping a megabyte takes 0.1 ms, and four times as long in a virtual machine. Reads of the event loop, which take 256
+KiB plus a header, are below the threshold.
 """
 _MMAP_THRESHOLD: Final = -3
-"""The `mallopt` parameter for that size. Source: mallopt(3), `M_MMAP_THRESHOLD`."""
+"""The `mallopt` parameter that sets the threshold. Source: mallopt(3), `M_MMAP_THRESHOLD`."""
 
 
 def put_on_disk(descriptor: int) -> None:
@@ -97,7 +97,7 @@ def put_on_disk(descriptor: int) -> None:
     os.fsync(descriptor)
 
 
-def give_back_large_blocks() -> None:
+def release_large_blocks() -> None:
     """Make glibc return large freed blocks to the system. Takes a few milliseconds; may be called repeatedly.
 
     By default, glibc raises its threshold to the largest block that was freed, up to 32 MiB, and allocates smaller
@@ -107,7 +107,7 @@ def give_back_large_blocks() -> None:
         import ctypes  # noqa: PLC0415  # importing it would delay the start of the server
 
         with suppress(AttributeError, OSError):  # another C library, such as musl, which returns large blocks anyway
-            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, LARGE_BYTES)
+            ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, MMAP_THRESHOLD_BYTES)
 
 
 if sys.platform == "darwin":
@@ -124,14 +124,14 @@ if sys.platform == "darwin":
         needed = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, None, 0)
         if needed <= 0:
             return None
-        rows = ctypes.create_string_buffer(needed + SPARE * FD_BYTES)
+        rows = ctypes.create_string_buffer(needed + SPARE * FD_ENTRY_BYTES)
         given = system.proc_pidinfo(process, LIST_DESCRIPTORS, nothing, rows, len(rows))
         if given <= 0:
             return None
-        info = ctypes.create_string_buffer(INFO_BYTES)
+        info = ctypes.create_string_buffer(SOCKET_INFO_BYTES)
         for number in sockets_in(rows.raw[:given]):
-            size = system.proc_pidfdinfo(process, number, SOCKET_INFO, info, INFO_BYTES)
-            if size >= INFO_BYTES and listening_port(info.raw) == port:
+            size = system.proc_pidfdinfo(process, number, SOCKET_INFO, info, SOCKET_INFO_BYTES)
+            if size >= SOCKET_INFO_BYTES and listening_port(info.raw) == port:
                 return True
         return False
 
@@ -144,8 +144,10 @@ else:
 
 def sockets_in(rows: bytes) -> list[int]:
     """Return the numbers of the descriptors that are sockets, from a process's list of descriptors."""
-    pairs = [(_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_BYTES + 1, FD_BYTES)]
-    return [descriptor for descriptor, kind in pairs if kind == IS_SOCKET]
+    pairs = [
+        (_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_ENTRY_BYTES + 1, FD_ENTRY_BYTES)
+    ]
+    return [descriptor for descriptor, kind in pairs if kind == SOCKET_FD_KIND]
 
 
 def listening_port(info: bytes) -> int | None:

@@ -20,7 +20,7 @@ HAS_GROUPS: Final = hasattr(os, "killpg")
 
 
 def starvation_s(pid: int) -> float:
-    """Return how long the main thread of a process was ready to run without a processor, or 0 if unknown.
+    """Return for how many seconds the main thread of a process was ready to run but had no processor, or 0 if unknown.
 
     Source: Linux, Documentation/scheduler/sched-stats.rst.
     """

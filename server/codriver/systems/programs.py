@@ -71,7 +71,7 @@ def typed(words: Sequence[str], *, system: str = sys.platform) -> str:
 def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
     """Return whether a program receives its arguments unchanged.
 
-    Windows runs batch files through `cmd.exe`, which does not.
+    This is false for batch files on Windows, which are run through `cmd.exe`.
     """
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def write_utf8() -> None:
+def use_utf8_output() -> None:
     """Encode output to pipes and files as UTF-8 on Windows, whose default is an older code page."""
     if sys.platform == "win32":
         for stream in (sys.stdout, sys.stderr):
@@ -19,13 +19,13 @@ def write_utf8() -> None:
                 stream.reconfigure(encoding="utf-8")
 
 
-def never_block(end: int) -> None:
+def make_nonblocking(end: int) -> None:
     """Make reads and writes at this end of a pipe fail instead of blocking. On Windows they still block."""
     if sys.platform != "win32":
         os.set_blocking(end, False)  # a positional-only parameter
 
 
-async def heed(notify: Callable[[str], None]) -> None:
+async def watch_termination_signals(notify: Callable[[str], None]) -> None:
     """Call `notify` with the name of each received termination signal, until cancelled.
 
     Returns immediately outside the main thread, which is the only one that can receive signals.

@@ -18,7 +18,7 @@ import time
 assert sys.platform != "win32"  # noqa: S101  # Windows has jobs in place of groups: see other_processes
 
 GRACE_S = 2.0
-"""Time in seconds between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
+"""Seconds between SIGTERM, which lets a REPL remove its port file, and SIGKILL."""
 
 
 def main(arguments: list[str]) -> None:

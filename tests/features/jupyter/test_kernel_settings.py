@@ -8,7 +8,7 @@ from codriver.features.jupyter.configured_kernels import configured_kernels
 from codriver.features.jupyter.kernel_entries import UnencryptedError, check_encrypted
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, TokenSource
 from codriver.features.jupyter.settings import KERNELS
-from codriver.settings.layers import SettingsError, as_rows
+from codriver.settings.layers import SettingsError, setting_rows
 
 SECRET = "0123456789abcdef-secret"
 
@@ -98,7 +98,9 @@ def test_an_invalid_kernel_is_refused_without_showing_a_token(user_settings, tex
 
 def test_the_list_of_settings_shows_kernels_without_secrets(user_settings):
     user_settings.write_text('[[kernels]]\nurl = "https://h/"\nkernel = "ir"\nkey = "r"\ntokenEnv = "HUB"\n')
-    rows = {name: value for name, value, _ in as_rows(load(user_settings.parents[2] / "ws", environ={"HUB": SECRET}))}
+    rows = {
+        name: value for name, value, _ in setting_rows(load(user_settings.parents[2] / "ws", environ={"HUB": SECRET}))
+    }
     assert json.loads(rows["kernels"]) == ["r=https://h/?kernel=ir"]
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.log import DISPLAY_BYTES, INTERRUPTED, print_entries
-from codriver.commands.log_follower import GAP, WHOLE, Follower
+from codriver.commands.log import INTERRUPTED, MAX_DISPLAY_BYTES, print_entries
+from codriver.commands.log_follower import GAP_MESSAGE, WHOLE, Follower
 from codriver.commands.terminal import echo, reading
 from codriver.features.applications.event_log import APP_EVENTS
 
@@ -27,13 +27,13 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
         since, prefix = int(started["since"]), f"{started['subId']} "
     # The app log has the events of all streams, so ignore those with another op type.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}
-    max_bytes = WHOLE if as_json else DISPLAY_BYTES
+    max_bytes = WHOLE if as_json else MAX_DISPLAY_BYTES
     follower = Follower(connection, since, None, (APP_EVENTS.category,), max_bytes, (APP_EVENTS,))
     try:
         while True:
             entities, gap = follower.next()
             if gap:
-                echo(GAP, err=True)
+                echo(GAP_MESSAGE, err=True)
             print_entries([entity for entity in entities if None in ops or entity.get("op") in ops], as_json=as_json)
             if any(entity.get("name") == STREAM_OVER and entity["text"].startswith(prefix) for entity in entities):
                 return 0 if topic == CALLS else 1

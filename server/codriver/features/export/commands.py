@@ -25,7 +25,7 @@ from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import (
     STRICT,
     Number,
-    Whole,
+    WholeNumberRange,
     images_option,
     python_option,
     quiet_option,
@@ -33,7 +33,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import echo, patience, reading, write_file
-from codriver.commands.testing import Case, xml_of
+from codriver.commands.testing import Case, render_junit_xml
 from codriver.errors import CodriverError
 from codriver.features.export.documents.layout import Format, Origin, summary
 from codriver.features.export.documents.recordings import (
@@ -106,7 +106,7 @@ class Slice:
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
-@click.option("--last", type=Whole(1, MAX_ENTRIES), metavar="N", help="The last N evaluations.")
+@click.option("--last", type=WholeNumberRange(1, MAX_ENTRIES), metavar="N", help="The last N evaluations.")
 @click.option("--since", metavar="NAME", help="From the checkpoint NAME on: described as `checkpoint: NAME`.")
 @click.option("--query", metavar="EDN", help="Those whose ids (:output/evaluation) a Datalog query finds.")
 @click.option("--run", metavar="RUN", help="From an earlier run: -1 for the last one, or a name from `codriver runs`.")
@@ -419,7 +419,7 @@ def replay_command(
         checked = anyio.run(runs.verify, recording)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:
-        write_file(junit, xml_of(cases, started_at), workspace)
+        write_file(junit, render_junit_xml(cases, started_at), workspace)
     for case in cases:
         if case.outcome == "fail":
             echo(one_line(case.name))

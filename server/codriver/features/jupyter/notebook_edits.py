@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.file_languages import FilePart, apply_words
+from codriver.editing.file_languages import FilePart, apply_string_edits
 from codriver.editing.python_edits import parsed, words_of
 from codriver.errors import RefusedError
 from codriver.features.jupyter.notebooks import parse_notebook, with_source
@@ -52,11 +52,11 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
         RefusedError: the text is not a notebook, or has no such cell.
     """
     if edit.part is None:
-        return apply_words(text, {number: edit})
+        return apply_string_edits(text, {number: edit})
     notebook = parse_notebook(text.encode("utf-8", "surrogatepass"), path.name)
     cell = notebook.cell(edit.part.name)
     language = notebook.language if cell.type == "code" else ""
-    result = apply_words(cell.source, {number: replace(edit, part=None)}, is_python=language == "python")
+    result = apply_string_edits(cell.source, {number: replace(edit, part=None)}, is_python=language == "python")
     if isinstance(result, Refused):
         return result
     if error := _new_syntax_error(language, cell.source, result.text):

@@ -42,7 +42,7 @@ class Page:
         """Open the page if necessary. Return a new address under this host, or the reason why there is none."""
         settings = self._live.settings
         if not settings.value_of(IS_ON):
-            policy = settings.policy_of(IS_ON.name)
+            policy = settings.policy_path(IS_ON.name)
             by = f"on this machine by {policy}" if policy else f"by the setting {spelled(IS_ON.name)}"
             return {"problem": f"the page is switched off {by}"}
         try:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from codriver.features.page.request_body import RequestBody
     from codriver.net.client_sessions import ClientSession
-    from codriver.protocol.calls import Caller
+    from codriver.protocol.calls import ToolRunner
     from codriver.tools.calls.call import Services
 
 
@@ -83,7 +83,7 @@ class UnknownCallError(Exception):
 class PageCalls:
     """The calls of all pages of one server, for as long as the page is served."""
 
-    def __init__(self, services: Services, caller: Caller) -> None:
+    def __init__(self, services: Services, caller: ToolRunner) -> None:
         self._services = services
         self._caller = caller
         self._frames: Recent[str, tuple[float, str]] = Recent(MAX_FRAMES)

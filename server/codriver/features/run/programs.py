@@ -149,12 +149,12 @@ class Programs:
     def _lost_repls(self) -> list[Repl]:
         return [repl for repl in self._program_repls() if repl.phase in ("waiting", "connecting") and repl.generation]
 
-    async def forget_ended(self) -> None:
+    async def forget_finished(self) -> None:
         """Forget the REPLs of programs that have ended, so that a program started again gets their keys."""
         if lost := self._lost_repls():
-            self._forget_ended(lost, {member.run.directory.name for member in await self.find_members()})
+            self._forget_finished(lost, {member.run.directory.name for member in await self.find_members()})
 
-    def _forget_ended(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
+    def _forget_finished(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
         for repl in lost:
             if run_of(repl) not in runs:
                 self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
@@ -164,7 +164,7 @@ class Programs:
         members = await self.find_members()
         by_id = {candidate.id: candidate for candidate in members if candidate.named.process.is_ready}
         runs = {candidate.run.directory.name for candidate in members}
-        self._forget_ended(lost, runs)
+        self._forget_finished(lost, runs)
         for repl in lost:
             member = by_id.get(repl.id)
             if run_of(repl) not in runs:
@@ -198,7 +198,7 @@ async def connect_before_call(call: Call, arguments: Arguments) -> None:
     programs, key = call.services.part(Programs), getattr(arguments, "repl_session_key", None)
     if not programs.has_runs():
         return
-    await programs.forget_ended()
+    await programs.forget_finished()
     if not _could_refer_to_program(call, arguments, key):
         return
     members = await programs.find_members()

@@ -29,7 +29,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, 
 from codriver.core.values import OCCUPYING, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import Answered, Caller, result_of
+from codriver.protocol.calls import ToolAnswer, ToolRunner, result_of
 from codriver.protocol.error_messages import (
     CALL,
     CAPABILITIES_KEY,
@@ -38,7 +38,7 @@ from codriver.protocol.error_messages import (
     OLDER,
     TASKS,
     TOKEN,
-    TOO_MANY,
+    TOO_MANY_CODE,
     meta_of,
 )
 from codriver.protocol.trust_question import supports_forms
@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[ClientSession]
 
 
-BOTH = frozenset({OLDER, MODERN})
+TASK_VERSIONS = frozenset({OLDER, MODERN})
 ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "tasks/get": BOTH,
-        "tasks/cancel": BOTH,
+        "tasks/get": TASK_VERSIONS,
+        "tasks/cancel": TASK_VERSIONS,
         "tasks/result": frozenset({OLDER}),
         "tasks/list": frozenset({OLDER}),
         "tasks/update": frozenset({MODERN}),
@@ -78,13 +78,13 @@ def offered(ctx: Context) -> bool:
     return ctx.lifespan_context.accepts_tasks
 
 
-def check_offered(ctx: Context) -> None:
+def require_task_support(ctx: Context) -> None:
     """Check that a client may send a request about tasks.
 
     Raises:
         MCPError: the client has no tasks, or requests them in another way.
     """
-    if ctx.protocol_version not in ERAS.get(ctx.method, BOTH):
+    if ctx.protocol_version not in ERAS.get(ctx.method, TASK_VERSIONS):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
     if offered(ctx):
         return
@@ -108,17 +108,24 @@ def capabilities_of(ctx: Context) -> Mapping[str, Any]:
 
 logger = logging.getLogger(__name__)
 
-RELATED = "io.modelcontextprotocol/related-task"
-IMMEDIATELY = "io.modelcontextprotocol/model-immediate-response"
+RELATED_TASK_KEY = "io.modelcontextprotocol/related-task"
+IMMEDIATE_RESPONSE_KEY = "io.modelcontextprotocol/model-immediate-response"
 MOST = 32
-"""Maximum number of tasks of a client. A new one replaces the oldest finished one, or is refused if there is none."""
-MAX_OF_ALL = 512
+"""Maximum number of tasks of a client.
+
+A new task replaces the oldest finished one, or is refused if none is finished.
+"""
+MAX_TASKS_OF_ALL_CLIENTS = 512
 """Maximum number of tasks of all clients, including disconnected ones. The oldest finished one is discarded."""
 MAX_TTL_MS, MIN_TTL_MS = 3_600_000, 1_000
 """How long a task is stored from its start. An unfinished one is stored for longer."""
 MAX_BYTES = 16 * 2**20
-"""Maximum bytes of the answers of one client's tasks, mainly images. Beyond it, the oldest are discarded."""
-PROMPT_CHARACTERS = 200
+"""Maximum number of bytes of the answers of one client's tasks, which are mainly images.
+
+Beyond the limit, the oldest are discarded.
+"""
+MAX_PROMPT_CHARACTERS = 200
+"""Maximum length of the prompt in a request for input."""
 REFUSED = -32000
 """An error code from the range that JSON-RPC leaves to servers."""
 
@@ -131,12 +138,12 @@ class UpdateParams(types.RequestParams):
 
 
 class EvaluationTasks:
-    """The tasks of one server for all its clients. Lives as long as the server."""
+    """The tasks of one server for all its clients, for the lifetime of the server."""
 
     def __init__(
         self,
         services: Services,
-        caller: Caller,
+        caller: ToolRunner,
         subscriptions: Subscriptions,
     ) -> None:
         self._services = services
@@ -156,14 +163,14 @@ class EvaluationTasks:
             "tasks/update": (UpdateParams, self._update),
         }
 
-    async def augmented(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def answer_call(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Return the task for a call that requests one, or the unchanged answer to any other request.
 
         Raises:
             MCPError: the tool cannot be called as a task, there are too many tasks, or the client supports none.
         """
         if ctx.method in ERAS:
-            check_offered(ctx)
+            require_task_support(ctx)
         requested_task = (ctx.params or {}).get("task")
         is_modern = ctx.protocol_version == MODERN
         if ctx.method != CALL or requested_task is None or is_modern or not ctx.lifespan_context.accepts_tasks:
@@ -174,7 +181,7 @@ class EvaluationTasks:
         if called is None or not called[0].may_be_task:
             raise MCPError(METHOD_NOT_FOUND, f"{params.name} cannot be called as a task: omit task")
         if not self.can_add(client):
-            raise MCPError(TOO_MANY, f"{MOST} tasks of this client are unfinished: cancel some, or wait for them")
+            raise MCPError(TOO_MANY_CODE, f"{MOST} tasks of this client are unfinished: cancel some, or wait for them")
         capabilities = ctx.session.client_capabilities
         elicitation = capabilities.elicitation if capabilities is not None else None
         accepts_input = elicitation is not None and supports_forms(elicitation.model_dump(exclude_none=True))
@@ -183,9 +190,9 @@ class EvaluationTasks:
         self._publish(task)
         self._begin(task, *called, token=token_of(ctx))
         words = f"{params.name} runs as task {task.id}; its result follows."
-        return {"task": task.older(), "_meta": {IMMEDIATELY: words}}
+        return {"task": task.older(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
 
-    async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> Answered | dict[str, Any]:
+    async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> ToolAnswer | dict[str, Any]:
         """Return the answer to a call of a client with the extension, or a task if it takes long or needs input."""
         client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
         task = self._new(client, MAX_TTL_MS, accepts_input=supports_forms(capabilities.get("elicitation")), fails=False)
@@ -213,7 +220,7 @@ class EvaluationTasks:
     def can_add(self, client: ClientSession) -> bool:
         """Return whether the client may have one more task, discarding the oldest finished one if necessary."""
         self._sweep()
-        for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_OF_ALL)):
+        for tasks, most in ((self._of(client), MOST), (list(self._tasks.values()), MAX_TASKS_OF_ALL_CLIENTS)):
             if len(tasks) >= most:
                 oldest = next((task.id for task in tasks if task.is_over), None)
                 if oldest is None:
@@ -229,7 +236,7 @@ class EvaluationTasks:
         """Wait until all calls have finished, because the server stops."""
         await self._running.end()
 
-    def listened(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
+    def followed_task_ids(self, ctx: Context, task_ids: Iterable[object]) -> frozenset[str]:
         """Return the ids of tasks among those that a client requests to follow.
 
         Raises:
@@ -237,7 +244,7 @@ class EvaluationTasks:
         """
         if not task_ids:
             return frozenset()
-        check_offered(ctx)
+        require_task_support(ctx)
         return frozenset(map(str, task_ids)) & self._tasks.keys()
 
     def _new(self, client: ClientSession, ttl_ms: int, *, accepts_input: bool, fails: bool) -> Task:
@@ -258,7 +265,7 @@ class EvaluationTasks:
             task.report(words)
             # Tasks of 2026-07-28 have no progress.
             if token is not None and (task.fails or not task.is_detached):
-                related = {"_meta": {RELATED: {"taskId": task.id}}} if task.fails else {}
+                related = {"_meta": {RELATED_TASK_KEY: {"taskId": task.id}}} if task.fails else {}
                 params = {TOKEN: token, "progress": elapsed_s, "message": words, **related}
                 _offer(task.client, "notifications/progress", params)
 
@@ -275,7 +282,7 @@ class EvaluationTasks:
 
     async def _get(self, ctx: Context, params: types.GetTaskRequestParams) -> dict[str, Any]:
         task = self._known(params.task_id)
-        return self._in_detail(task) if ctx.protocol_version == MODERN else task.older()
+        return self._detailed_task(task) if ctx.protocol_version == MODERN else task.older()
 
     async def _list(self, ctx: Context, params: types.PaginatedRequestParams) -> dict[str, Any]:
         if params.cursor is not None:
@@ -305,7 +312,7 @@ class EvaluationTasks:
         with anyio.move_on_after(2 * self._services.durations.settle_s):
             while not task.is_answered:
                 await task.wait_changed()
-        related = {RELATED: {"taskId": task.id}}
+        related = {RELATED_TASK_KEY: {"taskId": task.id}}
         if task.answered is None:
             error = task.error or {"code": REFUSED, "message": "cancelled, and its evaluation has not ended yet"}
             raise MCPError(error["code"], error["message"], {"_meta": related})
@@ -331,7 +338,7 @@ class EvaluationTasks:
         return task
 
     def _sweep(self) -> None:
-        """Discard finished tasks that have expired, and tasks whose evaluation is no longer known."""
+        """Discard finished tasks that have expired, and tasks whose evaluation has been forgotten."""
         now, known = self._services.now(), self._services.core.state.evaluations
         for task in [task for task in self._tasks.values() if task.is_over and task.is_answered]:
             if task.created_ms + task.ttl_ms < now or (task.evaluation and task.evaluation not in known):
@@ -357,7 +364,7 @@ class EvaluationTasks:
         results: list[types.ElicitResult] = []
 
         async def elicit() -> None:
-            params = {**task.elicitation(self._prompt(task)), "_meta": {RELATED: {"taskId": task.id}}}
+            params = {**task.elicitation(self._prompt(task)), "_meta": {RELATED_TASK_KEY: {"taskId": task.id}}}
             request = types.ElicitRequest(params=types.ElicitRequestFormParams.model_validate(params, by_name=False))
             with suppress(MCPError):  # the client cannot ask its user, but others may send input
                 results.append(await ctx.session.send_request(request, types.ElicitResult))
@@ -384,7 +391,7 @@ class EvaluationTasks:
         if action != "accept" or not isinstance(text, str):
             self._running.start(self._stop(task, "the input that it waits for was declined"))
             return
-        call = self._as_call(task)
+        call = self._call_for_task(task)
         evaluation = call.state.evaluations.get(task.evaluation)
         if evaluation is None or evaluation.status != "needs-input":
             return
@@ -400,9 +407,9 @@ class EvaluationTasks:
             task.scope.cancel()
             return
         with suppress(CodriverError):
-            await stop(self._as_call(task), task.evaluation, why)
+            await stop(self._call_for_task(task), task.evaluation, why)
 
-    def _as_call(self, task: Task) -> Call:
+    def _call_for_task(self, task: Task) -> Call:
         async def silent(_elapsed_s: float, _words: str) -> None:
             return
 
@@ -416,9 +423,9 @@ class EvaluationTasks:
         if task.fails:
             _offer(task.client, "notifications/tasks/status", task.older())
         else:
-            self._subscriptions.deliver_task(task.id, lambda: self._in_detail(task))
+            self._subscriptions.deliver_task(task.id, lambda: self._detailed_task(task))
 
-    def _in_detail(self, task: Task) -> dict[str, Any]:
+    def _detailed_task(self, task: Task) -> dict[str, Any]:
         return task.newer_in_detail(lambda _answered: self._as_json(task), self._prompt(task))
 
     def _as_json(self, task: Task) -> dict[str, Any]:
@@ -432,7 +439,7 @@ class EvaluationTasks:
         transcript = self._services.transcripts.get(task.evaluation or "")
         if transcript is None:
             return ""
-        last_output = transcript.out.last(min(PROMPT_CHARACTERS, transcript.out.total - task.read_until)).text
+        last_output = transcript.out.last(min(MAX_PROMPT_CHARACTERS, transcript.out.total - task.read_until)).text
         return self._caller.redactor(last_output.rstrip().rsplit("\n", 1)[-1])
 
 
@@ -473,7 +480,7 @@ class Task:
     """Number of the last request for input. Each one has its own."""
     read_until: int = 0
     """Length of the code's output at its last input."""
-    answered: Answered | None = None
+    answered: ToolAnswer | None = None
     """Answer of the call, once it has finished."""
     error: dict[str, Any] | None = None
     """JSON-RPC error that replaces the call's answer."""
@@ -524,11 +531,11 @@ class Task:
             self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
 
     def report(self, words: str) -> None:
-        """Report the task's progress."""
+        """Record the message `words` as the task's progress."""
         if self.status == "working":
             self.words, self.updated_ms = words, self.now()
 
-    def end(self, answered: Answered) -> None:
+    def end(self, answered: ToolAnswer) -> None:
         """Store the call's answer, and finish the task."""
         self.answered = answered
         if not self.is_over:
@@ -544,7 +551,7 @@ class Task:
         self._wake()
 
     def cancel(self) -> None:
-        """Cancel the task for its client. Its call may take a little longer."""
+        """Mark the task as cancelled for its client. Its call may run a little longer."""
         self._become("cancelled", "cancelled by its client")
 
     def _become(self, status: TaskStatus, words: str) -> None:
@@ -563,10 +570,10 @@ class Task:
         return {**self._about(), "ttl": self.ttl_ms, "pollInterval": POLL_MS}
 
     def newer(self) -> dict[str, Any]:
-        """Return the task in the form of the extension, without the members that `newer_in_detail` adds."""
+        """Return the task in the form of the tasks extension, without the members that `newer_in_detail` adds."""
         return {**self._about(), "ttlMs": self.ttl_ms, "pollIntervalMs": POLL_MS}
 
-    def newer_in_detail(self, result: Callable[[Answered], dict[str, Any]], prompt: str) -> dict[str, Any]:
+    def newer_in_detail(self, result: Callable[[ToolAnswer], dict[str, Any]], prompt: str) -> dict[str, Any]:
         """Return the task in the form of the extension, with its result, error or request for input."""
         task = self.newer()
         if self.status == "input_required":
@@ -590,7 +597,7 @@ class Task:
         return {key: value for key, value in (about | times).items() if value}
 
 
-def _reason(answered: Answered) -> str:
+def _reason(answered: ToolAnswer) -> str:
     """Return the tool's message about why it refused the call."""
     fields = json.loads(answered.text)
     error = fields.get("error")

@@ -48,7 +48,7 @@ from codriver.protocol.error_messages import (
     LISTEN,
     METHOD_NOT_FOUND,
     MODERN,
-    TOO_MANY,
+    TOO_MANY_CODE,
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
@@ -68,7 +68,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult
 
-    from codriver.protocol.calls import Answered
+    from codriver.protocol.calls import ToolAnswer
     from codriver.protocol.mcp_server import Shared
     from codriver.protocol.plain_requests import PlainRequests
 
@@ -102,11 +102,11 @@ SHARED: Mapping[str, type[types.RequestParams]] = MappingProxyType(
     }
 )
 """Requests whose results are shared with plain requests, with the models of their parameters."""
-NOT_CACHED: Mapping[str, Any] = MappingProxyType({})
+NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class SdkServer:
-    """The SDK's part of one server, for all its clients. Lives from its first use until the server ends."""
+    """The SDK's part of one server, for all its clients. Exists from its first use until the server ends."""
 
     def __init__(self, shared: Shared) -> None:
         self._results = shared.results
@@ -121,7 +121,7 @@ class SdkServer:
     def _new_server(self, version: str) -> Server[ClientSession]:
         server: Server[ClientSession] = Server(NAME, version=version, title=TITLE)
         server.middleware.clear()  # unused tracing takes a tenth of the time of every call
-        server.middleware += [worded, self._with_log_messages, self._greeted, self._tasks.augmented]
+        server.middleware += [worded, self._with_log_messages, self._handle_initialize, self._tasks.answer_call]
         for method, parameters in SHARED.items():
             server.add_request_handler(method, parameters, _guarded(self._shared(method)))
         handlers_by_method: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
@@ -162,10 +162,10 @@ class SdkServer:
         level = meta_of(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
         if level is None or ctx.request_id is None or ctx.method == LISTEN:
             return await call_next(ctx)
-        with _as_the_sdks(), self._log_messages.sending_to(ctx.lifespan_context, level):
+        with _converted_refusals(), self._log_messages.sending_to(ctx.lifespan_context, level):
             return await call_next(ctx)
 
-    async def _greeted(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+    async def _handle_initialize(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Return the answer to `initialize` if the SDK accepts it, or any other answer unchanged."""
         result = await call_next(ctx)
         if ctx.method != INITIALIZE or ctx.request_id is None:
@@ -189,7 +189,7 @@ class SdkServer:
         decisions = self._caller.decisions
         if tool.name == decisions.tool and (elicitation := await decisions.required(client, ctx.params or {})):
             return elicitation
-        given: Answered | dict[str, Any]
+        given: ToolAnswer | dict[str, Any]
         if is_modern and self._tasks.is_able(ctx, tool):
             given = await self._tasks.call(ctx, tool, arguments)
         else:
@@ -225,7 +225,7 @@ class SdkServer:
 
     async def _listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> NoReturn:
         requested = params.notifications.model_dump(by_alias=True, exclude_none=True)
-        tasks = self._tasks.listened(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
+        tasks = self._tasks.followed_task_ids(ctx, (params.notifications.model_extra or {}).get("taskIds") or ())
         self._results.listen(ctx.lifespan_context, ctx.request_id, requested, tasks)
         try:
             while True:
@@ -237,7 +237,7 @@ class SdkServer:
         self._introduce(ctx)
         given = {name: self._redactor(value) for name, value in (params.arguments or {}).items()}
         filled = await self._prompts.filled(ctx.lifespan_context, params.name, given)
-        return self._results.in_version(ctx.protocol_version, filled, NOT_CACHED)
+        return self._results.in_version(ctx.protocol_version, filled, NO_CACHING)
 
     def _introduce(self, ctx: Context) -> None:
         """Record the client of a stateless request, which describes its client itself."""
@@ -251,7 +251,7 @@ def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Conte
 
     async def guarded(ctx: Context, params: Any) -> R:
         try:
-            with _as_the_sdks():
+            with _converted_refusals():
                 return await handler(ctx, params)
         except MCPError:
             raise
@@ -263,7 +263,7 @@ def _guarded(handler: Callable[[Context, Any], Awaitable[R]]) -> Callable[[Conte
 
 
 @contextmanager
-def _as_the_sdks() -> Iterator[None]:
+def _converted_refusals() -> Iterator[None]:
     """Convert refusals to errors of the SDK while the context is active."""
     try:
         yield
@@ -288,25 +288,27 @@ async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> Ha
     except ValidationError as error:
         if ctx.request_id is None:
             raise
-        words = _too_early(ctx.method) if _is_early(ctx) else f"{ctx.method}: {_describe_errors(error)}"
+        words = (
+            _too_early_message(ctx.method) if _is_before_initialize(ctx) else f"{ctx.method}: {_describe_errors(error)}"
+        )
         raise MCPError(INVALID_PARAMS, words) from error
     except MCPError as error:
         refused = error.error
         if refused.code == METHOD_NOT_FOUND and refused.data == ctx.method:
             raise MCPError(METHOD_NOT_FOUND, f"there is no method {ctx.method!r}", ctx.method) from error
         # Only the SDK refuses parameters with empty data.
-        if refused.code == INVALID_PARAMS and refused.data == "" and _is_early(ctx):
-            raise MCPError(INVALID_PARAMS, _too_early(ctx.method)) from error
+        if refused.code == INVALID_PARAMS and refused.data == "" and _is_before_initialize(ctx):
+            raise MCPError(INVALID_PARAMS, _too_early_message(ctx.method)) from error
         raise
 
 
-def _is_early(ctx: ServerRequestContext[Any, Any]) -> bool:
+def _is_before_initialize(ctx: ServerRequestContext[Any, Any]) -> bool:
     """Return whether a request belongs to a session that `initialize` has not opened yet."""
     is_of_session = ctx.method not in BEFORE_HANDSHAKE and not is_stateless(ctx.method, ctx.params)
     return is_of_session and ctx.session.client_params is None
 
 
-def _too_early(method: str) -> str:
+def _too_early_message(method: str) -> str:
     return (
         f"{method} was sent too early: send initialize first, and wait for its answer; or describe the client in "
         f"params._meta, with {VERSION_KEY!r}"
@@ -325,19 +327,19 @@ def _describe_errors(error: ValidationError) -> str:
     return "; ".join(messages)
 
 
-UNSAID: dict[str, object] = {
+DEFAULT_INITIALIZE_PARAMS: dict[str, object] = {
     "protocolVersion": HANDSHAKE_VERSIONS[0],
     "capabilities": {},
     "clientInfo": {"name": "", "version": ""},
 }
-"""Parameters for a client that does not describe itself, as is possible for those of Backseat Driver."""
+"""Parameters for a client that does not describe itself, as clients of Backseat Driver may do."""
 
 
 class SdkConnection:
     """Both directions of one connection, and the SDK's loops between them, one for each protocol era.
 
     `plain` has the requests of this client that the SDK does not see, and the replies through which all answers go.
-    `redact` removes secrets from errors, which repeat parts of the request. Results are already redacted.
+    `redact` removes secrets from errors, because errors repeat parts of the request. Results are already redacted.
     """
 
     def __init__(
@@ -434,7 +436,7 @@ class SdkConnection:
 
     def _open(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> JSONRPCRequest | None:
         if request.method == INITIALIZE and not request.params:
-            request = request.model_copy(update={"params": UNSAID})
+            request = request.model_copy(update={"params": DEFAULT_INITIALIZE_PARAMS})
         refused = self._refused(request, size, in_batch=in_batch)
         if refused is not None:
             self._replies.refuse(refused)
@@ -445,10 +447,10 @@ class SdkConnection:
         return request
 
     def _refused(self, request: JSONRPCRequest, size: int, *, in_batch: bool) -> Refusal | None:
-        """Return why a request is not passed on, or None if it is."""
+        """Return the refusal of a request, or None if the request is passed on."""
         too_much = self._plain.too_much(size)
         if too_much is not None:
-            return Refusal(request.id, TOO_MANY, too_much)
+            return Refusal(request.id, TOO_MANY_CODE, too_much)
         if request.method == INITIALIZE and in_batch:
             return Refusal(request.id, INVALID_REQUEST, "initialize must not be part of a batch: send it by itself")
         if request.method == DISCOVER and not is_stateless(request.method, request.params):
@@ -456,7 +458,10 @@ class SdkConnection:
         return None
 
     async def send(self, item: SessionMessage, /) -> None:
-        """Queue a message for the client. Never waits: the outbox limits the losses."""
+        """Queue a message for the client.
+
+        Never waits, because the outbox is bounded and handles a client that does not read.
+        """
         message = item.message
         if isinstance(message, JSONRPCResponse | JSONRPCError) and self._awaited and message.id == self._awaited[0]:
             self._awaited[1].set()

@@ -20,7 +20,7 @@ from codriver.core.actions import AddServerLine, PortFilesSeen, ProgramsSeen, Re
 from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.core.values import ListeningProgram
-from codriver.files.polling import PORT_FILES_S, Poller
+from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
 from codriver.repls.launch.processes import find, watch
@@ -287,7 +287,7 @@ def _configured_command(text: str) -> ReplFound:
     return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
 
-SEARCH_S: Final = 8 * PORT_FILES_S
+SEARCH_S: Final = 8 * PORT_FILE_CHECK_INTERVAL_S
 """Seconds between queries of the listening sockets. Processes are scanned only if there is a new one."""
 REST_TIMES: Final = 2000
 """The minimum ratio of the time between searches to the time that a search takes."""

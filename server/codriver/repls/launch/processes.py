@@ -30,7 +30,7 @@ import anyio
 from codriver import files, systems
 from codriver.errors import StartError
 from codriver.files import Links, Rules
-from codriver.files.polling import PORT_FILES_S, Poller
+from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.files.whole_files import ReadCache
 from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
@@ -38,7 +38,7 @@ from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
-from codriver.systems.terminals import never_block
+from codriver.systems.terminals import make_nonblocking
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -339,7 +339,7 @@ async def _drain(
 
 async def _read_reports(reading: int, running: ReplProcess) -> None:
     """Process the watchdog's reports until it ends, together with the REPL."""
-    never_block(reading)
+    make_nonblocking(reading)
     pending = b""
     try:
         while True:
@@ -431,7 +431,7 @@ class Found:
 
 
 async def watch(
-    workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILES_S
+    workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILE_CHECK_INTERVAL_S
 ) -> AsyncIterator[tuple[Found, ...]]:
     """Yield the port files in `workspace`, first immediately and then after each change.
 

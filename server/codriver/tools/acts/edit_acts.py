@@ -79,7 +79,7 @@ NOT_RESTORED_MESSAGE: Final = "{all} as before; definitions were not put back: {
 
 
 class LiveSteps:
-    """Steps that load and test one batch of edits. Implements `codriver.editing.editor.LiveSide`.
+    """Steps that load and test one batch of edits. Implements `codriver.editing.editor.ReplSteps`.
 
     `rows` has the answer about each load by the index of its file. `fields` has the answer about tests and failures.
     """

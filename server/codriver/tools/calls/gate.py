@@ -60,7 +60,7 @@ SEARCH_S = 10.0
 
 def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
     """Return the refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
-    setting, policy = spelled(name), settings.policy_of(name)
+    setting, policy = spelled(name), settings.policy_path(name)
     if policy is not None:
         return refused(
             "switched-off",

@@ -13,7 +13,7 @@ from codriver.core.actions import Action, AddServerLine, ReplForgotten, ReplFoun
 from codriver.errors import install_extra
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, KernelSearch, SearchResult
-from codriver.files.polling import PORT_FILES_S, Poller
+from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.repls.kinds import split_address
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
 
 
-POLL_S: Final = 2 * PORT_FILES_S
+POLL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
 NOT_INSTALLED: Final = (
     f"it cannot be used because jupyter_client is not installed: {install_extra('jupyter')}, and restart the server"
