@@ -433,9 +433,17 @@ def test_imported_names_are_updated_along_every_import(project, change, calls):
     assert not calls or low.rate.cache_info().hits == 1
 
 
+def test_a_name_looked_up_in_the_dictionary_of_a_module_is_updated(project):
+    low = project.load("low_v", "import functools\ndef rate(x):\n    return x\n")
+    high = project.load("high_v", "import low_v, sys\nprice = vars(sys.modules['low_v'])['rate']\n")
+    project.edit("low_v", ("def rate", "@functools.lru_cache\ndef rate"))
+    assert high.price is low.rate
+    assert project.rows() == []
+
+
 def test_an_old_object_that_another_module_refers_to_is_named(project):
     low = project.load("low_s", "import functools\ndef rate(x):\n    return x\n")
-    project.load("high_s", "import low_s, sys\nprice = vars(sys.modules['low_s'])['rate']\n")
+    project.load("high_s", "import low_s\nprice = eval('low_s.' + 'ra' + 'te')\n")
     project.edit("low_s", ("def rate", "@functools.lru_cache\ndef rate"))
     assert low.rate(1) == 1
     assert [(row["module"], row["name"], row["kind"]) for row in project.rows()] == [("high_s", "price", "old")]

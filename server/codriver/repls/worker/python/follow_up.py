@@ -62,6 +62,8 @@ SIGNATURE_NAMES = frozenset({
 """Names in a decorator that reads the signature of its function. Source: the documentation of `inspect`."""
 LIBRARIES_IGNORING_DEFAULTS = frozenset({"celery", "click", "flask"})
 """Libraries whose decorators do not read the values of defaults."""
+NAMESPACE_READERS = frozenset({"globals", "vars", "dir", "locals"})
+"""Functions that return the names of a module."""
 CACHE: Any = type(functools.lru_cache(maxsize=1)(lambda: None))
 """The type of the functions that `lru_cache` returns."""
 
@@ -163,6 +165,9 @@ class Followers:
                 part for name in (one.name, *targets(one.node)) for part in (one.owner + name).split(".")
             )
         self._seeds = {seed for seed in self._seeds if seed.isidentifier()}
+        is_function_only = all(one.old and one.new and one.some.kind == FUNCTION for one in comparison.changes)
+        if self._seeds and (not is_function_only or "__dir__" in self.text.space):
+            self._seeds |= NAMESPACE_READERS
         if not self._seeds:
             return
         self._seeds |= self._names_filled_by_decorators(self._old, self._seeds)
@@ -304,6 +309,10 @@ class Followers:
         if not self.changes.is_affected(effects):
             return
         names = [name for name in targets(node) if name.isidentifier()]
+        if self._depends_on_namespace(text, effects):
+            if names and self._try_in(text, node) is not text.space.get(names[0], ABSENT):
+                self.report_in(text, node, "it was computed from the names of its module, which changed")
+            return
         if isinstance(node, ast.If) and self._is_same_branch(text, top, node):
             return
         if self._is_only_setter(text, node):
@@ -351,6 +360,28 @@ class Followers:
             self.report_in(text, node, f"it ran with {self.changes.cause(effects)}, which changed")
         else:
             self._run_or_report(text, node, effects)
+
+    def _depends_on_namespace(self, text: Text, effects: Effects) -> bool:
+        """Return whether a statement is only affected because it reads all names of its module.
+
+        It does not run again, because names that are bound after it exist now.
+        """
+        guessed = {(text.name, "**")} & effects.guesses
+        if not guessed:
+            return False
+        effects.guesses -= guessed
+        is_affected = self.changes.is_affected(effects)
+        effects.guesses |= guessed
+        return not is_affected
+
+    def _try_in(self, text: Text, node: Any) -> Any:
+        """Return the present value of the first name that a statement binds, if it would bind an equal one now."""
+        present = text.space.get(targets(node)[0], ABSENT)
+        try:
+            value = eval(self.minimal_of(text).compiled(ast.Expression(node.value), "eval"), text.space)
+        except Exception:  # an error in user code
+            return ABSENT
+        return present if is_alike(present, value) else value
 
     def _is_same_branch(self, text: Text, top: int, node: Any) -> bool:
         """Return whether the condition of an `if` gives the same result, and its branch is not affected."""

@@ -69,6 +69,8 @@ PLAIN_KINDS = frozenset(
 COMPARISON_METHODS = ("__eq__", "__ne__", "__lt__", "__gt__", "__le__", "__ge__", "__contains__", "__bool__", "__len__")
 NAMED_KINDS = (types.FunctionType, types.MethodType, functools.partial, tuple)
 """Types whose objects are followed one by one if they are elements of a collection."""
+METHOD_KINDS = (types.FunctionType, types.MethodType)
+"""Types of functions, which are followed one by one."""
 UNARY_METHODS: dict[type, tuple[str, ...]] = {
     ast.Not: ("__bool__", "__len__"), ast.And: ("__bool__", "__len__"), ast.Or: ("__bool__", "__len__"),
     ast.USub: ("__neg__",), ast.UAdd: ("__pos__",), ast.Invert: ("__invert__",),
@@ -111,11 +113,12 @@ class Value:
     This is its roots, which are the objects that it may be part of, the live object, its class, or the node of its
     function. `items` are the values that iterating over it yields, if known. `options` are the objects of which it is
     one. `after` is the class after which `super()` looks up attributes. `attributes` are those that the constructor of
-    a new object sets, or None.
+    a new object sets, or None. `alternatives` are values of several types of which it is one.
     """
 
     __slots__ = (
-        "after", "attributes", "bound", "inner", "is_recursive", "items", "kind", "live", "options", "read", "roots",
+        "after", "alternatives", "attributes", "bound", "inner", "is_recursive", "items", "kind", "live", "options",
+        "read", "roots",
     )  # fmt: skip
 
     def __init__(
@@ -133,6 +136,7 @@ class Value:
         self.options: tuple[Any, ...] = ()
         self.after: Any = None
         self.attributes: dict[str, Value] | None = None
+        self.alternatives: tuple[Value, ...] = ()
         self.is_recursive = False
 
 
@@ -145,8 +149,8 @@ class Effects:
 
     Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
     `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
-    any class, and `C.%` for any code in a class. `objects` are the named objects by id, and `defaults` the ids of
-    default values that calls receive.
+    any class, `C.%` for any code in a class, and `**` for all names of a module. `objects` are the named objects by id,
+    and `defaults` the ids of default values that calls receive.
     """
 
     def __init__(self) -> None:
@@ -186,7 +190,9 @@ class Analysis:
         if isinstance(node, ast.ClassDef):
             walk.decorated(node, _class_value(node, space))
         elif isinstance(node, FUNCTIONS):
-            walk.decorated(node, Value(inner=(node, walk)))
+            made = walk.decorated(node, Value(inner=(node, walk)))
+            if kind is not None:
+                walk.name_descriptor(made, kind, ast.Pass())
         return found
 
     def within(self, nodes: Iterable[ast.AST], space: dict[str, Any], kind: Any) -> Effects:
@@ -472,12 +478,17 @@ class _Walk:
                 live = self.space.get(one.id) if isinstance(one, ast.Name) else None
                 if self._is_of_project(live):  # the library calls it when it creates the class
                     self._run(live, [Value()], node)
-        named = _unbound_attribute(value.kind, "__set_name__") if self.is_class and value.kind is not None else UNKNOWN
-        if self._is_of_project(named):
-            owner = Value(_roots(self.kind), self.kind) if self.kind is not None else Value()
-            self._run(named, [value, owner, Value(kind=str)], node)
+        if self.is_class:
+            self.name_descriptor(value, self.kind, node)
         for target in targets:
             self._targets(target, value)
+
+    def name_descriptor(self, value: Value, kind: Any, node: ast.AST) -> None:
+        """Visit the `__set_name__` method of a descriptor, which is called when its class is created."""
+        named = _unbound_attribute(value.kind, "__set_name__") if value.kind is not None else UNKNOWN
+        if self._is_of_project(named):
+            owner = Value(_roots(kind), kind) if kind is not None else Value()
+            self._run(named, [value, owner, Value(kind=str)], node)
 
     def _augment(self, node: ast.AugAssign) -> None:
         self.value(node.value)
@@ -766,6 +777,8 @@ class _Walk:
     def _attribute(self, owner: Value, node: ast.Attribute) -> Value:  # noqa: C901, PLR0912  # one branch per kind
         """Return the value of an attribute, and record that it is read."""
         name, live = node.attr, owner.live
+        if owner.alternatives:
+            return _either([self._attribute(one, node) for one in owner.alternatives])
         if live is not UNKNOWN and issubclass(type(live), types.ModuleType):
             home = str(space_of_module(live).get("__name__"))
             self.found.reads.add((home, name))
@@ -957,6 +970,10 @@ class _Walk:
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
+        if function.alternatives:
+            return _either(
+                [self._apply(one, call, given, node, named, is_decorator=is_decorator) for one in function.alternatives]
+            )
         if function.options:
             return self._apply_each(function, call, given, node, named)
         while type(live) is functools.partial:
@@ -1080,10 +1097,7 @@ class _Walk:
         self, function: Value, call: ast.AST, given: list[Value], node: ast.AST, named: dict[str | None, Value]
     ) -> Value:
         """Visit the calls of all objects that a value may be."""
-        made = [self._apply(Value(function.roots, option), call, given, node, named) for option in function.options]
-        kinds = {one.kind for one in made}
-        roots: Roots = frozenset().union(*(one.roots for one in made))
-        return Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
+        return _either([self._apply(Value(function.roots, one), call, given, node, named) for one in function.options])
 
     def _run_each(
         self, functions: list[Any], given: list[Value], node: ast.AST, named: dict[str | None, Value]
@@ -1126,11 +1140,16 @@ class _Walk:
         only_stores = is_decorator or _only_stores(live)
         is_module = live is builtins.globals or self.names is None
         if live in (builtins.globals, builtins.vars, builtins.locals) and not every and is_module:
+            self.found.guesses.add((self.home, "**"))
             return Value(frozenset((id(self.space),)), self.space)
-        if live is builtins.dir and every and type(every[0].live) is types.ModuleType:
-            lister = space_of_module(every[0].live).get("__dir__")
-            if self._is_of_project(lister):
-                self._run(lister, [], node)
+        if live is builtins.dir and not every and self.names is None:
+            self.found.guesses.add((self.home, "**"))
+        if live in (builtins.dir, builtins.vars) and every and type(every[0].live) is types.ModuleType:
+            space = space_of_module(every[0].live)
+            if live is builtins.dir and self._is_of_project(space.get("__dir__")):
+                self._run(space["__dir__"], [], node)
+            else:
+                self.found.guesses.add((str(space.get("__name__")), "**"))
         if name in ("import_module", "__import__") and every and type(every[0].live) is str:
             module = sys.modules.get(every[0].live)
             return Value() if module is None else Value(live=module)
@@ -1443,6 +1462,16 @@ class _Walk:
         """Record a call that may have external effects, unless one was recorded before."""
         if self.found.effect is None:
             self.found.effect = f"line {getattr(node, 'lineno', 0)}"
+
+
+def _either(values: list[Value]) -> Value:
+    """Return a value that is one of several."""
+    kinds = {one.kind for one in values}
+    roots: Roots = frozenset().union(*(one.roots for one in values))
+    made = Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
+    if any(one.live is not UNKNOWN or one.kind is not None for one in values) and (kinds or made.kind in METHOD_KINDS):
+        made.alternatives = tuple(values)
+    return made
 
 
 def _distinct(values: list[Value]) -> list[Value]:

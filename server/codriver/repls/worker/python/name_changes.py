@@ -107,6 +107,8 @@ class NameChanges:
         if not effects.fills and not self._filled.isdisjoint(effects.reads):
             return True
         guesses = effects.guesses
+        if effects.effect is not None or effects.fills:
+            guesses = {one for one in guesses if one[1] != "**"}
         if effects.effect is not None:
             guesses = {one for one in guesses if one[0] == "*" and one[1][1:3] != "__"}
         return any(self._may_have_changed(*one) for one in guesses)
@@ -128,6 +130,13 @@ class NameChanges:
                 self._has_attribute_changed(kind, name[1:]) for kind, space in list(self._classes.values())
                 if name[1:] in space or name[1:] in space_of(kind)
             )  # fmt: skip
+        if name == "**":
+            before = self.before.get(module)
+            now = space_of_module(sys.modules[module]) if module in sys.modules else {}
+            names = {one for one in {*(before or ()), *now} if one[:2] != "__"}
+            return before is not None and any(
+                (one in now) != (one in before) or self.has_changed(module, one) for one in names
+            )
         if name[-2:] != ".%":
             return self.has_changed(module, name)
         start = name[:-1]
