@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 MAX_STORED_BYTES = 1 << 20
 """Maximum size of the file in which a server stores answers, about ten times the usual size."""
-NOT_COMPARED = "_TOKEN"
+EXCLUDED_VARIABLE_SUFFIX = "_TOKEN"
 """The suffix of environment variables that do not affect the list of tools. They are secrets, and must not be stored.
 """
 
@@ -245,7 +245,7 @@ def read_stored(
         finally:
             close_directory(directory)
         named = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-        environment = {name: value for name, value in named.items() if not name.endswith(NOT_COMPARED)}
+        environment = {name: value for name, value in named.items() if not name.endswith(EXCLUDED_VARIABLE_SUFFIX)}
         has_server_command = bool(environment.get("CODRIVER_SERVER_COMMAND"))
         is_same = stored["workspace"] == os.path.realpath(workspace) and stored["environment"] == environment
         if not is_same or not (has_server_command or stored["python"] == sys.executable):

@@ -122,7 +122,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class RunningServer:
-    """What the base hands over when a feature serves clients by a way of its own."""
+    """The parts of a running server, for a feature that serves clients over a transport of its own."""
 
     services: Services
     protocol: Any

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     Aliases = Mapping[tuple[str, str], str]
 
-VARS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
+DEFINING_HEADS: Final = frozenset({"def", "defn", "defn-", "defmacro", "defmulti", "defonce", "deftest"})
 """Heads of forms that always define a var whose name is the next item."""
 TYPES: Final = frozenset({"defrecord", "deftype", "defprotocol", "definterface"})
 """Heads of forms that define a type or a protocol."""
@@ -297,7 +297,7 @@ class _Finder:
             is_call = head.startswith(".") or head.endswith(".") or head in ACTING
             if head == "declare":
                 self._declared.update(self._name(item) for item in items[1:])
-            elif not (is_call or head in OTHERS or head in VARS):
+            elif not (is_call or head in OTHERS or head in DEFINING_HEADS):
                 self._record_unknown(form, items)
             return
         if head in ("def", "defonce", "defmulti") and len(items) < 3:
@@ -310,7 +310,7 @@ class _Finder:
             made = ()
         elif head == "defprotocol":
             made = (name, *(self._name(_items(item)[0]) for item in items[2:] if item.kind == "list" and _items(item)))
-        is_known = head in VARS or head in TYPES
+        is_known = head in DEFINING_HEADS or head in TYPES
         if not (is_known or head in OTHERS):
             self._record_unknown(form, items)
         form_digest = digest or _digest(self._text, form)

@@ -37,8 +37,8 @@ MAX_WORKSPACES: Final = 64
 MAX_BYTES: Final = 512 * 1024
 """Maximum size of a file. The list for one client takes 15 KB."""
 RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=MAX_BYTES)
-NOT_COMPARED: Final = "_TOKEN"
-"""Suffix of variables that contain secrets. Lists do not depend on them, and they must not be stored."""
+EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
+"""The suffix of environment variables with secrets, which are neither compared nor stored."""
 
 
 class StoredLists:
@@ -105,7 +105,7 @@ def circumstances(workspace: Path) -> dict[str, object]:
     stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
     all_files = (*layers.files(workspace), *stamped_files)
     variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
-    compared = {name: value for name, value in variables.items() if not name.endswith(NOT_COMPARED)}
+    compared = {name: value for name, value in variables.items() if not name.endswith(EXCLUDED_VARIABLE_SUFFIX)}
     return {
         "workspace": str(workspace.resolve()),
         "python": sys.executable,

@@ -42,10 +42,10 @@ POLL_S = 0.02
 )
 @workspace_option
 def stop_command(*, workspace: Path, for_good: bool) -> None:
-    """Stop the server of the workspace, if one is running, or being started by `codriver run`.
+    """Stop the workspace's server.
 
-    If an MCP client keeps a relay with --start open, the relay starts another server immediately, except with
-    --for-good.
+    A server that `codriver run` is starting is stopped, too. If an MCP client keeps a relay with --start open, the
+    relay starts another server immediately, except with --for-good.
     """
     workspace = workspace.resolve()
     if for_good:

@@ -119,7 +119,7 @@ class LogMessages:
     @contextmanager
     def forwarding_log_records(self) -> Iterator[None]:
         """Send warnings and errors of the server's loggers as messages while the context is active."""
-        handler = _Records(self, asyncio.get_running_loop())
+        handler = _LogRecordHandler(self, asyncio.get_running_loop())
         logging.getLogger(ROOT).addHandler(handler)
         try:
             yield
@@ -160,8 +160,8 @@ class LogMessages:
         client.outbox.offer(json.dumps(notification).encode() + b"\n")
 
 
-class _Records(logging.Handler):
-    """Creates messages from log records of any thread."""
+class _LogRecordHandler(logging.Handler):
+    """Turns log records from any thread into messages."""
 
     def __init__(self, messages: LogMessages, loop: asyncio.AbstractEventLoop) -> None:
         super().__init__(logging.WARNING)

@@ -29,8 +29,8 @@ def replace_lone_surrogates(line: bytes) -> bytes:
     return ESCAPE.sub(lambda found: REPLACEMENT if found["half"] else found[0], line)
 
 
-def name_for(identity: object) -> str | None:
-    """Return the unique name that stands for an id with lone surrogates, or None for any other id."""
+def encodable_id(identity: object) -> str | None:
+    """Return the unique, encodable name that replaces an id with lone surrogates, or None for any other id."""
     if not isinstance(identity, str) or not HALF.search(identity):
         return None
     return f"codriver-id-{identity.encode('utf-16-be', 'surrogatepass').hex()}"
@@ -39,14 +39,14 @@ def name_for(identity: object) -> str | None:
 def with_plain_ids(message: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
     """Replace ids that contain lone surrogates, and return the message and each original id by its substitute."""
     renamed_ids: dict[str, str] = {}
-    if name := name_for(message.get("id")):
+    if name := encodable_id(message.get("id")):
         renamed_ids[name] = message["id"]
         message = {**message, "id": name}
     params = message.get("params")
     if isinstance(params, dict) and message.get("method") == "notifications/cancelled":
         message = {
             **message,
-            "params": {**params, "requestId": name_for(params.get("requestId")) or params.get("requestId")},
+            "params": {**params, "requestId": encodable_id(params.get("requestId")) or params.get("requestId")},
         }
     return message, renamed_ids
 

@@ -225,7 +225,7 @@ class Request:
 
 
 class PlainRequests:
-    """The plain requests of one connection. Lives as long as the connection."""
+    """Answers the requests of one connection that need no state of the SDK, for the lifetime of the connection."""
 
     def __init__(
         self,

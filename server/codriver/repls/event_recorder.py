@@ -106,7 +106,10 @@ class EventRecorder:
                 self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
 
     def cleared(self, failure: Failure) -> Failure:
-        """Remove secrets from a failure, which is stored for longer than the secrets of an application are known."""
+        """Return the failure without secrets.
+
+        It is stored for longer than the secrets of the application, so it cannot be redacted later.
+        """
 
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):

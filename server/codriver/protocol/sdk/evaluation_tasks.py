@@ -514,7 +514,7 @@ class Task:
         return f"input-{self.request_number}"
 
     async def wait_changed(self) -> None:
-        """Wait until the task has changed."""
+        """Wait until the status of the task differs from that at the time of the call."""
         await self._changed.wait()
 
     def note(self, evaluation: Evaluation) -> None:

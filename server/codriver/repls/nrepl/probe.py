@@ -37,8 +37,8 @@ ATTACH_NEEDED_FROM_JAVA: Final = 21
 
 ON_ROOT: Final = frozenset({"clojure", "babashka"})
 """Dialects in which new threads print to the process's standard output instead of the evaluation's."""
-TERMINAL: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
-"""Where the output of such threads appears, as text for a note."""
+OUTPUT_IN_TERMINAL: Final = "where that REPL was started: nREPL 1.1 or newer would forward it"
+"""Where the output of threads that outlive their evaluation appears, as text for a note."""
 
 OP_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "evaluate": ("eval",),
@@ -259,7 +259,7 @@ async def probe(
         is_serial=dialect.is_serial,
         process_id=process_id,
         project_root=root if isinstance(root, str) else None,
-        thread_output=TERMINAL if dialect.name in ON_ROOT and ops.isdisjoint(OUTPUT_OPS) else "",
+        thread_output=OUTPUT_IN_TERMINAL if dialect.name in ON_ROOT and ops.isdisjoint(OUTPUT_OPS) else "",
         notes=notes,
         seam=seam,
     )

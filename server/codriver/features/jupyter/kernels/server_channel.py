@@ -28,7 +28,7 @@ from codriver.features.jupyter.kernels.channel import Channel
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi, TokenRefusedError
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
-from codriver.features.jupyter.kernels.server_socket import ServerSocket, SocketLostError, open_socket
+from codriver.features.jupyter.kernels.server_socket import ServerWebSocket, SocketLostError, open_socket
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAReplError
 
@@ -189,9 +189,9 @@ class ServerChannel(Channel):
         if self._cause is not None or not self._received.is_set():
             raise NotAReplError(self.address, self._cause or await self.silence_reason(), protocol="Jupyter")
 
-    async def run(self, socket: ServerSocket) -> None:
+    async def run(self, socket: ServerWebSocket) -> None:
         """Read and write until the channel is closed, and reconnect after each loss."""
-        current_socket: ServerSocket | None = socket
+        current_socket: ServerWebSocket | None = socket
         while current_socket is not None and self._cause is None:
             try:
                 loss = await self._run_socket(current_socket)
@@ -202,7 +202,7 @@ class ServerChannel(Channel):
                 await current_socket.close()
             current_socket = await self._reconnect(loss)
 
-    async def _run_socket(self, socket: ServerSocket) -> SocketLostError:
+    async def _run_socket(self, socket: ServerWebSocket) -> SocketLostError:
         """Read and write over one WebSocket until it is lost, and return the cause.
 
         Raises:
@@ -219,7 +219,7 @@ class ServerChannel(Channel):
             except SocketLostError as loss:
                 return loss
 
-    async def _write_messages(self, socket: ServerSocket) -> None:
+    async def _write_messages(self, socket: ServerWebSocket) -> None:
         with suppress(SocketLostError):
             while socket.is_open:
                 if self._outgoing:
@@ -231,7 +231,7 @@ class ServerChannel(Channel):
                     self._has_outgoing = anyio.Event()
                     await self._has_outgoing.wait()
 
-    async def _reconnect(self, loss: SocketLostError) -> ServerSocket | None:
+    async def _reconnect(self, loss: SocketLostError) -> ServerWebSocket | None:
         """Return a new WebSocket for the same session, or None if that was given up or the kernel is gone."""
         lost_at, delay_s = anyio.current_time(), FIRST_RECONNECT_DELAY_S
         self._probe, self._uncertain = "", self._unanswered.copy()

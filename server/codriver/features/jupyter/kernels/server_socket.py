@@ -88,8 +88,8 @@ class PingFloodError(FrameError):
         super().__init__(f"more than {MAX_PINGS} pings were received within a second")
 
 
-class ServerSocket:
-    """An open WebSocket."""
+class ServerWebSocket:
+    """An open WebSocket connection to a Jupyter Server."""
 
     def __init__(self, connection: ClientConnection) -> None:
         self._connection = connection
@@ -185,7 +185,7 @@ class ServerSocket:
         return SocketLostError(f"the Jupyter Server closed the connection with {received.code}{reason}")
 
 
-async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket:
+async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerWebSocket:
     """Open a WebSocket to a kernel with this session id.
 
     Raises:
@@ -205,7 +205,7 @@ async def open_socket(api: ServerApi, kernel: str, session: str) -> ServerSocket
 
     try:
         with anyio.fail_after(OPEN_S):
-            return ServerSocket(await connect(url, additional_headers=headers, ssl=tls))
+            return ServerWebSocket(await connect(url, additional_headers=headers, ssl=tls))
     except TimeoutError:
         raise ReplUnreachableError(api.base, f"it did not open a WebSocket within {OPEN_S:g} s") from None
     except InvalidStatus as error:

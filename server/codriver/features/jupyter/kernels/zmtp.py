@@ -177,6 +177,6 @@ class Decoder:
             self.is_ready = True
         elif name == b"ERROR":
             reason = body[7:].decode(errors="replace")
-            raise ZmtpError(f"the peer refused the connection: {reason or 'without a reason'}")
+            raise ZmtpError(f"the peer refused the connection: {reason or 'no reason given'}")
         elif name == b"PING":
             self.answers.append(_frame(b"\x04PONG" + body[7:], _COMMAND))

@@ -16,7 +16,7 @@ import re
 import sys
 import traceback
 
-from .run_values import OUTPUT, TEXT, SoFar, be_deaf, beneath, file_of, frames_of, is_project_file, pytest
+from .run_values import OUTPUT, TEXT, SoFar, be_deaf, file_of, frames_of, is_project_file, path_in_test_ids, pytest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ class Plugin:
     def is_left_out(self, config: Any, target: str) -> bool:
         """Return whether the project's settings exclude a file from a complete run."""
         file = os.path.realpath(target)
-        if [beneath(file), COLLECTION] not in self.only:
+        if [path_in_test_ids(file), COLLECTION] not in self.only:
             return False
         root = os.path.realpath(str(getattr(config, "rootpath", None) or config.rootdir))
         paths = [os.path.realpath(os.path.join(root, directory)) for directory in config.getini("testpaths")]
@@ -163,7 +163,7 @@ class Plugin:
     def home(self, item: Item) -> str:
         """Return the namespace of a test: the name of its module, or its path."""
         file = os.path.realpath(str(item.reportinfo()[0]))
-        return self.names.get(file) or beneath(file)
+        return self.names.get(file) or path_in_test_ids(file)
 
     @early
     def pytest_sessionfinish(self) -> None:

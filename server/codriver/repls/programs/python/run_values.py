@@ -42,7 +42,6 @@ __all__ = [
     "TEXT",
     "TIMES",
     "SoFar",
-    "beneath",
     "display_name",
     "file_of",
     "frames_of",
@@ -50,6 +49,7 @@ __all__ = [
     "in_directory",
     "is_project_file",
     "is_test",
+    "path_in_test_ids",
     "pytest",
     "store_failed",
 ]  # fmt: skip
@@ -86,8 +86,8 @@ def is_project_file(file: str | None) -> bool:
     return is_below_directory and "site-packages" not in str(file)
 
 
-def beneath(file: str) -> str:
-    """Return the path of a file as it appears in test ids."""
+def path_in_test_ids(file: str) -> str:
+    """Return the path of a file, relative to the root, as it appears in test ids."""
     return os.path.relpath(file).replace(os.sep, "/") if is_project_file(file) else file
 
 

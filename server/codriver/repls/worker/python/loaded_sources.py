@@ -527,7 +527,7 @@ def _is_load(frame: types.FrameType | None) -> bool:
 
 
 def _is_settled(path: str, caller: types.FrameType, source: os.stat_result) -> bool:
-    """Return whether bytecode is missing, or was written long enough after its source."""
+    """Return whether bytecode is missing, or so much newer than its source that their times can be trusted."""
     bytecode_path = caller.f_locals.get("bytecode_path") if caller.f_code.co_name == "get_code" else None
     try:
         compiled = os.stat(bytecode_path or importlib.util.cache_from_source(path))
