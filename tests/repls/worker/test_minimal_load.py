@@ -433,6 +433,19 @@ def test_imported_names_are_updated_along_every_import(project, change, calls):
     assert not calls or low.rate.cache_info().hits == 1
 
 
+def test_an_argument_that_conflicts_with_its_previous_version_is_reported(project):
+    text = (
+        "import argparse\nparser = argparse.ArgumentParser()\ngroup = parser.add_mutually_exclusive_group()\n"
+        "group.add_argument('--all', action='store_const', const=0)\nLIMIT = 1\n"
+    )
+    module = project.load("arguments_c", text)
+    rows = project.edit("arguments_c", ("const=0", "const=9"), ("LIMIT = 1", "LIMIT = 2"))
+    reasons = [reason for _, kind, reason in rows if kind == "stays"]
+    assert any(one.startswith("line 4: it was not applied, because its previous version still is") for one in reasons)
+    assert module.parser.parse_args(["--all"]).all == 0
+    assert module.LIMIT == 2
+
+
 def test_a_name_looked_up_in_the_dictionary_of_a_module_is_updated(project):
     low = project.load("low_v", "import functools\ndef rate(x):\n    return x\n")
     high = project.load("high_v", "import low_v, sys\nprice = vars(sys.modules['low_v'])['rate']\n")

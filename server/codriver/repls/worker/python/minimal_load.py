@@ -976,7 +976,12 @@ class MinimalLoad:
             is_last = node is self._new.tree.body[-1]
 
             def value() -> object:
-                found: object = eval(code, self._space)
+                try:
+                    found: object = eval(code, self._space)
+                except Exception as error:
+                    if not self._report_conflict(node, error):
+                        raise
+                    return ABSENT
                 return found if is_last else ABSENT
 
             return value
@@ -993,6 +998,23 @@ class MinimalLoad:
             return run_node()
 
         return self._wrap_preserving_identity(node, run) if isinstance(node, (ast.Assign, ast.AnnAssign)) else run
+
+    def _report_conflict(self, node: ast.Expr, error: Exception) -> bool:
+        """Report a statement that fails because what its previous version added to a parser is not undone.
+
+        Return False for other errors.
+        """
+        kind = getattr(sys.modules.get("argparse"), "ArgumentError", None)
+        call = node.value
+        if not isinstance(call, ast.Call) or kind is None or type(error) is not kind:
+            return False
+        before = [change.old.node for change in self.comparison.changes if change.old is not None]
+        previous = [one.value.func for one in before if isinstance(one, ast.Expr) and isinstance(one.value, ast.Call)]
+        if dump([call.func]) not in [dump([one]) for one in previous]:
+            return False
+        why = f"line {span_of(node)[0]}: it was not applied, because its previous version still is: {error}"
+        self.stays.append((self._new.words(node), why))
+        return True
 
     def _wrap_preserving_identity(self, node: Any, run: Callable[[], object]) -> Callable[[], object]:
         """Return a function that assigns a new collection, but only replaces the contents of the existing one."""
