@@ -97,7 +97,7 @@ async def test_only_the_port_file_of_the_process_itself_is_removed(tmp_path, wri
     code = f"open({str(file)!r}, 'w').write({written!r})\n{LISTEN.replace('4711', '8123')}{WAIT}"
     async with started(tmp_path, *python(code), port_file=file) as (running, _):
         await running.endpoint()
-        await until(file.exists)
+        await until(lambda: file.exists() and file.read_text() == written)
     assert file.exists() is is_left
 
 
