@@ -55,7 +55,7 @@ SLOW = {
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
     "features/applications": "watch_app",
-    "features/traces": "traces",
+    "features/traces": "traces call_watches watch_calls",
     "features/clojuredocs": "clojuredocs",
     "features/export": "export export_secrets exported_sessions",
     "features/page": "page page_of_another_user page_server",

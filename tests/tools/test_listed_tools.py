@@ -34,7 +34,7 @@ READS = {
 """The tools that change nothing, so that asking them twice is asking them once."""
 TELLS_ONCE = {"get_evaluation"}
 """Of them, the one whose second answer tells what is new since the first."""
-ADDS = {"watch_app", "connect_repl"}
+ADDS = {"watch_app", "watch_calls", "connect_repl"}
 """The tools that add something, and change nothing that is there."""
 RUNS_CODE = {
     "evaluate_code",
@@ -122,7 +122,7 @@ def test_a_schema_omits_what_a_refusal_explains_better(tool):
 
 GIVEN = {
     "code": "1", "filePath": "x.lpy", "evaluationId": "x", "text": "x", "symbol": "x", "prefix": "x", "cell": "0",
-    "what": "reset", "about": "sessions", "address": "localhost:1",
+    "what": "reset", "function": "x", "about": "sessions", "address": "localhost:1",
     "candidates": [{"label": "a", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}]}],
     "query": "[:find ?e :where [?e :output/line 1]]", "edits": [{"type": "create", "filePath": "x.lpy", "content": ""}],
 }  # fmt: skip

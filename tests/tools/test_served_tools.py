@@ -4,6 +4,7 @@ Most tests of a single tool use a server in the test process instead (`tools_in_
 """
 
 import json
+import sys
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -157,6 +158,15 @@ class Cases:
         self._shows_an_application()
         self.call("change_app", what="dispatch", event="['put', 3]", sync=True, replSessionKey="py")
         assert self.python("state")["result"] == "{'count': 3}"
+
+    def watch_calls(self):
+        self.python("def watched(n): return n")
+        name = {"function": "watched", "replSessionKey": "py"}
+        if sys.version_info < (3, 12):
+            assert self.client.call("watch_calls", **name)["reason"] == "capability-missing"
+            return
+        assert self.call("watch_calls", **name)["at"]
+        assert self.call("watch_calls", limit=0, **name)["existed"]
 
     def watch_app(self):
         self._shows_an_application()

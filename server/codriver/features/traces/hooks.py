@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.traces import arguments, since_passed, trace_answers
+from codriver.features.traces import arguments, since_passed, trace_answers, watch_calls
 from codriver.features.traces.extra import REPORT, RUN_REPLY_FIELD, CallTrace
 from codriver.features.traces.nrepl_recording import CallTraces
 from codriver.features.traces.recorded_runs import RULES, RUN_SCHEMA, RUNS, RecordedRuns
+from codriver.features.traces.watched_calls import CALL_SOURCE, OP, REPLY_FIELD, WATCHED, CallLog, CallWatches
 from codriver.log.query_sources import QuerySource
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.server_hooks import Part, Report, ServerHooks
@@ -26,13 +27,26 @@ def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
     return runs
 
 
+def _log(services: Services, _tasks: TaskGroup) -> CallLog:
+    log = services.log
+    return CallLog(log.line_for_another, redact=log.without_secrets, follower=services.history.saw_line)
+
+
+def _watches(services: Services, tasks: TaskGroup) -> CallWatches:
+    async def end(repl: str, watch: str) -> str:
+        return await services.repls.adapter(repl).call_op(OP, {"watch": watch})
+
+    return CallWatches(services.core, services.part(CallLog), tasks, end, services.workspace)
+
+
 def _store_report(runs: RecordedRuns, _repl: str, evaluation: str | None, text: str) -> None:
     if evaluation is not None:
         runs.store(evaluation, text)
 
 
 SERVER: Final = ServerHooks(
-    parts=(Part(RecordedRuns, _make),),
+    tools=(watch_calls.TOOL,),
+    parts=(Part(RecordedRuns, _make), Part(CallLog, _log), Part(CallWatches, _watches)),
     added_arguments=(
         AddedArguments(("evaluate_code",), arguments.TraceArguments),
         AddedArguments(("run_tests",), arguments.TestTraceArguments),
@@ -45,7 +59,7 @@ SERVER: Final = ServerHooks(
         failed=(since_passed.begin,),
         parts={"trace": trace_answers.read_part},
     ),
-    adapters=AdapterHooks(reply_fields={RUN_REPLY_FIELD: REPORT}, around={CallTrace: CallTraces}),
-    reports=(Report(REPORT, RecordedRuns, _store_report),),
-    query_sources=((QuerySource(RUNS, RUN_SCHEMA, RULES), RecordedRuns),),
+    adapters=AdapterHooks(reply_fields={RUN_REPLY_FIELD: REPORT, REPLY_FIELD: WATCHED}, around={CallTrace: CallTraces}),
+    reports=(Report(REPORT, RecordedRuns, _store_report), Report(WATCHED, CallWatches, CallWatches.receive)),
+    query_sources=((QuerySource(RUNS, RUN_SCHEMA, RULES), RecordedRuns), (CALL_SOURCE, CallLog)),
 )

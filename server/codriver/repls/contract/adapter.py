@@ -299,6 +299,18 @@ class Adapter(KernelOperations, Protocol):
         """
         _refuse(self.profile, "seam")
 
+    async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
+        """Call an op that a feature adds to Codriver's worker, and return its `answer`.
+
+        Messages that the worker sends with the id of this request afterwards are passed on as reports. The op can be
+        called while other code runs.
+
+        Raises:
+            CapabilityMissingError: the REPL has no such op.
+            EvaluationFailedError: the REPL failed to answer.
+        """
+        raise CapabilityMissingError(op)
+
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:

@@ -24,14 +24,22 @@ from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, watch
 from codriver.repls.nrepl.introspection import Introspection
 from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
-from codriver.repls.nrepl.responses import NEED_INPUT, OUTPUT_OPS, SENSITIVE_OP, STORED_VALUE, Reply, read_sensitive
+from codriver.repls.nrepl.responses import (
+    NEED_INPUT,
+    OUTPUT_OPS,
+    SENSITIVE_OP,
+    STORED_VALUE,
+    Reply,
+    check,
+    read_sensitive,
+)
 from codriver.repls.nrepl.seam_questions import SeamQueries
 from codriver.repls.nrepl.session_pool import SessionPool
 from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.test_runner import TestRunner
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -313,6 +321,15 @@ class NreplAdapter(KernelOperations):
     async def call_seam(self, accessor: str, arguments: str) -> str:
         """Call an accessor of the application's seam, and return its answer as JSON."""
         return await self._seam.call(accessor, arguments)
+
+    async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
+        """Call an op that a feature adds to Codriver's worker, and return its `answer`."""
+        if op not in self._probed.ops:
+            raise CapabilityMissingError(op)
+        main = self._main
+        answer = await main.connection.request(op, timeout_s=self._op_timeout_s, **{**fields, **main.address()})
+        check(op, answer, self._probed.dialect)
+        return next((text for message in answer if (text := message.text("answer"))), "{}")
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a separate session called `name`."""

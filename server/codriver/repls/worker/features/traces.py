@@ -1,6 +1,7 @@
-"""Call traces: the calls during a request, and the functions that took most of its time.
+"""Call traces: the calls during a request, the functions that took most of its time, and watches of functions.
 
-A recording starts before the request and ends after it, even if the request fails.
+A recording starts before the request and ends after it, even if the request fails. A watch lasts until it has reported
+enough calls, is ended, or its client disconnects.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import sys
 
 from ..basics.features import WorkerFeature
 from ..python.call_monitor import CallMonitor, CallProfiler
+from ..python.call_watches import DEFAULT_LIMIT, CallWatches, WatchRefusedError
 from ..python.recorded_calls import Recording, Selection
 
 TYPE_CHECKING = False
@@ -19,8 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from ..basics.connections import Connection, Message
     from ..basics.dialect import Dialect
-    from ..basics.jobs import Job
+    from ..basics.jobs import Job, Session
 
 TRACE = "codriver/trace"
 """The field of a request that starts a recording. It lists names, or is empty for all of the project's functions."""
@@ -33,6 +36,14 @@ If recording was not possible, it only has `refused` with the reason.
 
 PROFILE = "codriver/profile"
 """The field of a request for the slowest functions."""
+WATCH = "codriver/watch-calls"
+"""The op that starts or ends a watch.
+
+Its field `watch` is an id that the client chooses, and `args` an object in JSON. That has `function`, `condition` and
+`limit`, or is empty to end the watch. The reply has `answer`, an object in JSON.
+"""
+WATCHED = "codriver/watched-calls"
+"""The field with calls of a watched function as JSON. It is sent with the id of the request that started the watch."""
 MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""
 
@@ -140,4 +151,60 @@ def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Ca
     return {"record": record, "recorded": recorded_calls}
 
 
-FEATURE = WorkerFeature((TRACE, PROFILE), recorded, operations)
+WATCHES = CallWatches()
+"""The watches of this process. Creating them has no effect on the program."""
+
+
+class ClientWatches:
+    """The watches that one client started. It is called when the client has disconnected, and ends them."""
+
+    def __init__(self) -> None:
+        self._identities: set[str] = set()
+
+    def add(self, identity: str) -> None:
+        """Add a watch, and drop those that have ended."""
+        self._identities = {*self._identities & WATCHES.identities(), identity}
+
+    def __call__(self) -> None:
+        """End all of them."""
+        for identity in self._identities:
+            WATCHES.stop(identity, "disconnected")
+
+
+def watches_of_client(connection: Connection) -> ClientWatches:
+    """Return the watches of a connection's client."""
+    for act in connection.at_end:
+        if isinstance(act, ClientWatches):
+            return act
+    watches = ClientWatches()
+    connection.at_end.append(watches)
+    return watches
+
+
+def watch_calls(message: Message, connection: Connection, _session: Session) -> None:
+    """Start or end a watch, on the thread of the connection, so that it does not wait for running code."""
+    identity = message.get("watch") or ""
+    try:
+        arguments = json.loads(message.get("args") or "{}")
+        if arguments:
+            push = connection.pusher(message, WATCHED)
+            limit = int(arguments.get("limit") or DEFAULT_LIMIT)
+            condition = str(arguments.get("condition") or "")
+            watch = WATCHES.start(identity, str(arguments.get("function") or ""), condition, limit, push)
+            watches_of_client(connection).add(identity)
+            code = watch.code
+            answer: dict[str, Any] = {
+                "function": watch.target.function.__qualname__,
+                "at": f"{code.co_filename}:{code.co_firstlineno}",
+            }
+        else:
+            answer = {"existed": WATCHES.stop(identity, "stopped")}
+    except WatchRefusedError as error:
+        answer = {"refused": error.kind, "message": str(error)}
+    except Exception as error:
+        connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
+        return
+    connection.answer(message, {"answer": json.dumps(answer), "status": ["done"]})
+
+
+FEATURE = WorkerFeature((TRACE, PROFILE), recorded, operations, {WATCH: watch_calls})

@@ -1,0 +1,87 @@
+"""The tool `watch_calls`: record the calls of a function while the program runs."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, ClassVar, Final
+from uuid import uuid4
+
+from pydantic import Field
+
+from codriver.errors import refused
+from codriver.features.traces.watched_calls import OP, CallWatch, CallWatches
+from codriver.repls.contract.adapter import CapabilityMissingError
+from codriver.tools.calls.answer import Answer, answer_schema
+from codriver.tools.calls.arguments import Arguments
+from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.tool import Tool
+from codriver.wire.untrusted import as_map
+
+if TYPE_CHECKING:
+    from codriver.tools.calls.call import Call
+
+DEFAULT_LIMIT: Final = 50
+"""Number of calls after which a watch ends, unless the caller gives another."""
+MAX_LIMIT: Final = 1000
+"""Maximum number of calls of a watch."""
+QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
+"""Query for `wait_for` that matches the calls of a watch."""
+HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
+UNSUPPORTED: Final = "watch_calls needs a REPL of Python 3.12 or later in which Codriver's worker runs"
+
+
+class WatchCallsArguments(Arguments):
+    """Arguments of `watch_calls`."""
+
+    CHOOSES_SESSION: ClassVar[bool] = True
+
+    function: str = Field(description="module.function or module.Class.method.")
+    condition: str = Field("", description="Python over the arguments: n > 3.")
+    limit: int = Field(DEFAULT_LIMIT, ge=0, le=MAX_LIMIT, description="0: stop.")
+    repl_session_key: str | None = None
+
+
+async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
+    """Start a watch, or end those of the caller for the function if the limit is 0."""
+    repl, who = resolve(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
+    watches = call.services.part(CallWatches)
+    if arguments.limit == 0:
+        active = watches.of(repl.id, who, arguments.function)
+        for watch in active:
+            await watches.end(watch)
+        return Answer({"existed": bool(active)})
+    if repl.dialect != "python":
+        raise CapabilityMissingError("trace", message=UNSUPPORTED)
+    since = call.services.log.next_line - 1
+    watch = CallWatch(uuid4().hex, repl.id, repl.generation, call.client, who, arguments.function)
+    query = {"function": arguments.function, "condition": arguments.condition, "limit": arguments.limit}
+    watches.add(watch)
+    try:
+        fields = {"watch": watch.id, "args": json.dumps(query)}
+        answer = as_map(json.loads(await call.services.repls.adapter(repl.id).call_op(OP, fields)))
+    except CapabilityMissingError:
+        watches.forget(watch)
+        raise CapabilityMissingError("trace", message=UNSUPPORTED) from None
+    except BaseException:
+        watches.forget(watch)
+        raise
+    if "refused" in answer:
+        watches.forget(watch)
+        if answer["refused"] == "capability-missing":
+            raise CapabilityMissingError("trace", message=str(answer["message"]))
+        raise refused("bad-arguments", str(answer["message"]), hint=HINT)
+    watches.confirm(watch)
+    location = str(answer.get("at")).replace(f"{call.services.workspace}/", "")
+    return Answer({"at": location, "since": since, "query": QUERY % watch.id})
+
+
+TOOL: Final = Tool(
+    name="watch_calls",
+    title="Watch calls",
+    description="Record calls of a Python function in the log's $calls while the program runs. Then wait_for.",
+    arguments=WatchCallsArguments,
+    output=answer_schema(at="string", since="integer", query="string", existed="boolean"),
+    run=watch_calls,
+    is_rare=True,
+    search_hint="logpoints: arguments, result and caller of calls",
+)

@@ -1,0 +1,297 @@
+"""The calls of watched functions: their log, which is the Datalog source `$calls`, and the watches of clients.
+
+A watched function may be called hundreds of times, which would evict evaluations from the output log. Therefore, calls
+have a separate store. Both take their line numbers from the same counter.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from codriver.errors import CodriverError, cut_counted
+from codriver.log.control_characters import one_line
+from codriver.log.event_logs import EventLog
+from codriver.log.output_log import SCHEMA, BoundedLog, Follower
+from codriver.log.query_sources import QuerySource
+from codriver.wire.untrusted import as_int, as_list, as_map, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from codriver.core.dispatch import Core
+    from codriver.core.state import State
+    from codriver_datalog.entity_store import Record, Value
+
+logger = logging.getLogger(__name__)
+
+OP: Final = "codriver/watch-calls"
+"""The op of Codriver's worker that starts and ends watches."""
+REPLY_FIELD: Final = "codriver/watched-calls"
+"""The field in which Codriver's worker sends calls."""
+WATCHED: Final = "watched calls"
+"""The name of the report with calls."""
+CALLS: Final = EventLog("call", "$calls", "calls", "callLog", "watched functions", "magenta", ">")
+CALL_SCHEMA: Final = replace(
+    SCHEMA,
+    attributes=(*SCHEMA.attributes, "watch", "function", "args", "result", "error", "ms", "caller"),
+    indexed=SCHEMA.indexed | {"watch", "function"},
+    only_in=(CALLS.source, len(SCHEMA.attributes)),
+)
+"""The attributes of a call."""
+CALL_SOURCE: Final = QuerySource(CALLS.source, CALL_SCHEMA, log=CALLS)
+"""The log of calls as a source of queries."""
+MAX_CALLS: Final = 2000
+"""Maximum number of retained calls."""
+MAX_BYTES: Final = 4 * 2**20
+"""Maximum total size of retained calls."""
+MAX_TEXT_CHARACTERS: Final = 4000
+"""Maximum length of each string of a call."""
+RECORD_BYTES: Final = 400
+"""Approximate size of a call without its strings."""
+WHO: Final = CALL_SCHEMA.attributes.index("who")
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedCall:
+    """A call of a watched function, or an entry about the watch, which has only a text. Unknown fields are None."""
+
+    text: str
+    timestamp: int
+    """Time when the call was received, in epoch milliseconds."""
+    watch: str
+    who: str
+    session_key: str | None
+    function: str | None = None
+    arguments: str | None = None
+    result: str | None = None
+    error: str | None = None
+    ms: float | None = None
+    caller: str | None = None
+
+    def to_record(self, line: int) -> Record:
+        """Return the call as a record in the order of `CALL_SCHEMA`."""
+        common = (line, CALLS.category, self.text, self.timestamp, self.who, None, self.session_key)
+        unused = (None,) * (len(SCHEMA.attributes) - len(common))
+        call = (self.watch, self.function, self.arguments, self.result, self.error, self.ms, self.caller)
+        return (*common, *unused, *call)
+
+
+class CallLog(BoundedLog):
+    """The newest calls of watched functions, up to a maximum number and total size. Thread-safe.
+
+    `next_line` returns a context with the next line number, which stays locked until the call is stored. `redact`
+    removes secrets from a string. `follower` is called with the line number of each new call.
+    """
+
+    def __init__(
+        self,
+        next_line: Callable[[], AbstractContextManager[int]],
+        *,
+        redact: Callable[[str], str] = str,
+        follower: Follower | None = None,
+    ) -> None:
+        super().__init__(CALL_SCHEMA, MAX_CALLS, MAX_BYTES)
+        self._followers = (follower,) if follower else ()
+        self._next_line = next_line
+        self._redact = redact
+        self._stored = 0
+        self.last_evicted_line = 0
+        """The highest line number that was evicted."""
+
+    def record(self, call: WatchedCall) -> int:
+        """Redact and shorten a call, store it, and return its line number. Evicts the oldest calls if necessary."""
+        call = replace(
+            call,
+            text=self._clean(call.text),
+            function=call.function and self._clean(call.function),
+            arguments=call.arguments and self._clean(call.arguments),
+            result=call.result and self._clean(call.result),
+            error=call.error and self._clean(call.error),
+            caller=call.caller and self._clean(call.caller),
+        )
+        strings = (call.text, call.function, call.arguments, call.result, call.error, call.caller)
+        size = RECORD_BYTES + sum([len(text) for text in strings if text])
+        with self._lock, self._next_line() as line:
+            retracted = self._store.insert(call.to_record(line), size)
+            self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line
+            self._stored += 1
+        self._notify(line)
+        return line
+
+    def count(self, *, since: int | None = None, who: str | None = None) -> int:
+        """Return the number of stored calls after the line `since`, or of a caller's watches, if given."""
+        return len(self._filtered(since, who))
+
+    def entries(
+        self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
+    ) -> list[dict[str, Value]]:
+        """Return the newest `limit` calls that match all filters, oldest first, as JSON objects."""
+        records = self._filtered(since, who)
+        if until is not None:
+            records = [record for record in records if cast("int", record[0]) <= until]
+        return list(map(CALL_SCHEMA.document, records[-limit:]))
+
+    def usage(self) -> dict[str, object]:
+        """Return the line range and counts for `server_health`, or an empty dict if there were no calls."""
+        if not self._stored:
+            return {}
+        counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self._stored}
+        return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
+
+    def _filtered(self, since: int | None, who: str | None) -> list[Record]:
+        snapshot = self.snapshot()
+        records = snapshot.records if who is None else snapshot.with_value(WHO, who)
+        return [record for record in records if since is None or cast("int", record[0]) > since]
+
+    def _clean(self, text: str) -> str:
+        return cut_counted(one_line(self._redact(text)), MAX_TEXT_CHARACTERS)
+
+
+@dataclass(frozen=True, slots=True)
+class CallWatch:
+    """A watch that a client started. It ends with the connection of its client or its REPL."""
+
+    id: str
+    repl: str
+    generation: int
+    client: str
+    who: str
+    function: str
+    """The name of the function as the caller gave it."""
+
+
+class EndWatch(Protocol):
+    """End a watch in a REPL."""
+
+    async def __call__(self, repl: str, watch: str) -> str:
+        """Return the answer of the REPL as JSON.
+
+        Raises:
+            CodriverError: the REPL did not answer.
+        """
+
+
+class CallWatches:
+    """The watches that clients started. Lives as long as the server."""
+
+    def __init__(self, core: Core, log: CallLog, tasks: TaskGroup, end: EndWatch, workspace: Path) -> None:
+        self._core = core
+        self._log = log
+        self._tasks = tasks
+        self._end = end
+        self._workspace = workspace
+        self._watches: dict[str, CallWatch] = {}
+        self._observing = ExitStack()
+        """Observes the core's state while there are watches."""
+
+    def of(self, repl: str, who: str, function: str) -> list[CallWatch]:
+        """Return the watches of a caller for a function of a REPL."""
+        key = (repl, who, function)
+        return [watch for watch in self._watches.values() if (watch.repl, watch.who, watch.function) == key]
+
+    def add(self, watch: CallWatch) -> None:
+        """Add a watch before it is started, so that its first calls are recorded."""
+        if not self._watches:
+            self._observing.enter_context(self._core.observed_by(self._observe))
+        self._watches[watch.id] = watch
+
+    def forget(self, watch: CallWatch) -> None:
+        """Remove a watch that has ended or could not be started."""
+        if self._watches.pop(watch.id, None) is not None and not self._watches:
+            self._observing.close()
+
+    def confirm(self, watch: CallWatch) -> bool:
+        """Return whether a started watch still has its client. If the client has disconnected, the watch is ended."""
+        if watch.client in self._core.state.clients:
+            return True
+        self.forget(watch)
+        self._tasks.start_soon(self._end_quietly, watch)
+        return False
+
+    async def end(self, watch: CallWatch) -> None:
+        """End a watch in its REPL, whose last message reports the calls until then.
+
+        Raises:
+            CodriverError: the REPL did not answer.
+        """
+        await self._end(watch.repl, watch.id)
+
+    def receive(self, repl_id: str, _evaluation: str | None, text: str) -> None:
+        """Record the calls that a REPL sent as JSON. Ignore invalid messages, and those of unknown watches."""
+        try:
+            frame = as_map(json.loads(text))
+        except (ValueError, RecursionError):
+            return
+        watch = self._watches.get(str(frame.get("watch")))
+        if watch is None or watch.repl != repl_id:
+            return
+        for row in as_list(frame.get("calls")):
+            self._record_call(watch, as_map(row))
+        for line in _remarks(frame):
+            self._record(watch, f"{watch.function}: {line}")
+        if "end" in frame:
+            self.forget(watch)
+
+    def _record_call(self, watch: CallWatch, row: Mapping[str, object]) -> None:
+        function = text_of(row, "function") or watch.function
+        pairs = [as_list(pair) for pair in as_list(row.get("arguments"))]
+        arguments = ", ".join(f"{pair[0]}={pair[1]}" for pair in pairs if len(pair) == 2)  # a pair
+        error, result, us = text_of(row, "raised"), text_of(row, "result"), as_int(row.get("us")) or 0
+        caller = (text_of(row, "caller") or "").replace(f"{self._workspace}/", "")
+        outcome = f"raised {error}" if error else f"returned {result}"
+        origin = f", called at {caller}" if caller else ""
+        text = f"{function}({arguments}) {outcome} in {us / 1000:g} ms{origin}"
+        self._record(watch, text, function=function, arguments=arguments, result=result or None, error=error or None,
+                     ms=us / 1000, caller=caller or None)  # fmt: skip
+
+    def _record(self, watch: CallWatch, text: str, **fields: str | float | None) -> None:
+        repl = self._core.state.repls.get(watch.repl)
+        key = repl.key if repl is not None else None
+        entry = WatchedCall(text, self._core.now(), watch.id, watch.who, key)
+        self._log.record(replace(entry, **fields))  # type: ignore[arg-type]  # the fields of a call
+
+    def _observe(self, old: State, state: State) -> None:
+        """End the watches whose client or REPL has disconnected."""
+        if old.repls is state.repls and old.clients is state.clients:
+            return
+        for watch in list(self._watches.values()):
+            if not _is_connected(state, watch):
+                self.forget(watch)
+                self._record(watch, f"{watch.function}: the watch ended, because the REPL was disconnected")
+            elif watch.client not in state.clients:
+                self.forget(watch)
+                self._tasks.start_soon(self._end_quietly, watch)
+
+    async def _end_quietly(self, watch: CallWatch) -> None:
+        try:
+            await self.end(watch)
+        except CodriverError as error:
+            logger.info("could not end the watch of %s in %s: %s", watch.function, watch.repl, error)
+
+
+def _remarks(frame: Mapping[str, object]) -> list[str]:
+    """Return the sentences about the calls that were not recorded, and about the end of a watch."""
+    found = []
+    if omitted := as_int(frame.get("omitted")):
+        found.append(f"{omitted} matching calls were left out, because more were made in a second than are recorded")
+    if failed := as_int(frame.get("failed")):
+        found.append(f"the condition failed for {failed} calls, first with {frame.get('why')}")
+    if unsent := as_int(frame.get("unsent")):
+        found.append(f"{unsent} calls were lost, because the connection was too slow")
+    if "end" in frame:
+        reason = {"limit": "it reached its limit", "stopped": "it was stopped"}.get(str(frame["end"]), frame["end"])
+        found.append(f"the watch ended: {reason}")
+    return found
+
+
+def _is_connected(state: State, watch: CallWatch) -> bool:
+    repl = state.repls.get(watch.repl)
+    return repl is not None and repl.phase == "connected" and repl.generation == watch.generation

@@ -1,0 +1,462 @@
+"""Watch functions: report each call of a function whose arguments meet a condition, while the program runs.
+
+Only the code of watched functions has local events of `sys.monitoring`, so that other functions run as before. The
+exception is `PY_UNWIND`, which Python only offers for all code: a short callback runs when an exception leaves a
+function. Arguments and results are converted to short texts on the program's thread without running any of its code.
+Another thread formats and sends them.
+
+Source: Python's library reference, `sys.monitoring`.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import json
+import os
+import sys
+import threading
+import time
+import types
+from _queue import Empty, SimpleQueue  # those of `queue` may be replaced, for example by gevent
+
+from ..basics.connections import start_thread
+from .call_monitor import FRAME_AT, NO_FREE_ID, TOOL_IDS
+from .recorded_calls import HIDDEN, CallPrinter, Function, mro_of, space_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    Test = Callable[[Any], object]
+    Call = list[Any]
+
+MONITORING_MISSING = "watch_calls needs sys.monitoring, which Python has since 3.12"
+NAME = "codriver watch_calls"
+"""The name under which watches use `sys.monitoring`."""
+DEFAULT_LIMIT, MAX_LIMIT = 50, 1000
+"""The default and the maximum number of calls that a watch reports."""
+MAX_CALLS_PER_S = 100
+"""Maximum number of calls that a watch reports in a second. A program must not become slow because it is watched."""
+MAX_WATCHES = 20
+"""Maximum number of watches in a process, because each has a thread."""
+MAX_WRAPPERS = 20
+"""Maximum number of decorators around a function, in case they refer to one another."""
+MAX_CALLS_PER_FRAME = 50
+"""Maximum number of calls that are sent together."""
+CHECK_S = 1.0
+"""Interval in which a watch reports omitted calls, and checks whether its function has other code."""
+SECOND_NS = 1_000_000_000
+WATCH, THREAD, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(8)
+"""The indexes in a call. `CALLER` is a code object and a line, and the last two are texts or None."""
+
+
+class WatchRefusedError(Exception):
+    """A function cannot be watched. `kind` is `capability-missing` or `bad-arguments`."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class Target:
+    """A Python function, found by its name.
+
+    The name is `module.function`, `module.Class.method` or `module:function`, or the name of a function in `__main__`.
+
+    Raises:
+        WatchRefusedError: there is no such function in a loaded module.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.wrappers: list[types.CodeType] = []
+        """The code of the decorators around the function, which do not count as its callers."""
+        self.function = self._unwrapped(self._value())
+
+    def _value(self) -> Any:
+        module, colon, rest = self.name.partition(":")
+        steps = (rest if colon else self.name).split(".")
+        if colon:
+            candidates = [(module, steps)]
+        else:
+            candidates = [(".".join(steps[:end]), steps[end:]) for end in range(len(steps) - 1, 0, -1)]
+            candidates.append(("__main__", steps))
+        for found, path in candidates:
+            loaded = sys.modules.get(found)
+            if loaded is not None and (found != "__main__" or path[0] in vars(loaded)):
+                return self._attribute(loaded, found, path)
+        raise WatchRefusedError(
+            "bad-arguments",
+            f"no loaded module contains {self.name}: give the module and the function, such as shop.orders.total",
+        )
+
+    def _attribute(self, value: Any, module: str, path: list[str]) -> Any:
+        for step in path:
+            spaces = map(space_of, mro_of(value)) if isinstance(value, type) else [getattr(value, "__dict__", {})]
+            space = next((space for space in spaces if step in space), None)
+            if space is None:
+                raise WatchRefusedError("bad-arguments", f"{module} has no {'.'.join(path)}: {step} does not exist")
+            value = space[step]
+        return value
+
+    def _unwrapped(self, value: Any) -> types.FunctionType:
+        """Return the function inside decorators, methods and properties."""
+        for _ in range(MAX_WRAPPERS):
+            if type(value) is types.FunctionType:
+                inner = value.__dict__.get("__wrapped__")
+                if inner is None:
+                    return value
+                self.wrappers.append(value.__code__)
+            elif isinstance(value, type):
+                break
+            else:
+                steps = ("__wrapped__", "__func__", "fget", "func")
+                inner = next((getattr(value, step) for step in steps if getattr(value, step, None) is not None), None)
+            if inner is None:
+                break
+            value = inner
+        kind = "a class: name one of its methods" if isinstance(value, type) else "not a function written in Python"
+        raise WatchRefusedError("bad-arguments", f"{self.name} is {kind}, so its calls cannot be watched")
+
+
+def compiled(condition: str, arguments: tuple[str, ...], namespace: dict[str, Any]) -> Test:
+    """Return a function that evaluates a condition for the local variables of a call.
+
+    Raises:
+        WatchRefusedError: the condition is no Python expression, or uses a name that does not exist.
+    """
+    try:
+        body = ast.parse(condition.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise WatchRefusedError("bad-arguments", f"the condition is not a Python expression: {error}") from None
+    nodes = list(ast.walk(body))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    stored = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    stored |= {node.arg for node in nodes if isinstance(node, ast.arg)}
+    unknown = sorted(
+        name for name in names - stored - set(arguments) if name not in namespace and not hasattr(builtins, name)
+    )
+    if unknown:
+        known = f"the arguments are {', '.join(arguments)}" if arguments else "the function has no arguments"
+        raise WatchRefusedError("bad-arguments", f"the condition uses {unknown[0]}, which does not exist: {known}")
+    used = [name for name in arguments if name in names]
+    expression = ast.parse(f"lambda {', '.join(used)}: None", mode="eval")
+    expression.body.body = body  # type: ignore[attr-defined]  # it is a lambda
+    try:
+        code = compile(ast.fix_missing_locations(expression), "<condition of watch_calls>", "eval")
+    except (SyntaxError, ValueError, RecursionError) as error:  # such as `await`
+        raise WatchRefusedError("bad-arguments", f"the condition cannot be compiled: {error}") from None
+    test = eval(code, namespace)  # the condition of a caller that may evaluate code
+    values = ", ".join(f"values[{name!r}]" for name in used)
+    wrapped: Test = eval(f"lambda values: test({values})", {"test": test})
+    return wrapped
+
+
+class CallWatch:
+    """A watch of one function, from its creation until it has reported `limit` calls or is ended."""
+
+    def __init__(self, identity: str, target: Target, condition: str, limit: int, push: Callable[[str], bool]) -> None:
+        self.identity, self.target, self.limit, self._condition, self._push = identity, target, limit, condition, push
+        self.queue: SimpleQueue[Call | None] = SimpleQueue()
+        """The calls that have ended, and None to check whether the watch has ended."""
+        self.matched = self.omitted = self.failed = self.unsent = 0
+        self.open = 0
+        self.failure = ""
+        """The text of the first error that the condition raised."""
+        self.end = ""
+        """Why the watch ended; empty until then."""
+        self._printer = CallPrinter()
+        self._window_ns = self._in_window = 0
+        self.use_code()
+
+    def use_code(self) -> None:
+        """Watch the code that the function has now."""
+        function = self.target.function
+        self.code = function.__code__
+        self._function = Function(self.code, str(function.__module__), function.__qualname__, is_requested=True)
+        names = self._function.arguments
+        self._hidden = frozenset(name for name in names if self._printer.is_secret(name))
+        self._test = compiled(self._condition, names, function.__globals__) if self._condition.strip() else None
+
+    @property
+    def is_over(self) -> bool:
+        """Return whether the watch has ended or all its calls have."""
+        return bool(self.end) or (self.matched >= self.limit and self.open <= 0)
+
+    def begin_call(self, frame: types.FrameType) -> Call | None:
+        """Return the record of a call that starts, or None if it is not reported."""
+        if self.matched >= self.limit or self.end:
+            return None
+        values, test = frame.f_locals, self._test
+        if test is not None:
+            try:
+                if not test(values):
+                    return None
+            except (Exception, SystemExit) as error:  # the program must not notice
+                self.failed += 1
+                self.failure = self.failure or self._printer.error(error)
+                return None
+        now = time.perf_counter_ns()
+        if now - self._window_ns >= SECOND_NS:
+            self._window_ns, self._in_window = now, 0
+        if self._in_window >= MAX_CALLS_PER_S:
+            self.omitted += 1
+            return None
+        self._in_window += 1
+        self.matched += 1
+        self.open += 1
+        short, hidden = self._printer.short, self._hidden
+        snapshots = [
+            [name, HIDDEN if name in hidden else short(values[name])]
+            for name in self._function.arguments
+            if name in values
+        ]
+        caller = frame.f_back
+        while caller is not None and any(caller.f_code is code for code in self.target.wrappers):
+            caller = caller.f_back
+        origin = None if caller is None else (caller.f_code, caller.f_lineno)
+        return [self, threading.get_ident(), time.perf_counter_ns(), 0, snapshots, origin, None, None]
+
+    def end_call(self, call: Call, frame: types.FrameType, value: object, error: BaseException | None) -> None:
+        """Complete the record of a call, and pass it on."""
+        call[END_NS] = time.perf_counter_ns()
+        if error is not None:
+            call[ERROR] = self._printer.error(error)
+        else:
+            made = frame.f_locals.get(self._function.arguments[0]) if self._function.makes else value
+            call[RESULT] = self._printer.short(made)
+        self.open -= 1
+        self.queue.put(call)
+
+    def reset_counts(self) -> dict[str, Any]:
+        """Return the numbers of omitted and failed calls since the last call, without those that are zero."""
+        counts = {"omitted": self.omitted, "failed": self.failed, "unsent": self.unsent}
+        # Calls that are counted at the same time are reported next time.
+        self.omitted -= counts["omitted"]
+        self.failed -= counts["failed"]
+        self.unsent -= counts["unsent"]
+        found: dict[str, Any] = {name: count for name, count in counts.items() if count}
+        return {**found, "why": self.failure} if "failed" in found else found
+
+    def send(self, calls: list[Call], counts: dict[str, Any], *, is_last: bool = False) -> None:
+        """Send calls and counts to the client. The last frame has the reason for the end."""
+        frame = {"watch": self.identity, "calls": [self._row(call) for call in calls], **counts}
+        if is_last:
+            frame["end"] = self.end
+        if not self._push(json.dumps(frame)):
+            self.unsent += len(calls)
+
+    def _row(self, call: Call) -> dict[str, Any]:
+        row = {"function": self._function.name, "arguments": call[ARGUMENTS]}
+        row["us"] = (call[END_NS] - call[START_NS]) // 1000
+        if call[CALLER] is not None:
+            code, line = call[CALLER]
+            row["caller"] = f"{code.co_filename}:{line} in {getattr(code, 'co_qualname', code.co_name)}"
+        return {**row, "raised": call[ERROR]} if call[ERROR] is not None else {**row, "result": call[RESULT]}
+
+
+class CallWatches:
+    """The watches of a process. Monitoring is only active while there are any."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._watches: dict[str, CallWatch] = {}
+        self._by_code: dict[int, tuple[CallWatch, ...]] = {}
+        """The watches of each code object by its id. Each watch has a reference to its code object."""
+        self._live: dict[int, list[Call]] = {}
+        """The reported calls in progress by the id of their frame, including suspended ones."""
+        self._monitoring: Any = getattr(sys, "monitoring", None)
+        self._tool = -1
+        self._is_fork_registered = False
+
+    def start(self, identity: str, function: str, condition: str, limit: int, push: Callable[[str], bool]) -> CallWatch:
+        """Start a watch, whose frames are passed to `push`.
+
+        Raises:
+            WatchRefusedError: the function cannot be watched.
+        """
+        if self._monitoring is None:
+            raise WatchRefusedError("capability-missing", MONITORING_MISSING)
+        watch = CallWatch(identity, Target(function), condition, max(1, min(limit, MAX_LIMIT)), push)
+        with self._lock:
+            if len(self._watches) >= MAX_WATCHES:
+                message = f"{MAX_WATCHES} functions are watched already, which is the maximum: end one with limit 0"
+                raise WatchRefusedError("bad-arguments", message)
+            if self._tool < 0:
+                self._begin()
+            self._watches[identity] = watch
+            self._update(watch.code)
+        start_thread(lambda: self._deliver(watch))
+        return watch
+
+    def identities(self) -> set[str]:
+        """Return the ids of the current watches."""
+        with self._lock:
+            return set(self._watches)
+
+    def stop(self, identity: str, why: str) -> bool:
+        """End a watch, and return whether it existed."""
+        with self._lock:
+            watch = self._watches.get(identity)
+            if watch is None:
+                return False
+            watch.end = watch.end or why
+            self._remove(watch)
+        watch.queue.put(None)
+        return True
+
+    def _deliver(self, watch: CallWatch) -> None:
+        """Send the calls of a watch until it ends."""
+        try:
+            while not watch.is_over:
+                calls = _waiting(watch.queue)
+                counts = {} if calls else watch.reset_counts()  # in a pause between the calls
+                if calls or counts:
+                    watch.send(calls, counts)
+                self._follow(watch)
+            while calls := _rest(watch.queue):
+                watch.send(calls, {})
+            watch.end = watch.end or "limit"
+            watch.send([], watch.reset_counts(), is_last=True)
+        except OSError:  # the client has disconnected
+            watch.end = watch.end or "disconnected"
+        finally:
+            with self._lock:
+                self._remove(watch)
+
+    def _follow(self, watch: CallWatch) -> None:
+        """Watch the new code of a function after an edit. End the watch if its condition no longer fits."""
+        if watch.target.function.__code__ is watch.code:
+            return
+        with self._lock:
+            if watch.identity not in self._watches:
+                return
+            old = watch.code
+            try:
+                watch.use_code()
+            except WatchRefusedError as error:
+                watch.end = f"the function was changed: {error}"
+            self._update(old)
+            self._update(watch.code)
+
+    def _begin(self) -> None:
+        monitoring = self._monitoring
+        tool = next((one for one in TOOL_IDS if monitoring.get_tool(one) is None), -1)
+        if tool < 0:
+            raise WatchRefusedError("capability-missing", NO_FREE_ID)
+        monitoring.use_tool_id(tool, NAME)
+        self._tool = tool
+        for event, callback in self._callbacks().items():
+            monitoring.register_callback(tool, event, callback)
+        monitoring.set_events(tool, monitoring.events.PY_UNWIND)
+        if not self._is_fork_registered and hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._after_fork)
+            self._is_fork_registered = True
+
+    def _update(self, code: types.CodeType) -> None:
+        """Set the events of a code object if a watch needs them, and remove them otherwise."""
+        watches = tuple(watch for watch in self._watches.values() if watch.code is code)
+        events = self._monitoring.events
+        if watches:
+            self._by_code[id(code)] = watches
+        else:
+            self._by_code.pop(id(code), None)
+        self._monitoring.set_local_events(self._tool, code, events.PY_START | events.PY_RETURN if watches else 0)
+
+    def _remove(self, watch: CallWatch) -> None:
+        """Remove a watch, and end monitoring after the last one."""
+        if self._watches.pop(watch.identity, None) is None:
+            return
+        self._update(watch.code)
+        for frame, calls in list(self._live.items()):
+            calls[:] = [call for call in calls if call[WATCH] is not watch]
+            if not calls:
+                self._live.pop(frame, None)
+        if not self._watches:
+            self._end()
+
+    def _end(self) -> None:
+        monitoring, tool = self._monitoring, self._tool
+        monitoring.set_events(tool, 0)
+        for event in self._callbacks():
+            monitoring.register_callback(tool, event, None)
+        monitoring.free_tool_id(tool)
+        self._tool = -1
+        self._live.clear()
+
+    def _after_fork(self) -> None:
+        """End all watches in a forked child, which has no thread to report calls."""
+        self._lock = threading.Lock()
+        watches, self._watches = self._watches, {}
+        if self._tool >= 0:
+            for watch in watches.values():
+                self._update(watch.code)
+            self._end()
+
+    def _callbacks(self) -> dict[int, Any]:
+        """Return the callback of each event."""
+        events = self._monitoring.events
+        return {
+            events.PY_START: self._start_callback(),
+            events.PY_RETURN: self._return_callback(),
+            events.PY_UNWIND: self._unwind_callback(),
+        }
+
+    # Each callback keeps what it needs in local variables, because it runs for every call.
+
+    def _start_callback(self) -> Any:
+        by_code, live, frame_at = self._by_code, self._live, FRAME_AT
+
+        def on_start(code: types.CodeType, _offset: int) -> None:
+            frame = frame_at(1)
+            for watch in by_code.get(id(code), ()):
+                call = watch.begin_call(frame)
+                if call is not None:
+                    live.setdefault(id(frame), []).append(call)
+
+        return on_start
+
+    def _return_callback(self) -> Any:
+        live, frame_at = self._live, FRAME_AT
+
+        def on_return(_code: types.CodeType, _offset: int, value: object) -> None:
+            if live:
+                frame = frame_at(1)
+                for call in live.pop(id(frame), ()):
+                    call[WATCH].end_call(call, frame, value, None)
+
+        return on_return
+
+    def _unwind_callback(self) -> Any:
+        live, frame_at = self._live, FRAME_AT
+
+        def on_unwind(_code: types.CodeType, _offset: int, error: BaseException) -> None:
+            if live:
+                frame = frame_at(1)
+                for call in live.pop(id(frame), ()):
+                    call[WATCH].end_call(call, frame, None, error)
+
+        return on_unwind
+
+
+def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
+    """Wait for the next calls, at most for `CHECK_S`."""
+    try:
+        first = calls.get(timeout=CHECK_S)
+    except Empty:
+        return []
+    return ([] if first is None else [first]) + _rest(calls)
+
+
+def _rest(calls: SimpleQueue[Call | None]) -> list[Call]:
+    """Return the calls that can be sent without waiting."""
+    found: list[Call] = []
+    while len(found) < MAX_CALLS_PER_FRAME:
+        try:
+            call = calls.get_nowait()
+        except Empty:
+            break
+        found += [] if call is None else [call]
+    return found
