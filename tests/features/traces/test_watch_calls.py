@@ -3,6 +3,7 @@
 import sys
 
 import pytest
+import tools_in_memory
 from all_tools import BY_NAME
 from jsonschema import validate
 from live_server import serving, until
@@ -129,3 +130,11 @@ def test_earlier_pythons_have_no_such_capability(tmp_path):
         answer = client.call("watch_calls", function="json.dumps", replSessionKey="py")
     assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
     assert "sys.monitoring, which Python has since 3.12" in answer["message"]
+
+
+def test_nothing_is_watched_if_evaluation_is_off(tmp_path):
+    """A condition is code that runs in the program."""
+    with tools_in_memory.serving(tmp_path, settings={"enable_mcp_repl_evaluation": False}) as served:
+        with served.client() as caller:
+            refused = caller.call("watch_calls", function="os.getcwd", condition="1")
+        assert (refused["ok"], refused["reason"]) == (False, "switched-off")

@@ -82,6 +82,7 @@ TOOL: Final = Tool(
     arguments=WatchCallsArguments,
     output=answer_schema(at="string", since="integer", query="string", existed="boolean"),
     run=watch_calls,
-    is_rare=True,
+    needs=("evaluate",),
+    setting="enable_mcp_repl_evaluation",  # a condition is code
     search_hint="logpoints: arguments, result and caller of calls",
 )
