@@ -27,7 +27,7 @@ def process(tmp_path_factory):
 
 
 NUMBERS = itertools.count()
-HIDDEN = "import sys, <m>\nDOUBLE = vars(sys.modules['<m>'])['LIM' + 'IT'] * 2\n"
+HIDDEN = "import <m>\nDOUBLE = eval('<m>.LIMIT * 2')\n"
 """A module that computes a value from another one in a way that no load follows."""
 
 
