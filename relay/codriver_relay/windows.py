@@ -129,7 +129,7 @@ if sys.platform == "win32":
             return []
         count = ctypes.c_int()
         shell, kernel = ctypes.WinDLL("shell32"), ctypes.WinDLL("kernel32")
-        shell.CommandLineToArgvW.restype = ctypes.GITDIR_PREFIX(ctypes.c_wchar_p)
+        shell.CommandLineToArgvW.restype = ctypes.POINTER(ctypes.c_wchar_p)
         # The program itself is parsed by other rules, so another word is put in front.
         words = shell.CommandLineToArgvW(ctypes.c_wchar_p(f"program {line}"), ctypes.byref(count))
         found = [str(words[at]) for at in range(1, count.value)]
