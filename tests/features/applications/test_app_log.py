@@ -8,7 +8,8 @@ import anyio
 import pytest
 
 from codriver.errors import RefusedError
-from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, MAX_EVENTS, AppEvent, AppLog
+from codriver.features.applications.app_log import APP_SCHEMA, APP_SOURCE, AppEvent, AppLog
+from codriver.log.event_store import MAX_EVENTS
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory, RunRecorder

@@ -10,25 +10,24 @@ import json
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, Protocol
 
-from codriver.errors import CodriverError, cut_counted
-from codriver.log.control_characters import one_line
+from codriver.errors import CodriverError
 from codriver.log.event_logs import EventLog
-from codriver.log.output_log import SCHEMA, BoundedLog, Follower
+from codriver.log.event_store import EventStore
+from codriver.log.output_log import SCHEMA
 from codriver.log.query_sources import QuerySource
 from codriver.wire.untrusted import as_int, as_list, as_map, text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from contextlib import AbstractContextManager
+    from collections.abc import Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
 
     from codriver.core.dispatch import Core
     from codriver.core.state import State
-    from codriver_datalog.entity_store import Record, Value
+    from codriver_datalog.entity_store import Record
 
 logger = logging.getLogger(__name__)
 
@@ -48,15 +47,6 @@ CALL_SCHEMA: Final = replace(
 """The attributes of a call."""
 CALL_SOURCE: Final = QuerySource(CALLS.source, CALL_SCHEMA, log=CALLS)
 """The log of calls as a source of queries."""
-MAX_CALLS: Final = 2000
-"""Maximum number of retained calls."""
-MAX_BYTES: Final = 4 * 2**20
-"""Maximum total size of retained calls."""
-MAX_TEXT_CHARACTERS: Final = 4000
-"""Maximum length of each string of a call."""
-RECORD_BYTES: Final = 400
-"""Approximate size of a call without its strings."""
-WHO: Final = CALL_SCHEMA.attributes.index("who")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,75 +74,24 @@ class WatchedCall:
         return (*common, *unused, *call)
 
 
-class CallLog(BoundedLog):
-    """The newest calls of watched functions, up to a maximum number and total size. Thread-safe.
+class CallLog(EventStore):
+    """The newest calls of watched functions. See `EventStore`."""
 
-    `next_line` returns a context with the next line number, which stays locked until the call is stored. `redact`
-    removes secrets from a string. `follower` is called with the line number of each new call.
-    """
-
-    def __init__(
-        self,
-        next_line: Callable[[], AbstractContextManager[int]],
-        *,
-        redact: Callable[[str], str] = str,
-        follower: Follower | None = None,
-    ) -> None:
-        super().__init__(CALL_SCHEMA, MAX_CALLS, MAX_BYTES)
-        self._followers = (follower,) if follower else ()
-        self._next_line = next_line
-        self._redact = redact
-        self._stored = 0
-        self.last_evicted_line = 0
-        """The highest line number that was evicted."""
+    schema = CALL_SCHEMA
 
     def record(self, call: WatchedCall) -> int:
-        """Redact and shorten a call, store it, and return its line number. Evicts the oldest calls if necessary."""
+        """Redact and shorten a call, store it, and return its line number."""
         call = replace(
             call,
-            text=self._clean(call.text),
-            function=call.function and self._clean(call.function),
-            arguments=call.arguments and self._clean(call.arguments),
-            result=call.result and self._clean(call.result),
-            error=call.error and self._clean(call.error),
-            caller=call.caller and self._clean(call.caller),
+            text=self.clean(call.text),
+            function=call.function and self.clean(call.function),
+            arguments=call.arguments and self.clean(call.arguments),
+            result=call.result and self.clean(call.result),
+            error=call.error and self.clean(call.error),
+            caller=call.caller and self.clean(call.caller),
         )
         strings = (call.text, call.function, call.arguments, call.result, call.error, call.caller)
-        size = RECORD_BYTES + sum([len(text) for text in strings if text])
-        with self._lock, self._next_line() as line:
-            retracted = self._store.insert(call.to_record(line), size)
-            self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line
-            self._stored += 1
-        self._notify(line)
-        return line
-
-    def count(self, *, since: int | None = None, who: str | None = None) -> int:
-        """Return the number of stored calls after the line `since`, or of a caller's watches, if given."""
-        return len(self._filtered(since, who))
-
-    def entries(
-        self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
-    ) -> list[dict[str, Value]]:
-        """Return the newest `limit` calls that match all filters, oldest first, as JSON objects."""
-        records = self._filtered(since, who)
-        if until is not None:
-            records = [record for record in records if cast("int", record[0]) <= until]
-        return list(map(CALL_SCHEMA.document, records[-limit:]))
-
-    def usage(self) -> dict[str, object]:
-        """Return the line range and counts for `server_health`, or an empty dict if there were no calls."""
-        if not self._stored:
-            return {}
-        counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self._stored}
-        return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
-
-    def _filtered(self, since: int | None, who: str | None) -> list[Record]:
-        snapshot = self.snapshot()
-        records = snapshot.records if who is None else snapshot.with_value(WHO, who)
-        return [record for record in records if since is None or cast("int", record[0]) > since]
-
-    def _clean(self, text: str) -> str:
-        return cut_counted(one_line(self._redact(text)), MAX_TEXT_CHARACTERS)
+        return self.insert(call.to_record, strings)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,98 @@
+"""The common base of features' logs, which grow next to the output log and share its counter of lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final, cast
+
+from codriver.errors import cut_counted
+from codriver.log.control_characters import one_line
+from codriver.log.output_log import BoundedLog, Follower
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+
+    from codriver_datalog.entity_store import Record, Schema, Value
+
+MAX_EVENTS: Final = 2000
+"""Maximum number of retained events, unless a log has another limit."""
+MAX_BYTES: Final = 4 * 2**20
+"""Maximum total size of retained events, unless a log has another limit."""
+MAX_TEXT_CHARACTERS: Final = 4000
+"""Maximum length of an event's text, twice the length of the longest that a seam sends."""
+RECORD_BYTES: Final = 400
+"""Approximate size of an event without its strings."""
+
+
+class EventStore(BoundedLog):
+    """The newest events of a feature, up to a maximum number and total size. Thread-safe.
+
+    `next_line` returns a context with the next line number, which stays locked until the event is stored. `redact`
+    removes secrets from a string. `follower` is called with the line number of each new event.
+    """
+
+    schema: ClassVar[Schema]
+    """The attributes of the events. Each subclass has its own."""
+
+    def __init__(
+        self,
+        next_line: Callable[[], AbstractContextManager[int]],
+        *,
+        max_events: int = MAX_EVENTS,
+        max_bytes: int = MAX_BYTES,
+        redact: Callable[[str], str] = str,
+        follower: Follower | None = None,
+    ) -> None:
+        super().__init__(self.schema, max_events, max_bytes)
+        self._followers = (follower,) if follower else ()
+        self._next_line = next_line
+        self._redact = redact
+        self.stored = 0
+        """Number of events recorded since the start."""
+        self.last_evicted_line = 0
+        """The highest line number that was evicted."""
+
+    def clean(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
+        """Redact a string, and shorten it to one line of at most this length."""
+        return cut_counted(one_line(self._redact(text)), max_characters)
+
+    def insert(self, record_at: Callable[[int], Record], strings: Iterable[str | None]) -> int:
+        """Store an event, evict the oldest ones if necessary, and return its line number.
+
+        `record_at` returns its record for a line number. `strings` are the long strings in it, for its size.
+        """
+        size = RECORD_BYTES + sum([len(text) for text in strings if text])
+        with self._lock, self._next_line() as line:
+            retracted = self._store.insert(record_at(line), size)
+            self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line
+            self.stored += 1
+        self._notify(line)
+        return line
+
+    def count(self, *, since: int | None = None, who: str | None = None) -> int:
+        """Return the number of stored events after the line `since`, or caused by `who`, if given."""
+        return len(self._filtered(since, who))
+
+    def entries(
+        self, *, since: int | None = None, until: int | None = None, who: str | None = None, limit: int
+    ) -> list[dict[str, Value]]:
+        """Return the newest `limit` events that match all filters, oldest first, as JSON objects.
+
+        `since` and `until` are line numbers. `since` is exclusive and `until` inclusive.
+        """
+        records = self._filtered(since, who)
+        if until is not None:
+            records = [record for record in records if cast("int", record[0]) <= until]
+        return list(map(self.schema.document, records[-limit:]))
+
+    def usage(self) -> dict[str, object]:
+        """Return the line range and counts for `server_health`, or an empty dict if there were no events."""
+        if not self.stored:
+            return {}
+        counts = {"entities": self.entity_count, "bytes": self.text_bytes, "kept": self.stored}
+        return {"firstLine": self.first_line, "lastLine": self.last_line, **counts}
+
+    def _filtered(self, since: int | None, who: str | None) -> list[Record]:
+        snapshot = self.snapshot()
+        records = snapshot.records if who is None else snapshot.with_value(self.schema.attributes.index("who"), who)
+        return [record for record in records if since is None or cast("int", record[0]) > since]
