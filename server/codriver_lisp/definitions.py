@@ -152,7 +152,7 @@ def read_definitions(
     """Read the definitions in `text`, which starts in `namespace`.
 
     `features` are the features of the dialect, which select the branches of reader conditionals. `aliases` maps each
-    known alias, as a pair of the namespace that declares it and its name, to the namespace it stands for.
+    known alias, as a pair of the namespace that declares it and its name, to the namespace to which it refers.
 
     Raises:
         TooManyFormsError: the text has more than `MAX_FORMS` forms.

@@ -183,7 +183,7 @@ class _Reader:
     """The tree under construction, with a stack of the unfinished forms.
 
     For each unfinished form, the stack has its index, the closer of its bracket, and the number of forms that its
-    prefix still needs. The first entry stands for the text itself, which needs nothing.
+    prefix still needs. The first entry is that of the text itself, which needs nothing.
     """
 
     def __init__(self, most_forms: int) -> None:

@@ -254,8 +254,8 @@ class Failure:
     """The cause of a failed evaluation. Lines and columns count from 1; `form` is the failing form's number, from 1.
 
     In a `chain`, `relation` describes how each error relates to the failure: its `cause`, the `context` in which it was
-    raised, `thrown around` it, `member 1` of its group, or the same `of` another error. `omitted` stands for errors
-    that were left out.
+    raised, `thrown around` it, `member 1` of its group, or the same `of` another error. The relation
+    `omitted` is that of errors that were left out.
     """
 
     type: str

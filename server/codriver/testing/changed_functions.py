@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MAX_LINES: Final = 3000
 """Maximum number of lines between the first and the last change that are compared."""
 MAX_PARSED: Final = 512 * 1024
-"""Maximum number of characters of a text that is parsed, because Python runs no other thread meanwhile."""
+"""Maximum number of characters of a text that is parsed, because parsing blocks all other threads."""
 _DEFINITION: Final = re.compile(r"(\s*)(?:async\s+def|def|(class))\s+(\w+)")
 """Matches the first line of a function or class: its indentation, `class` for a class, and its name."""
 

@@ -222,7 +222,7 @@ def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, s
 def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
     """Return whether an event was caused by `by`, which is `me`, `others`, `human` or the name of a caller.
 
-    `who` is the caller that `me` stands for.
+    `who` is the caller to which `me` refers.
     """
     evaluation = call.state.evaluations.get(event.evaluation)
     is_of_caller = event.who == who if evaluation is None else belongs_to(call, who, evaluation)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     OnOutput = Callable[[str, str], None]
 
 ENDLESS: Final = "Endless"
-"""Type of the failure that stands for an interrupt of code that took too long."""
+"""Type of the failure that is recorded if code was interrupted because it took too long."""
 WHOLE: Final = PrintLimits()
 """Print limits that print values completely."""
 INTERRUPT_S: Final = 10.0

@@ -147,13 +147,10 @@ class CallWatches:
         if self._watches.pop(watch.id, None) is not None and not self._watches:
             self._observing.close()
 
-    def confirm(self, watch: CallWatch) -> bool:
-        """Return whether a started watch still has its client. If the client has disconnected, the watch is ended."""
-        if watch.client in self._core.state.clients:
-            return True
-        self.forget(watch)
-        self._tasks.start_soon(self._end_quietly, watch)
-        return False
+    def confirm(self, watch: CallWatch) -> None:
+        """End a watch if its client disconnected while it was started."""
+        if watch.client not in self._core.state.clients:
+            self._end_soon(watch)
 
     async def end(self, watch: CallWatch) -> None:
         """End a watch in its REPL, whose last message reports the calls until then.
@@ -206,8 +203,11 @@ class CallWatches:
                 self.forget(watch)
                 self._record(watch, f"{watch.function}: the watch ended, because the REPL was disconnected")
             elif watch.client not in state.clients:
-                self.forget(watch)
-                self._tasks.start_soon(self._end_quietly, watch)
+                self._end_soon(watch)
+
+    def _end_soon(self, watch: CallWatch) -> None:
+        self.forget(watch)
+        self._tasks.start_soon(self._end_quietly, watch)
 
     async def _end_quietly(self, watch: CallWatch) -> None:
         try:

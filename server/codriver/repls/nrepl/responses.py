@@ -66,7 +66,7 @@ SENSITIVE_OP: Final = "codriver/sensitive"
 _STRING: Final = re.compile(r'"(?:\\.|[^"\\])*(?:"|\\?\Z)', re.DOTALL)
 """Matches a string, which may be cut off at the end of the text."""
 MAX_SEARCHED: Final = 256 * 1024
-"""Maximum number of characters at the beginning of a value that are searched for marks. Other work waits meanwhile."""
+"""Maximum number of characters at the beginning of a value that are searched for marks, which blocks other work."""
 MARK_CHARACTERS: Final = 16
 """Number of characters at the end of a longer value that are searched too. The outermost collection ends there."""
 _CUT_LENGTH: Final = re.compile(r" \.\.\.[)\]}]")

@@ -201,7 +201,7 @@ def _share_dialect(first: Path, other: Path) -> bool:
 def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator[Path]:
     """Yield the test files among these importing files, nearest first.
 
-    A `conftest` stands for the test files in its directory.
+    A `conftest` is replaced by the test files in its directory.
     """
     distances = dict(reached)
     for file, distance in reached.items():

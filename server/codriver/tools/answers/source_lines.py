@@ -143,7 +143,7 @@ def numbered(
 ) -> str:
     """Return the lines with the given numbers, counted from 1.
 
-    One line stands for the lines of a docstring among them.
+    The lines of a docstring among them are replaced by one line.
     """
     added = first - 1
     width = len(str(numbers[-1] + added))

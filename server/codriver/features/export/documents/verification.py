@@ -54,9 +54,9 @@ _NO_NAMESPACE_MESSAGE: Final = re.compile(r"\A(?:no module '[^']*' is imported|t
 _IN_NS_FORM: Final = re.compile(r"\(in-ns '([^\s()]+)\)")
 """Matches a form that switches to an existing namespace."""
 ENDLESS: Final = "Endless"
-"""Name of the error class that stands for an interrupt of code that took too long."""
+"""Name of the error class that is recorded if code was interrupted because it took too long."""
 REPL_DIED: Final = "ReplDied"
-"""Name of the error class that stands for the end of the REPL while code was running, such as by a segmentation fault.
+"""Name of the error class that is recorded if the REPL ended while code was running, such as by a segmentation fault.
 """
 _NAMESPACE_SWITCH: Final = re.compile(r"\((?:ns\s+(?:\^\S+\s+)*|in-ns\s+')([^\s()]+)")
 """Matches a form that changes the current namespace."""
