@@ -128,7 +128,7 @@ def test_tools_page_commands_and_doctor_follow_the_policy_and_name_its_file(tmp_
             doctor = codriver(tmp_path, policy, "doctor")
         finally:
             live.run("stop")
-    told = [*map(str, refusals.values()), " ".join(doctor.stdout.split())]
+    told = [*(answer.get("message", "") for answer in refusals.values()), " ".join(doctor.stdout.split())]
     told += [page.stdout + page.stderr] if HAS_PAGE else []
     assert [str(policy) in words for words in told] == [is_there] * len(told), told
     assert [answer["ok"] for answer in refusals.values()] == [not is_there] * 2

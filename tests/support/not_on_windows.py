@@ -65,12 +65,23 @@ REASONS: dict[str, dict[str, str]] = {
     "features/jupyter/test_kernel_settings.py": {
         PLACES: "test_plain_http_to_another_machine_needs_the_users_explicit_setting"
     },
+    "settings/test_environment_grant.py": {
+        GIT: "test_the_grant_lapses_when_the_environment_comes_from_somebody_else "
+        "test_accepting_the_environment_as_it_is_lasts test_ordinary_changes_do_not_end_the_grant "
+        "test_an_environment_created_after_the_acceptance_is_covered "
+        "test_an_environment_that_git_tracks_after_the_acceptance_is_not_covered "
+        "test_an_environment_in_another_directory_is_not_covered "
+        "test_the_environment_of_the_python_setting_is_the_one_accepted "
+        "test_the_first_answer_says_why_the_acceptance_lapsed",
+    },
+    "settings/test_grants.py": {LINKS: "test_a_replaced_environment_ends_the_permission"},
     "settings/test_reload.py": {GIT: "test_accepting_the_workspace_or_its_main_checkout_is_noticed"},
     "settings/test_trust.py": {
         LINKS: "test_a_settings_link_within_the_workspace_is_followed "
-        "test_a_link_in_the_users_own_settings_is_followed",
+        "test_a_link_in_the_users_own_settings_is_followed test_an_unreadable_settings_file_suspends_both_grants",
         MODES: "test_the_acceptance_record_is_private_and_outside_the_workspace",
-        PLACES: "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
+        PLACES: "test_an_unreadable_record_suspends_both_grants_and_is_named "
+        "test_a_settings_file_that_is_not_a_regular_file_in_the_workspace_is_refused "
         "test_no_command_runs_what_an_unaccepted_checkout_asks_for",
     },
     "files/test_workspace_walk.py": {LINKS: "test_a_link_to_a_directory_is_not_followed"},
