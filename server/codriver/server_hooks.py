@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.actions import ReplFound
+    from codriver.core.actions import AddRepl
     from codriver.editing.file_languages import ApplyText
     from codriver.log.query_sources import Queryable, QuerySource
     from codriver.net.client_sessions import Clients, ClientSession
@@ -177,7 +177,7 @@ class ServerHooks:
     connectors: tuple[Connectors[Any], ...] = ()
     launchers: tuple[tuple[Launcher, Launch], ...] = ()
     """How REPLs of the feature's kinds are started: see `repls.launch.recipes`."""
-    named_repls: tuple[Callable[[Settings, Mapping[str, str]], Sequence[ReplFound]], ...] = ()
+    named_repls: tuple[Callable[[Settings, Mapping[str, str]], Sequence[AddRepl]], ...] = ()
     """Return the REPLs that the feature's settings name, for an environment."""
     checks: tuple[Callable[[Settings, Mapping[str, str]], None], ...] = ()
     """Check settings before a server starts. Raises a `StartError`."""

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from report import main
 
 from codriver.core import dispatch
-from codriver.core.actions import ClientConnected, Evaluate, EvaluationFinished, ReplConnected, ReplFound
+from codriver.core.actions import AddRepl, ClientConnected, Evaluate, EvaluationFinished, ReplConnected
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
@@ -47,7 +47,7 @@ def server(*, lanes):
     core.dispatch(
         {},
         (
-            ReplFound("r1", "clj", Origin("address", "x:1"), "x:1"),
+            AddRepl("r1", "clj", Origin("address", "x:1"), "x:1"),
             ReplConnected("r1", Profile("clojure", capabilities=CAN), "x:1"),
         ),
     )
@@ -76,7 +76,7 @@ def evaluate(call, code, times):
         return value
 
     target = timed("session", lambda: lane_of_caller(call, resolve(call.state, None), call.client_name))
-    request = Request(next_id(core.state), code, target.session.name)
+    request = Request(next_evaluation_id(core.state), code, target.session.name)
     timed(
         "core",
         lambda: call.dispatch(Evaluate("r1", request, code[:80], target.lane), who=call.client_name),

@@ -21,9 +21,13 @@ def named(state, who, *, formerly="agent", client="c1", conversation=""):
 
 
 def test_a_name_applies_until_another_is_given_and_only_to_its_conversation(state):
-    assert caller_names.name_of(state, "c1", "") is None
+    assert caller_names.caller_name(state, "c1", "") is None
     state = named(named(state, "ann"), "bob", formerly="ann")
-    assert [caller_names.name_of(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == ["bob", None, None]
+    assert [caller_names.caller_name(state, *of) for of in (("c1", ""), ("c1", "other"), ("c2", ""))] == [
+        "bob",
+        None,
+        None,
+    ]
 
 
 def test_unnamed_evaluations_belong_to_the_caller_and_others_do_not(state):
@@ -58,4 +62,4 @@ def test_the_repls_a_caller_used_are_known_under_its_name_too(state):
 def test_only_the_newest_of_many_callers_are_remembered(state):
     for number in range(bounded_mappings.MAX_ENTRIES + 1):
         state = named(state, f"w{number}", conversation=str(number))
-    assert [caller_names.name_of(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]
+    assert [caller_names.caller_name(state, "c1", str(number)) for number in (0, 1)] == [None, "w1"]

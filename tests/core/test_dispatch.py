@@ -5,27 +5,27 @@ from dataclasses import dataclass, replace
 import pytest
 
 from codriver.core.actions import ACTIONS, Action
-from codriver.core.dispatch import EFFECTS, NOBODY, Core, Effect, Outcome, UnhandledError, UnresolvedError
+from codriver.core.dispatch import EFFECTS, NO_CALLER, Core, Effect, Outcome, UnhandledError, UnresolvedReferenceError
 from codriver.core.handlers import HANDLERS
-from codriver.core.records import Later, from_context, from_result, from_settings, from_state
+from codriver.core.records import ValueReference, from_context, from_result, from_settings, from_state
 from codriver.core.state import Lifecycle, State
 
 
 @dataclass(frozen=True)
 class SetPort(Action):
-    port: Later[int] = from_context("port")
+    port: ValueReference[int] = from_context("port")
 
 
 @dataclass(frozen=True)
 class AddPort(Action):
-    port: Later[int] = from_context("port")
+    port: ValueReference[int] = from_context("port")
     follow_up: Action | None = None
     effect: Effect | None = None
 
 
 @dataclass(frozen=True)
 class Note(Effect):
-    value: Later[object] = from_context("value")
+    value: ValueReference[object] = from_context("value")
     data: object = None
 
 
@@ -149,17 +149,17 @@ def test_a_continuation_sees_state_and_context_as_of_its_effect(values):
         from_state("clients.missing"),
         from_settings("missing"),
         from_result(),
-        Later("x", "y"),
+        ValueReference("x", "y"),
     ],
 )
 def test_an_unresolvable_reference_is_an_error_and_changes_nothing(core, port):
-    with pytest.raises(UnresolvedError, match="there is no value with this name"):
+    with pytest.raises(UnresolvedReferenceError, match="there is no value with this name"):
         core.report(AddPort(5), SetPort(port))
     assert core.state.lifecycle.port == 1
 
 
 def test_a_part_beyond_the_result_is_an_error(core):
-    with pytest.raises(UnresolvedError, match="name='3'"):
+    with pytest.raises(UnresolvedReferenceError, match="name='3'"):
         core.resume(Note(then=(SetPort(from_result(3)),)), (1, 2))
 
 
@@ -200,7 +200,7 @@ def test_an_effect_can_dispatch_while_it_is_performed(values):
     def perform(effect):
         values.append(effect.value)
         if effect.value == "again":
-            made.dispatch(NOBODY, [AddPort(1, effect=Note(value="inner"))])
+            made.dispatch(NO_CALLER, [AddPort(1, effect=Note(value="inner"))])
 
     made = core_with(perform)
     made.report(AddPort(1, effect=Note(value="again")), AddPort(1, effect=Note(value="last")))

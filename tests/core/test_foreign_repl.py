@@ -6,7 +6,7 @@ from types import MappingProxyType
 import pytest
 
 from codriver.core.caller_names import is_first_evaluation
-from codriver.core.state import Lifecycle, Origin, Repl, State, stray
+from codriver.core.state import Lifecycle, Origin, Repl, State, outside_workspace_warning
 from codriver.core.values import Evaluation, Profile
 
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/home/me/shop"))
@@ -18,21 +18,21 @@ def discovered_repl(root, kind="port-file"):
 
 @pytest.mark.parametrize("root", ["/home/me/shop", "/home/me/shop/api", "/home/me", "/", None, ""])
 def test_a_repl_in_or_above_the_workspace_is_not_foreign(root):
-    assert stray(WORKSPACE, discovered_repl(root)) is None
+    assert outside_workspace_warning(WORKSPACE, discovered_repl(root)) is None
 
 
 @pytest.mark.parametrize("root", ["/home/me/shop2", "/home/you", "/tmp/x"])
 def test_a_foreign_repl_is_reported_with_both_directories(root):
-    words = stray(WORKSPACE, discovered_repl(root))
+    words = outside_workspace_warning(WORKSPACE, discovered_repl(root))
     assert root in words
     assert "/home/me/shop/.nrepl-port" in words
 
 
 def test_a_named_started_or_disconnected_repl_is_never_foreign():
-    assert stray(WORKSPACE, discovered_repl("/tmp/x", kind="address")) is None
-    assert stray(WORKSPACE, discovered_repl("/tmp/x", kind="process")) is None
-    assert stray(WORKSPACE, replace(discovered_repl("/tmp/x"), profile=None)) is None
-    assert stray(State(), discovered_repl("/tmp/x")) is None
+    assert outside_workspace_warning(WORKSPACE, discovered_repl("/tmp/x", kind="address")) is None
+    assert outside_workspace_warning(WORKSPACE, discovered_repl("/tmp/x", kind="process")) is None
+    assert outside_workspace_warning(WORKSPACE, replace(discovered_repl("/tmp/x"), profile=None)) is None
+    assert outside_workspace_warning(State(), discovered_repl("/tmp/x")) is None
 
 
 def test_only_a_callers_first_evaluation_in_a_connection_counts_as_first():

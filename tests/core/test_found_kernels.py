@@ -7,7 +7,7 @@ import pytest
 from refusals import refused_as
 
 from codriver.core import dispatch
-from codriver.core.actions import ReplConnected, ReplFound, ReplLost, RestartRepl, RetryDue
+from codriver.core.actions import AddRepl, ReplConnected, ReplLost, RestartRepl, RetryDue
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import MAX_KERNEL_TRIES
@@ -19,7 +19,7 @@ from codriver.tools.session_rows import session_row
 
 FILE = "/run/jupyter/kernel-1.json"
 ORIGIN = Origin("kernel", FILE, is_discovered_only=True)
-KERNEL = ReplFound(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", notebook="/w/a.ipynb")
+KERNEL = AddRepl(f"kernel:{FILE}", "a-ipynb", ORIGIN, f"jupyter://{FILE}", notebook="/w/a.ipynb")
 PYTHON = Profile(dialect="python")
 
 
@@ -101,8 +101,8 @@ def test_nothing_waits_for_a_discovered_kernel():
     server = Server()
     server.do(KERNEL)
     found = server.state.repls[KERNEL.id]
-    assert (found.phase, found.notebook, found.owned) == ("connecting", "/w/a.ipynb", False)
-    assert not found.is_coming
+    assert (found.phase, found.notebook, found.is_owned) == ("connecting", "/w/a.ipynb", False)
+    assert not found.is_awaited
     assert "evaluate" not in server.state.capabilities()
 
 
@@ -112,7 +112,7 @@ def test_a_dead_kernel_is_reported_once_and_abandoned_after_a_few_attempts():
     said = []
     for tries in range(1, MAX_KERNEL_TRIES + 1):
         server.do(ReplLost(KERNEL.id, "nothing listens there"))
-        said += [effect for effect in server.of(dispatch.Append) if "a-ipynb" in str(effect)]
+        said += [effect for effect in server.of(dispatch.AppendEntry) if "a-ipynb" in str(effect)]
         assert len(server.of(dispatch.RetryRepl)) == (tries < MAX_KERNEL_TRIES)
         server.do(RetryDue(KERNEL.id, tries))
     known = server.state.repls[KERNEL.id]
@@ -128,7 +128,7 @@ def test_a_lost_kernel_is_reported_and_retried():
     server.do(ReplConnected(KERNEL.id, PYTHON, KERNEL.address))
     server.do(ReplLost(KERNEL.id, "the kernel was restarted"))
     assert server.of(dispatch.RetryRepl)
-    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(dispatch.Append))
+    assert any("a-ipynb lost: the kernel was restarted" in str(effect) for effect in server.of(dispatch.AppendEntry))
 
 
 def test_a_kernel_is_retried_when_its_file_is_rewritten():
@@ -168,9 +168,9 @@ def test_a_discovered_kernel_is_never_restarted_as_a_process():
 
 def test_failures_of_other_repls_are_not_reported_as_kernels():
     server = Server()
-    server.do(ReplFound("address:x", "nrepl", Origin("address", "x"), "x"))
+    server.do(AddRepl("address:x", "nrepl", Origin("address", "x"), "x"))
     server.do(ReplLost("address:x", "refused"))
-    assert not server.of(dispatch.Append)
+    assert not server.of(dispatch.AppendEntry)
     assert server.of(dispatch.RetryRepl)
 
 

@@ -4,22 +4,22 @@ import pytest
 
 from codriver.core import dispatch
 from codriver.core.actions import (
+    AddRepl,
     CancelQueued,
     ClientConnected,
-    ClientGone,
+    ClientDisconnected,
     Evaluate,
     EvaluationFinished,
-    GraceOver,
+    GracePeriodExpired,
     ReplConnected,
-    ReplFound,
     StartJob,
-    Stop,
+    StopServer,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
-from codriver.core.values import TEST_JOBS, Capability, Profile, Request
+from codriver.core.values import TEST_JOBS_REPL, Capability, Profile, Request
 from codriver.settings.model import Settings
 
 SERIAL = Profile(dialect="python", capabilities={"evaluate": Capability("eval")}, is_serial=True)
@@ -38,19 +38,19 @@ class Server:
             performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("ann"), ClientConnected("bob"))
-        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"))
+        self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"))
         self.do(ReplConnected("r1", SERIAL, "x:1"))
 
     def do(self, *actions, **context):
         self.core.dispatch(context, actions)
 
     def run_tests(self, client, job):
-        identity = next_id(self.core.state)
+        identity = next_evaluation_id(self.core.state)
         self.do(StartJob(Request(identity, job, kind="run-tests", job=job), job), who=client, client=client)
         return identity
 
     def evaluate(self, client):
-        identity = next_id(self.core.state)
+        identity = next_evaluation_id(self.core.state)
         self.do(Evaluate("r1", Request(identity, "1"), "1"), who=client, client=client)
         return identity
 
@@ -66,7 +66,7 @@ class Server:
 
     @property
     def logged(self):
-        found = [one for one in self.effects if isinstance(one, dispatch.Append) and one.who]
+        found = [one for one in self.effects if isinstance(one, dispatch.AppendEntry) and one.who]
         return [(one.category, one.text, one.who, one.session_key) for one in found]
 
 
@@ -89,8 +89,8 @@ def test_jobs_and_evaluations_do_not_wait_for_each_other(server):
 
 def test_a_job_needs_no_repl(server):
     job = server.run_tests("ann", "a")
-    assert server.core.state.key_of(server.core.state.evaluations[job]) == TEST_JOBS
-    assert TEST_JOBS not in server.core.state.repls
+    assert server.core.state.key_of(server.core.state.evaluations[job]) == TEST_JOBS_REPL
+    assert TEST_JOBS_REPL not in server.core.state.repls
 
 
 def test_a_cancelled_job_never_starts(server):
@@ -104,19 +104,19 @@ def test_each_job_has_one_log_line(server):
     job = server.run_tests("ann", "pytest")
     assert server.logged == []
     server.end(job, "failed", summary="pytest: 1 failed")
-    assert server.logged == [("otherErrorOutput", "ann ran pytest: 1 failed", "ann", TEST_JOBS)]
+    assert server.logged == [("otherErrorOutput", "ann ran pytest: 1 failed", "ann", TEST_JOBS_REPL)]
 
 
 def test_a_job_of_a_disconnected_client_ends_if_another_client_waits(server):
     job = server.run_tests("ann", "a")
-    server.do(ClientGone("ann"))
-    server.do(GraceOver("ann"))
+    server.do(ClientDisconnected("ann"))
+    server.do(GracePeriodExpired("ann"))
     assert not [one for one in server.effects if isinstance(one, dispatch.StopEvaluation)]
     server.run_tests("bob", "b")
     assert [one.evaluation for one in server.effects if isinstance(one, dispatch.StopEvaluation)] == [job]
 
 
 def test_a_stopping_server_starts_no_job(server):
-    server.do(Stop("test"))
+    server.do(StopServer("test"))
     job = server.run_tests("ann", "a")
     assert (server.started, server.status(job)) == ([], "lost")

@@ -4,19 +4,19 @@ import pytest
 
 from codriver.core import dispatch, lanes
 from codriver.core.actions import (
+    AddRepl,
     ClientConnected,
-    ClientGone,
+    ClientDisconnected,
     Evaluate,
     EvaluationFinished,
-    GraceOver,
-    LaneRequested,
+    GracePeriodExpired,
     ReplConnected,
-    ReplFound,
     ReplLost,
+    RequestLane,
     SessionClosed,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Lane, Profile, Request
@@ -43,7 +43,7 @@ class Server:
             handlers=HANDLERS,
             performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
-        self.do(ReplFound("r1", "clj", Origin("address", "x:1"), "x:1"))
+        self.do(AddRepl("r1", "clj", Origin("address", "x:1"), "x:1"))
         if profile is not None:
             self.connect(profile)
 
@@ -68,12 +68,12 @@ class Server:
     def lane(self, client, name="agent", who="agent", conversation=""):
         """Return the name of the session that a client evaluates in."""
         lane = Lane(name, who, conversation)
-        self.do(LaneRequested("r1", lane), client=client)
+        self.do(RequestLane("r1", lane), client=client)
         found = lanes.find_lane(self.core.state, self.repl, lane, client)
         return found.name if found else None
 
     def evaluate(self, client, session="main", who="agent", **more):
-        identity = next_id(self.core.state)
+        identity = next_evaluation_id(self.core.state)
         self.do(Evaluate("r1", Request(identity, "1", session), "1", **more), who=who, client=client)
         return identity
 
@@ -124,24 +124,24 @@ def test_lanes_do_not_wait_for_each_other(server):
 def test_a_reconnected_client_finds_its_lane_with_its_evaluations(server):
     lane = server.lane("c1")
     endless = server.evaluate("c1", lane)
-    server.do(ClientGone("c1"))
+    server.do(ClientDisconnected("c1"))
     server.connect_clients("c3")
     assert server.lane("c3") == lane
-    server.do(GraceOver("c1"))
+    server.do(GracePeriodExpired("c1"))
     assert (server.one(endless).client, server.one(endless).is_orphan, server.closed) == ("c3", False, [])
 
 
 def test_a_client_with_another_name_does_not_take_over_a_lane(server):
     server.lane("c1")
-    server.do(ClientGone("c1"))
+    server.do(ClientDisconnected("c1"))
     assert server.lane("c2", name="other") == "agent-2"
 
 
 def test_an_idle_lane_is_closed_after_the_grace_period(server):
     lane = server.lane("c1")
-    server.do(ClientGone("c1"))
-    assert (server.closed, [type(effect).__name__ for effect in server.effects]) == ([], ["AwaitGrace"])
-    server.do(GraceOver("c1"))
+    server.do(ClientDisconnected("c1"))
+    assert (server.closed, [type(effect).__name__ for effect in server.effects]) == ([], ["StartGracePeriod"])
+    server.do(GracePeriodExpired("c1"))
     assert server.closed == [lane]
     server.do(SessionClosed("r1", lane))
     assert server.names == ["main"]
@@ -150,21 +150,21 @@ def test_an_idle_lane_is_closed_after_the_grace_period(server):
 def test_a_busy_lane_is_closed_when_its_evaluation_ends(server):
     lane = server.lane("c1")
     running = server.evaluate("c1", lane)
-    server.do(ClientGone("c1"))
-    server.do(GraceOver("c1"))
+    server.do(ClientDisconnected("c1"))
+    server.do(GracePeriodExpired("c1"))
     assert (server.closed, server.one(running).status) == ([], "running")
     server.connect_clients("c3")
     assert server.lane("c3") == lane, "nothing closes it as long as something runs there"
-    server.do(ClientGone("c3"))
-    server.do(GraceOver("c3"))
+    server.do(ClientDisconnected("c3"))
+    server.do(GracePeriodExpired("c3"))
     server.end(running)
     assert server.closed == [lane]
 
 
 def test_a_closing_lane_is_given_to_nobody(server):
     lane = server.lane("c1")
-    server.do(ClientGone("c1"))
-    server.do(GraceOver("c1"))
+    server.do(ClientDisconnected("c1"))
+    server.do(GracePeriodExpired("c1"))
     assert server.lane("c2") == f"{lane}-2"
 
 

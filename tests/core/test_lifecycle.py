@@ -1,11 +1,11 @@
 """The server's life cycle: exclusive states, and the effects of each transition."""
 
-from codriver.core.actions import LatchError, Listening, Start, Stop, Stopped, WithdrawError
-from codriver.core.dispatch import Announce, Listen, WindDown
+from codriver.core.actions import LatchError, ListenerOpened, ServerStopped, StartServer, StopServer, WithdrawError
+from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import State
 
-START = Start("s-1", 42, "1.0", "/w", now=5)
+START = StartServer("s-1", 42, "1.0", "/w", now=5)
 
 
 def run(*actions, state=None):
@@ -19,13 +19,13 @@ def run(*actions, state=None):
 
 
 def listening(asked):
-    return Listening("127.0.0.1", 5000, asked)
+    return ListenerOpened("127.0.0.1", 5000, asked)
 
 
 def test_a_start_listens_and_announces_the_open_listener():
     state, effects = run(START, listening(5000))
     assert state.lifecycle.phase == "started"
-    assert [type(effect) for effect in effects] == [Listen, Announce]
+    assert [type(effect) for effect in effects] == [OpenListener, PublishAddress]
     assert state.lifecycle.port_note is None
 
 
@@ -45,18 +45,18 @@ def test_a_second_start_changes_nothing():
 
 
 def test_stopping_winds_down_once_and_ends_stopped():
-    state, effects = run(START, listening(0), Stop("asked"), Stop("again"), Stopped())
+    state, effects = run(START, listening(0), StopServer("asked"), StopServer("again"), ServerStopped())
     assert state.lifecycle.phase == "stopped"
-    assert [effect for effect in effects if isinstance(effect, WindDown)] == [WindDown(reason="asked")]
+    assert [effect for effect in effects if isinstance(effect, ShutDownServer)] == [ShutDownServer(reason="asked")]
 
 
 def test_stopping_while_stopped_changes_nothing():
-    assert run(Stop("asked")) == (State(), [])
+    assert run(StopServer("asked")) == (State(), [])
 
 
 def test_stopping_while_starting_does_not_announce_a_late_listener():
-    _, effects = run(START, Stop("asked"), listening(0))
-    assert [type(effect) for effect in effects] == [Listen, WindDown]
+    _, effects = run(START, StopServer("asked"), listening(0))
+    assert [type(effect) for effect in effects] == [OpenListener, ShutDownServer]
 
 
 def test_the_state_can_always_be_printed():

@@ -3,34 +3,34 @@
 from dataclasses import dataclass
 
 from codriver.core import actions, dispatch
-from codriver.core.dispatch import NOT_YET, Core, fill, later_fields
+from codriver.core.dispatch import PENDING_RESULT, Core, reference_fields, resolve_references
 from codriver.core.handlers import HANDLERS
-from codriver.core.records import Later, from_context, from_result
+from codriver.core.records import ValueReference, from_context, from_result
 from codriver.core.state import State
 
 
 @dataclass(frozen=True)
 class Action:
     text: str
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 def test_only_fields_that_default_to_a_reference_are_resolved():
-    assert later_fields(Action) == ("now",)
-    assert later_fields(actions.AddServerLine) == ()
+    assert reference_fields(Action) == ("now",)
+    assert reference_fields(actions.AddServerLine) == ()
     action = Action(from_context("now"), 5)
-    assert fill(action, {}) is action
+    assert resolve_references(action, {}) is action
 
 
 def test_a_field_with_a_value_keeps_it():
-    assert fill(Action("x"), {"context": {"now": 3}}) == Action("x", 3)
-    assert fill(Action("x", 4), {"context": {"now": 3}}) == Action("x", 4)
+    assert resolve_references(Action("x"), {"context": {"now": 3}}) == Action("x", 3)
+    assert resolve_references(Action("x", 4), {"context": {"now": 3}}) == Action("x", 4)
 
 
 def test_a_reference_to_a_missing_result_stays():
     action = Action("x", from_result())
-    assert fill(action, {"result": NOT_YET}) is action
-    assert fill(action, {"result": None}) == Action("x", None)
+    assert resolve_references(action, {"result": PENDING_RESULT}) is action
+    assert resolve_references(action, {"result": None}) == Action("x", None)
 
 
 class Settings:
@@ -47,7 +47,7 @@ def test_a_start_resolves_settings_state_time_and_the_listeners_result():
         handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(dispatch.EFFECTS, performed.append),
     )
-    core.report(actions.Start("s-1", 42, "1.0", "/w"))
+    core.report(actions.StartServer("s-1", 42, "1.0", "/w"))
     (listen,) = performed
     assert (listen.host, listen.port, core.state.lifecycle.started_at) == ("127.0.0.1", 1664, 5)
     core.resume(listen, ("127.0.0.1", 40_001))

@@ -4,18 +4,18 @@ import pytest
 
 from codriver.core import dispatch
 from codriver.core.actions import (
+    AddRepl,
     ClientConnected,
-    ClientGone,
+    ClientDisconnected,
     Evaluate,
     EvaluationFinished,
-    GraceOver,
+    GracePeriodExpired,
     InputRequested,
     ReplConnected,
-    ReplFound,
     SessionOpened,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
@@ -38,14 +38,14 @@ class Server:
             performers=lambda _: dict.fromkeys(dispatch.EFFECTS, self.effects.append),
         )
         self.do(ClientConnected("gone"), ClientConnected("here"))
-        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
+        self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", profile, "x:1"))
 
     def do(self, *actions, **context):
         self.effects.clear()
         self.core.dispatch(context, actions)
 
     def evaluate(self, client, session="main", who=None):
-        identity = next_id(self.core.state)
+        identity = next_evaluation_id(self.core.state)
         self.do(Evaluate("r1", Request(identity, "1", session), "1"), who=who or client, client=client)
         return identity
 
@@ -61,8 +61,8 @@ class Server:
 
     def leave(self, client="gone"):
         """Disconnect the client, and let the grace period pass."""
-        self.do(ClientGone(client))
-        (grace,) = self.of(dispatch.AwaitGrace)
+        self.do(ClientDisconnected(client))
+        (grace,) = self.of(dispatch.StartGracePeriod)
         self.effects.clear()
         self.core.resume(grace, None)
 
@@ -74,15 +74,15 @@ def server():
 
 def test_the_grace_period_comes_from_the_settings(server):
     server.evaluate("gone")
-    server.do(ClientGone("gone"))
-    assert [grace.grace_ms for grace in server.of(dispatch.AwaitGrace)] == [7000]
+    server.do(ClientDisconnected("gone"))
+    assert [grace.grace_ms for grace in server.of(dispatch.StartGracePeriod)] == [7000]
 
 
 def test_a_client_that_leaves_no_evaluation_needs_no_grace_period(server):
     left, other = server.evaluate("gone"), server.evaluate("here")
     server.do(EvaluationFinished(left, "done"))
-    server.do(ClientGone("gone"))
-    assert server.of(dispatch.AwaitGrace) == []
+    server.do(ClientDisconnected("gone"))
+    assert server.of(dispatch.StartGracePeriod) == []
     assert server.one(other).status == "running"
 
 
@@ -96,12 +96,12 @@ def test_an_orphaned_evaluation_continues_if_nobody_waits(server):
 
 def test_an_orphaned_evaluation_is_ended_after_the_grace_period_for_a_waiting_caller(server):
     running, waiting = server.evaluate("gone"), server.evaluate("here", who="ann")
-    server.do(ClientGone("gone"))
+    server.do(ClientDisconnected("gone"))
     assert server.ended == []
-    server.do(GraceOver("gone"))
+    server.do(GracePeriodExpired("gone"))
     assert server.ended == [running]
     assert "its client disconnected, and ann is waiting for its session" in server.one(running).stop_requested
-    assert [e.text for e in server.of(dispatch.Append) if running in e.text]
+    assert [e.text for e in server.of(dispatch.AppendEntry) if running in e.text]
     server.do(EvaluationFinished(running, "interrupted"))
     assert server.one(waiting).status == "running"
     assert any("ann is waiting" in note for note in server.one(running).notes)
@@ -116,10 +116,10 @@ def test_an_orphaned_evaluation_is_ended_for_a_caller_arriving_after_the_grace_p
 
 def test_a_caller_that_arrives_early_waits_for_the_grace_period(server):
     running = server.evaluate("gone")
-    server.do(ClientGone("gone"))
+    server.do(ClientDisconnected("gone"))
     server.evaluate("here")
     assert server.ended == []
-    server.do(GraceOver("gone"))
+    server.do(GracePeriodExpired("gone"))
     assert server.ended == [running]
 
 
@@ -145,7 +145,7 @@ def test_queued_evaluations_of_the_client_never_run(server):
 def test_a_waiting_client_that_disconnected_does_not_count(server):
     server.evaluate("gone")
     server.evaluate("here")
-    server.do(ClientGone("here"))
+    server.do(ClientDisconnected("here"))
     server.leave()
     assert server.ended == []
 
@@ -171,11 +171,11 @@ def test_a_caller_waiting_for_a_nominally_separate_session_is_blocked():
 def test_code_waiting_for_input_is_ended_after_the_grace_period(server):
     reading = server.evaluate("gone")
     server.do(InputRequested(reading))
-    server.do(ClientGone("here"))
-    assert server.of(dispatch.AwaitGrace) == []
-    server.do(ClientGone("gone"))
+    server.do(ClientDisconnected("here"))
+    assert server.of(dispatch.StartGracePeriod) == []
+    server.do(ClientDisconnected("gone"))
     assert server.ended == []
-    server.do(GraceOver("gone"))
+    server.do(GracePeriodExpired("gone"))
     assert server.ended == [reading]
     assert "waits for input" in server.one(reading).stop_requested
 
@@ -191,6 +191,6 @@ def test_code_that_requests_input_after_the_grace_period_is_ended_immediately(se
 
 def test_code_that_requests_input_within_the_grace_period_can_still_get_it(server):
     running = server.evaluate("gone")
-    server.do(ClientGone("gone"), InputRequested(running))
+    server.do(ClientDisconnected("gone"), InputRequested(running))
     assert server.ended == []
     assert server.one(running).status == "needs-input"

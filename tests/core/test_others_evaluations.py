@@ -2,10 +2,10 @@
 
 import pytest
 
-from codriver.core.actions import Evaluate, EvaluationFinished, OthersEvaluation, ReplConnected, ReplLost
-from codriver.core.dispatch import Append, RunEvaluation
-from codriver.core.evaluation_queue import accept, end, note_others
-from codriver.core.repl_connections import connected, lost
+from codriver.core.actions import Evaluate, EvaluationFinished, ExternalEvaluationStarted, ReplConnected, ReplLost
+from codriver.core.dispatch import AppendEntry, RunEvaluation
+from codriver.core.evaluation_queue import accept_evaluation, end, record_external_evaluation
+from codriver.core.repl_connections import handle_lost_connection, use_new_connection
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile, Request
 
@@ -15,23 +15,23 @@ def state():
     repl = Repl("r1", "a-ipynb", Origin("kernel", "/run/kernel-1.json", is_discovered_only=True))
     started = State(lifecycle=Lifecycle("started", session_id="abcd"), repls={"r1": repl})
     profile = Profile("python", isolation="none", is_serial=True, notebook="/shop/a.ipynb")
-    return connected(started, repl, ReplConnected("r1", profile, "jupyter:///run/kernel-1.json", 1)).state
+    return use_new_connection(started, repl, ReplConnected("r1", profile, "jupyter:///run/kernel-1.json", 1)).state
 
 
 def seen(state):
-    return note_others(state, OthersEvaluation("r1", "abcd-1", "price = 7", 5))
+    return record_external_evaluation(state, ExternalEvaluationStarted("r1", "abcd-1", "price = 7", 5))
 
 
 def test_code_run_in_a_notebook_is_logged_with_its_notebook(state):
     (code,) = seen(state).effects
-    assert isinstance(code, Append)
+    assert isinstance(code, AppendEntry)
     assert (code.text, code.who, code.notebook, code.evaluation) == ("price = 7", "jupyter", "/shop/a.ipynb", "abcd-1")
 
 
 def test_our_evaluations_wait_for_one_running_in_a_notebook(state):
     state = seen(state).state
     assert state.evaluations["abcd-1"].status == "running"
-    outcome = accept(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
+    outcome = accept_evaluation(state, Evaluate("r1", Request("abcd-2", "1+2"), who="ann", client="c1", now=6))
     assert outcome.state.evaluations["abcd-2"].status == "queued"
     assert not [effect for effect in outcome.effects if isinstance(effect, RunEvaluation)]
     ended = end(outcome.state, outcome.state.evaluations["abcd-1"], EvaluationFinished("abcd-1", "done", now=7))
@@ -41,7 +41,7 @@ def test_our_evaluations_wait_for_one_running_in_a_notebook(state):
 
 def test_a_notebooks_evaluation_is_lost_with_the_connection(state):
     state = seen(state).state
-    outcome = lost(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
+    outcome = handle_lost_connection(state, state.repls["r1"], ReplLost("r1", "the kernel was restarted", now=8))
     (ending,) = [one for one in outcome.follow_ups if isinstance(one, EvaluationFinished)]
     assert (ending.status, ending.failure.message) == (
         "lost",
@@ -50,5 +50,5 @@ def test_a_notebooks_evaluation_is_lost_with_the_connection(state):
 
 
 def test_evaluations_in_an_unknown_repl_are_ignored(state):
-    outcome = note_others(state, OthersEvaluation("r2", "abcd-1", "x", 5))
+    outcome = record_external_evaluation(state, ExternalEvaluationStarted("r2", "abcd-1", "x", 5))
     assert (outcome.state, outcome.effects) == (state, ())

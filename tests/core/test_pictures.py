@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.core.pictures import MARK, ImageFacts, decoded, image, images_in, marked, pixels, without_data
+from codriver.core.pictures import (
+    MARK_PATTERN,
+    ImageFacts,
+    decode_base64,
+    image_dimensions,
+    images_in,
+    parse_image,
+    replace_image_data,
+    replace_marks,
+)
 from codriver.log.newest_entries import cut
 from codriver.log.output_log import Entry
 
@@ -41,27 +50,27 @@ HEADERS = [
 
 @pytest.mark.parametrize(("content", "size"), HEADERS, ids=range(len(HEADERS)))
 def test_the_size_of_an_image_is_read_from_its_header(content, size):
-    assert pixels(content) == size
+    assert image_dimensions(content) == size
 
 
 @given(
     st.binary(max_size=60), st.sampled_from([b"", b"\xff\xd8", b"\x89PNG\r\n\x1a\n", b"GIF89a", b"RIFF1234WEBPVP8X"])
 )
 def test_any_broken_header_can_be_parsed(rest, start):
-    size = pixels(start + rest)
+    size = image_dimensions(start + rest)
     assert size is None or min(size) >= 0
 
 
 def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
     text = f"<Figure> {address(PNG)} and {address(b'<svg/>', 'image/svg+xml')}"
-    shown = without_data(text)
+    shown = replace_image_data(text)
     png, svg = images_in(shown)
     assert shown == f"<Figure> {png.mark} and {svg.mark}"
     assert (png.kind, png.size, png.kilobytes) == ("image/png", (640, 480), 1)
-    assert png == image("image/png", base64.b64encode(PNG).decode())
+    assert png == parse_image("image/png", base64.b64encode(PNG).decode())
     assert (svg.size, svg.suffix, png.suffix) == (None, ".svg", ".png")
-    assert marked(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
-    assert without_data("no picture") == "no picture"
+    assert replace_marks(shown, lambda one: one.kind) == "<Figure> image/png and image/svg+xml"
+    assert replace_image_data("no picture") == "no picture"
     assert images_in("no picture") == ()
 
 
@@ -76,16 +85,16 @@ def test_each_image_is_replaced_by_a_mark_that_can_be_parsed():
 )
 def test_every_mark_is_parsed_as_it_was_written(one):
     assert images_in(f"a {one.mark} b") == (one,)
-    assert MARK.fullmatch(one.mark)
+    assert MARK_PATTERN.fullmatch(one.mark)
 
 
 def test_a_truncated_image_is_one_mark_without_a_digest():
     kept = cut(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
-    (one,) = images_in(shown := without_data(kept.text))
+    (one,) = images_in(shown := replace_image_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")
     assert shown == f"<Figure> {one.mark} end"
 
 
 @pytest.mark.parametrize(("data", "content"), [("YWI=", b"ab"), ("YWI", b"ab"), ("YWJjZ", b"abc"), ("", b"")])
 def test_base64_is_decoded_as_far_as_it_is_complete(data, content):
-    assert decoded(data) == content
+    assert decode_base64(data) == content

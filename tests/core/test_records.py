@@ -27,12 +27,12 @@ def test_replace_returns_a_changed_copy():
     after = replace(before, who="you")
     assert (before.who, after.who) == ("me", "you")
     assert after == dataclasses.replace(before, who="you")
-    assert hash(replace(state.Latch("a", "b", 1), count=2)) == hash(state.Latch("a", "b", 1, 2))
+    assert hash(replace(state.LatchedError("a", "b", 1), count=2)) == hash(state.LatchedError("a", "b", 1, 2))
 
 
 def test_a_copy_is_as_frozen_as_the_record():
     with pytest.raises(dataclasses.FrozenInstanceError):
-        replace(state.Latch("a", "b", 1), count=2).count = 3  # type: ignore[misc]  # it cannot, and is to say so
+        replace(state.LatchedError("a", "b", 1), count=2).count = 3  # type: ignore[misc]  # it cannot, and is to say so
 
 
 def of_the_library(kind):

@@ -7,30 +7,30 @@ import pytest
 
 from codriver.core import dispatch
 from codriver.core.actions import (
+    AddRepl,
     AddServerLine,
     CancelQueued,
-    ClientGone,
+    ClientDisconnected,
+    DropRepl,
     Evaluate,
     EvaluationFinished,
-    InputGiven,
     InputRequested,
+    InputSent,
     LatchError,
     ReplConnected,
-    ReplForgotten,
-    ReplFound,
     ReplLost,
     ReplProgress,
     ReplStarted,
     RestartRepl,
     RetryDue,
+    ServerStopped,
     SessionClosed,
     SessionOpened,
-    Stop,
-    Stopped,
     StopRequested,
+    StopServer,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import MAX_FINISHED, next_id
+from codriver.core.evaluation_queue import MAX_FINISHED, next_evaluation_id
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
@@ -79,11 +79,11 @@ class Server:
         return self.core.state
 
     def connect(self, profile=CLOJURE, origin=ADDRESS, key="clj", identity="r1", *, keyed=True):
-        self.do(ReplFound(identity, key, origin, "127.0.0.1:7888", keyed=keyed))
+        self.do(AddRepl(identity, key, origin, "127.0.0.1:7888", keyed=keyed))
         return self.do(ReplConnected(identity, profile, "127.0.0.1:7888", "clj"))
 
     def evaluate(self, code="1", who="a", session="main", identity="r1", client="c1", description=None):
-        evaluation = next_id(self.state)
+        evaluation = next_evaluation_id(self.state)
         request = Request(evaluation, code, session, description=description or f"why {code}")
         self.do(Evaluate(identity, request, head=code), who=who, client=client)
         return evaluation
@@ -92,7 +92,7 @@ class Server:
         return self.state.evaluations[evaluation].status
 
     def log(self):
-        return [(e.category, e.text) for e in self.of(dispatch.Append)]
+        return [(e.category, e.text) for e in self.of(dispatch.AppendEntry)]
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ def server():
 
 
 def test_a_discovered_repl_is_connected_and_its_tools_are_announced(server):
-    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
     assert server.of(dispatch.NotifyClients) == [dispatch.NotifyClients(changed="tools")]
@@ -111,14 +111,14 @@ def test_a_discovered_repl_is_connected_and_its_tools_are_announced(server):
 def test_discovering_the_same_repl_again_changes_nothing(server):
     server.connect()
     before = server.state
-    assert server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888")) == []
+    assert server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888")) == []
     assert server.state is before
 
 
 def test_a_rewritten_port_file_of_a_lost_repl_leads_to_the_new_address(server):
     server.connect()
     server.do(ReplLost("r1", "gone"))
-    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:9999"))
+    server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:9999"))
     assert server.state.repls["r1"].address == "127.0.0.1:9999"
     assert server.of(dispatch.ConnectRepl) == [dispatch.ConnectRepl(id="r1")]
 
@@ -126,7 +126,7 @@ def test_a_rewritten_port_file_of_a_lost_repl_leads_to_the_new_address(server):
 def test_a_lost_repl_is_retried_immediately_when_its_port_file_is_rewritten(server):
     server.connect()
     server.do(ReplLost("r1", "gone"), ReplLost("r1", "nobody listens"))
-    again = ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
+    again = AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888", rewritten=True)
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
     assert server.do(RetryDue("r1", 2)) == [], "the pause that was under way is void"
     server.do(ReplConnected("r1", CLOJURE, "127.0.0.1:7888"))
@@ -159,7 +159,7 @@ def test_a_lost_connection_is_retried_with_delays_doubling_up_to_ten_seconds(ser
 
 def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten(server):
     left = Origin("port-file", "/shop/.nrepl-port")
-    server.do(ReplFound("r1", "py", left, "127.0.0.1:7888"))
+    server.do(AddRepl("r1", "py", left, "127.0.0.1:7888"))
     delays = []
     for _ in range(11):
         server.do(ReplLost("r1", "no REPL could be reached at x:1: nothing listens there", is_unreachable=True))
@@ -169,7 +169,7 @@ def test_a_stale_port_file_is_reported_and_retried_once_a_minute_until_rewritten
     server.do(ReplLost("r1", "nothing listens there", is_unreachable=True))
     said = server.state.repls["r1"].note
     assert said == "nothing listens there; /shop/.nrepl-port is probably left over from a process that has ended"
-    again = ReplFound("r1", "py", left, "127.0.0.1:7888", rewritten=True)
+    again = AddRepl("r1", "py", left, "127.0.0.1:7888", rewritten=True)
     assert connections(server.do(again)) == [dispatch.ConnectRepl(id="r1")]
 
 
@@ -195,7 +195,7 @@ def test_losing_a_repl_removes_its_tools_and_notifies_clients(server):
 
 
 def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     for _ in range(3):
         server.do(ReplLost("r1", "exit status 1"))
         assert server.state.repls["r1"].phase == "waiting"
@@ -209,7 +209,7 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
     assert not server.of(dispatch.RetryRepl)
     latch = server.state.latches["repl-given-up:py"]
     assert latch.text == f"REPL py was given up: {given_up.note}"
-    (kept,) = server.of(dispatch.Remember)
+    (kept,) = server.of(dispatch.StoreDocument)
     assert (kept.kind, kept.name, kept.text) == ("given up", "py", given_up.note)
     assert server.state.waiting_for_trust() == [given_up]
     server.do(RestartRepl("r1", "asked"), ReplConnected("r1", CLOJURE, "127.0.0.1:1"))
@@ -218,7 +218,7 @@ def test_a_process_that_keeps_exiting_is_abandoned_with_its_reason(server):
 
 
 def test_a_process_that_exits_once_an_hour_is_always_restarted(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     for _ in range(10):
         server.now += 3_600_000
         server.do(ReplLost("r1", "exit status 1"), RetryDue("r1", server.state.repls["r1"].failures + 1))
@@ -226,7 +226,7 @@ def test_a_process_that_exits_once_an_hour_is_always_restarted(server):
 
 
 def test_setting_the_clock_back_does_not_make_old_starts_recent(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     for _ in range(10):
         server.now -= 3_600_000
         server.do(ReplLost("r1", "exit status 1"), RetryDue("r1", server.state.repls["r1"].failures + 1))
@@ -235,18 +235,18 @@ def test_setting_the_clock_back_does_not_make_old_starts_recent(server):
 
 def test_a_deleted_port_file_removes_a_lost_repl_but_not_a_connected_one(server):
     server.connect()
-    server.do(ReplForgotten("r1"))
+    server.do(DropRepl("r1"))
     assert "r1" in server.state.repls
-    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.do(ReplLost("r1", "gone"), DropRepl("r1"))
     assert "r1" not in server.state.repls
 
 
 def test_a_repl_that_returns_with_its_port_file_continues_its_generations(server):
     server.connect()
-    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.do(ReplLost("r1", "gone"), DropRepl("r1"))
     server.connect()
     assert server.state.repls["r1"].generation == 2
-    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.do(ReplLost("r1", "gone"), DropRepl("r1"))
     server.connect(identity="r2")
     assert server.state.repls["r2"].generation == 1, "another REPL has its own"
 
@@ -255,7 +255,7 @@ def test_evaluations_of_a_removed_repl_keep_their_session_key(server):
     server.connect()
     evaluation = server.evaluate()
     key = server.state.repls["r1"].key
-    server.do(ReplLost("r1", "gone"), ReplForgotten("r1"))
+    server.do(ReplLost("r1", "gone"), DropRepl("r1"))
     assert key != "r1"
     assert server.state.key_of(server.state.evaluations[evaluation]) == key
 
@@ -263,7 +263,7 @@ def test_evaluations_of_a_removed_repl_keep_their_session_key(server):
 def test_an_evaluation_in_a_free_session_runs_immediately_and_is_logged(server):
     server.connect()
     server.evaluate("(+ 1 2)")
-    assert [type(e) for e in server.effects] == [dispatch.RunEvaluation, dispatch.Append, dispatch.Append]
+    assert [type(e) for e in server.effects] == [dispatch.RunEvaluation, dispatch.AppendEntry, dispatch.AppendEntry]
     assert server.log() == [("otherOutput", "why (+ 1 2)"), ("evaluatedCode", "(+ 1 2)")]
 
 
@@ -271,7 +271,7 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
     server.connect()
     server.now = 5000
     evaluation = server.evaluate(description="Checkpoint:  the parser\n works ")
-    (kept,) = server.of(dispatch.Remember)
+    (kept,) = server.of(dispatch.StoreDocument)
     told = (kept.kind, kept.name, kept.text, kept.now)
     assert told == ("checkpoint", "the parser works", f"by a in clj ({evaluation})", 5000)
     assert ("otherOutput", "Checkpoint:  the parser\n works ") in server.log()
@@ -281,7 +281,7 @@ def test_a_description_with_a_checkpoint_is_remembered_beyond_the_run(server):
 def test_other_descriptions_set_no_checkpoint(server, description):
     server.connect()
     server.evaluate(description=description)
-    assert server.of(dispatch.Remember) == []
+    assert server.of(dispatch.StoreDocument) == []
 
 
 def test_evaluations_of_one_session_run_one_at_a_time_in_order(server):
@@ -321,14 +321,14 @@ def test_an_evaluation_waiting_for_input_still_occupies_its_session(server):
     first, second = server.evaluate(), server.evaluate()
     server.do(InputRequested(first))
     assert (server.status(first), server.status(second)) == ("needs-input", "queued")
-    server.do(InputGiven(first))
+    server.do(InputSent(first))
     assert server.status(first) == "running"
 
 
-@pytest.mark.parametrize("ends", [[], [Stopped()]])
+@pytest.mark.parametrize("ends", [[], [ServerStopped()]])
 def test_a_stopping_server_starts_no_evaluation(server, ends):
     server.connect()
-    server.do(Stop("told to"), *ends)
+    server.do(StopServer("told to"), *ends)
     late = server.evaluate()
     ended = server.state.evaluations[late]
     assert (ended.status, ended.failure.type) == ("lost", "server-stopped")
@@ -339,7 +339,7 @@ def test_a_stopping_server_starts_no_evaluation(server, ends):
 
 
 def test_an_evaluation_waits_for_a_starting_repl(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     evaluation = server.evaluate()
     assert server.status(evaluation) == "queued"
     server.do(ReplConnected("r1", CLOJURE, "x:1"))
@@ -348,7 +348,7 @@ def test_an_evaluation_waits_for_a_starting_repl(server):
 
 
 def test_a_starting_repl_already_offers_to_evaluate(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     assert server.state.capabilities() == {"evaluate", "restart"}
 
 
@@ -364,7 +364,7 @@ def test_a_lost_connection_ends_running_and_queued_evaluations_without_resending
 
 
 def test_a_failed_connection_attempt_keeps_evaluations_queued(server):
-    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     evaluation = server.evaluate()
     server.do(ReplLost("r1", "connection refused"))
     assert server.status(evaluation) == "queued"
@@ -407,7 +407,7 @@ def test_an_external_repl_is_never_restarted(server):
 def test_sessions_of_a_disconnected_client_are_closed(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
-    server.do(ClientGone("c2"))
+    server.do(ClientDisconnected("c2"))
     assert server.of(dispatch.CloseSession) == [dispatch.CloseSession(id="r1", name="b")]
     server.do(SessionClosed("r1", "b"))
     assert list(server.state.repls["r1"].sessions) == ["main"]
@@ -417,7 +417,7 @@ def test_evaluations_in_a_clients_own_session_end_before_the_session(server):
     server.connect()
     server.do(SessionOpened("r1", "b", "b", "c2"))
     running, queued = server.evaluate(session="b"), server.evaluate(session="b")
-    server.do(ClientGone("c2"))
+    server.do(ClientDisconnected("c2"))
     assert (server.status(running), server.status(queued)) == ("running", "interrupted")
     assert [effect.evaluation for effect in server.of(dispatch.StopEvaluation)] == [running]
     assert server.of(dispatch.CloseSession) == []
@@ -538,7 +538,7 @@ def test_events_of_an_unknown_repl_change_nothing(server):
 
 
 def test_a_starting_repl_reports_its_progress_and_its_address(server):
-    server.do(ReplFound("r1", "py", PROCESS))
+    server.do(AddRepl("r1", "py", PROCESS))
     server.do(ReplProgress("r1", "downloading"))
     assert (server.state.repls["r1"].phase, server.state.repls["r1"].note) == ("starting", "downloading")
     server.do(ReplStarted("r1", "127.0.0.1:9"))
@@ -556,14 +556,14 @@ def test_input_for_code_that_does_not_read_changes_nothing(server):
     server.connect()
     running = server.evaluate()
     before = server.state
-    assert server.do(InputGiven(running)) == []
+    assert server.do(InputSent(running)) == []
     assert server.state is before
 
 
 def test_an_evaluation_can_end_after_its_repl_was_removed(server):
-    server.do(ReplFound("r1", "clj", ADDRESS, "127.0.0.1:7888"))
+    server.do(AddRepl("r1", "clj", ADDRESS, "127.0.0.1:7888"))
     waiting = server.evaluate()
-    server.do(ReplForgotten("r1"))
+    server.do(DropRepl("r1"))
     assert server.status(waiting) == "lost"
     assert server.of(dispatch.WakeWaiters) == [dispatch.WakeWaiters(evaluation=waiting)]
 

@@ -6,18 +6,18 @@ import pytest
 
 from codriver.core import dispatch
 from codriver.core.actions import (
+    AddRepl,
     CancelQueued,
     ClientConnected,
     Evaluate,
     EvaluationFinished,
     ReplConnected,
-    ReplFound,
     ReplLost,
 )
 from codriver.core.dispatch import Core
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Lifecycle, Origin, State, holder
+from codriver.core.state import Lifecycle, Origin, State, queue_occupant
 from codriver.core.values import Capability, Profile, Request
 from codriver.settings.model import Settings
 
@@ -38,7 +38,7 @@ class Server:
             performers=lambda _: {**dict.fromkeys(dispatch.EFFECTS, print), dispatch.RunEvaluation: self._send},
         )
         self.do(*map(ClientConnected, ("ann", "bob", "cem")))
-        self.do(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"))
+        self.do(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"))
         self.connect(profile)
 
     def _send(self, effect):
@@ -51,7 +51,7 @@ class Server:
         self.do(ReplConnected("r1", profile, "x:1"))
 
     def evaluate(self, client, code, session="main", who=None):
-        identity = next_id(self.core.state)
+        identity = next_evaluation_id(self.core.state)
         self.do(Evaluate("r1", Request(identity, code, session), code), who=who or client, client=client)
         return identity
 
@@ -107,14 +107,14 @@ def test_a_running_evaluation_is_not_interrupted_for_a_turn(server):
     first, *_ = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     assert server.sent == ["bob 1"]
-    assert holder(server.core.state, server.core.state.evaluations[mine]).id == first
+    assert queue_occupant(server.core.state, server.core.state.evaluations[mine]).id == first
 
 
 def test_the_holder_of_a_session_is_the_running_evaluation(server):
     _, second = server.flood("bob", 2)
     mine = server.evaluate("ann", "ann 1")
     server.end()
-    assert holder(server.core.state, server.core.state.evaluations[second]).id == mine
+    assert queue_occupant(server.core.state, server.core.state.evaluations[second]).id == mine
 
 
 def test_two_clients_with_single_requests_do_not_starve_a_waiting_one(server):

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 
-from codriver.core.dispatch import Append
+from codriver.core.dispatch import AppendEntry
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.output_log import NO_LINE, Entry
@@ -35,7 +35,9 @@ def logbook(history, transcripts):
 
 def test_a_transcript_learns_the_line_numbers_of_its_entries(logbook, transcripts):
     transcript = transcripts.open("e1")
-    logbook.perform(Append("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7))
+    logbook.perform(
+        AppendEntry("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7)
+    )
     logbook.record(Entry(NO_LINE, "evaluationOutput", "told", 8, evaluation="e1"))
     logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
     logbook.record(Entry(NO_LINE, "evaluationResults", "1", 9, evaluation="forgotten"))

@@ -108,4 +108,4 @@ def test_a_repl_in_or_above_the_workspace_is_not_reported(where, tmp_path):
 def test_only_repls_found_by_port_file_can_be_foreign(root, kind, is_strange):
     state = State(lifecycle=Lifecycle(workspace="/w/shop"))
     found = Repl("r", "clj", Origin(kind, "/w/shop/.nrepl-port"), profile=Profile(project_root=root))
-    assert bool(states.stray(state, found)) is is_strange
+    assert bool(states.outside_workspace_warning(state, found)) is is_strange

@@ -7,8 +7,8 @@ import anyio
 import pytest
 from scripted_nrepl import OPS, scripted
 
-from codriver.core.actions import Evaluate, InputRequested, ReplFound, SessionClosed
-from codriver.core.dispatch import EFFECTS, Append, CloseSession, Core
+from codriver.core.actions import AddRepl, Evaluate, InputRequested, SessionClosed
+from codriver.core.dispatch import EFFECTS, AppendEntry, CloseSession, Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Request
@@ -51,7 +51,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
         made = []
 
         def note(effect):
-            if isinstance(effect, Append):
+            if isinstance(effect, AppendEntry):
                 said.append(effect.text)
 
         def performers(core):
@@ -75,7 +75,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
             performers=performers,
         )
         (repls,) = made
-        core.report(ReplFound("r1", "x", Origin("address", str(server.endpoint))))
+        core.report(AddRepl("r1", "x", Origin("address", str(server.endpoint))))
         with anyio.fail_after(60):
             await until(lambda: core.state.repls["r1"].phase == "connected")
             yield core, repls, said, transcripts

@@ -6,7 +6,7 @@ import pytest
 from all_tools import BY_NAME
 
 from codriver.core import dispatch
-from codriver.core.actions import PortFilesSeen, ReplConnected, ReplFound
+from codriver.core.actions import AddRepl, PortFilesScanned, ReplConnected
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, Repl, State
@@ -61,12 +61,12 @@ async def test_a_call_waits_until_port_files_are_read():
         handlers=HANDLERS,
         performers=lambda _: performers,
     )
-    core.report(PortFilesSeen(has_unread=True))
+    core.report(PortFilesScanned(has_unread=True))
 
     async def read_them():
         await anyio.lowlevel.checkpoint()
-        found = ReplFound("file:app", "app", Origin("port-file", "app"), "127.0.0.1:1")
-        core.report(found, PortFilesSeen(has_unread=False))
+        found = AddRepl("file:app", "app", Origin("port-file", "app"), "127.0.0.1:1")
+        core.report(found, PortFilesScanned(has_unread=False))
         profile = Profile(dialect="python", capabilities={"seam": Capability("native")})
         core.report(ReplConnected("file:app", profile, "127.0.0.1:1"))
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from tools_in_memory import serving
 
-from codriver.core.state import Seen
+from codriver.core.state import ReportedStatus
 from codriver.tools.answers.lean_answers import Reader, lean, lean_run_fields
 
 FULL = {
@@ -22,7 +22,7 @@ FULL = {
     "ns": "user",
     "notes": [],
 }
-ANN = Reader(who="ann", session_key="py", seen=Seen(2, "user"))
+ANN = Reader(who="ann", session_key="py", seen=ReportedStatus(2, "user"))
 
 
 def omitted_fields(reader=ANN, **fields):
@@ -48,10 +48,10 @@ def test_a_successful_evaluation_is_reduced_to_its_result():
         (ANN, {"elapsedMs": 100}, {"elapsedMs"}),
         (ANN, {"stdout": "hi\n"}, set()),
         (Reader("ann", "py"), {}, {"generation", "ns"}),
-        (Reader("ann", None, seen=Seen(2, "user")), {}, {"sessionKey"}),
+        (Reader("ann", None, seen=ReportedStatus(2, "user")), {}, {"sessionKey"}),
         (Reader("ann", "py", namespace="user"), {}, {"generation"}),
-        (Reader("ann", "py", seen=Seen(2, "user"), requests_status=True), {}, {"status"}),
-        (Reader("ann", "py", evaluation="ab12-7", seen=Seen(2, "user")), {"notes": ["a note"]}, {"notes"}),
+        (Reader("ann", "py", seen=ReportedStatus(2, "user"), requests_status=True), {}, {"status"}),
+        (Reader("ann", "py", evaluation="ab12-7", seen=ReportedStatus(2, "user")), {"notes": ["a note"]}, {"notes"}),
     ],
 )
 def test_unexpected_fields_stay_in_a_lean_answer(reader, changed, shown):
@@ -88,7 +88,7 @@ def test_the_first_form_is_not_numbered():
     ],
 )
 def test_none_is_omitted_as_at_the_python_prompt(said, shown):
-    python = Reader("ann", "py", seen=Seen(2, "user"), reads_python=True)
+    python = Reader("ann", "py", seen=ReportedStatus(2, "user"), reads_python=True)
     assert lean({"status": "done", **said}, python) == shown
     assert lean({"status": "done", **said}, ANN) == said
 

@@ -8,7 +8,7 @@ from live_server import serving, until
 from real_repls import fresh
 from refusals import refused_as
 
-from codriver.core.state import Lifecycle, Origin, Repl, State, stray
+from codriver.core.state import Lifecycle, Origin, Repl, State, outside_workspace_warning
 from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import (
     Target,
@@ -34,7 +34,7 @@ def call_with(repl):
 )
 def test_a_named_or_incomparable_repl_is_not_refused(repl):
     check_tree(call_with(repl), Target(repl, repl.sessions["main"]), "ann", None)
-    assert stray(WORKSPACE, repl) is None
+    assert outside_workspace_warning(WORKSPACE, repl) is None
 
 
 def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
@@ -47,7 +47,9 @@ def test_a_refusal_names_the_tree_the_argument_and_the_port_file():
 
 
 def test_a_repl_running_above_the_workspace_is_still_reported():
-    assert "in the working tree /w/main, so it loads code from there" in stray(WORKSPACE, discovered_repl())
+    assert "in the working tree /w/main, so it loads code from there" in outside_workspace_warning(
+        WORKSPACE, discovered_repl()
+    )
 
 
 def test_a_repl_of_another_tree_does_not_serve_local_files(tmp_path):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.core.actions import ReplFound
+    from codriver.core.actions import AddRepl
     from codriver.editing.file_languages import ApplyText
     from codriver.feature import Feature
     from codriver.log.event_logs import EventLog
@@ -131,7 +131,7 @@ def launchers() -> Mapping[Launcher, Launch]:
     return {name: launch for hooks in server_hooks() for name, launch in hooks.launchers}
 
 
-def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFound, ...]:
+def named_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl, ...]:
     """Return the REPLs that settings of features name."""
     return tuple(found for hooks in server_hooks() for named in hooks.named_repls for found in named(settings, environ))
 

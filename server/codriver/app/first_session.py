@@ -18,10 +18,10 @@ from codriver import __version__
 from codriver.app import features, kept_lists
 from codriver.app.hot_reload import selection
 from codriver.app.workspace_settings import load
-from codriver.core.actions import LanguagesSeen, Start
+from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import State, cautions
+from codriver.core.state import State, first_answer_warnings
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
 from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
@@ -79,7 +79,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         state=State(), settings=settings, now=int, handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(EFFECTS, _ignore_effect),
     )  # fmt: skip
-    core.report(Start("", 0, __version__, str(workspace)), find_languages(workspace))
+    core.report(StartServer("", 0, __version__, str(workspace)), find_languages(workspace))
     Discovery(
         core=core,
         workspace=workspace,
@@ -118,7 +118,12 @@ def instructions_for(
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
         Connected(
-            repl.key, repl.dialect, phases[repl.key], repl.note or "", tuple(cautions(state, repl)), kind=_kind(repl)
+            repl.key,
+            repl.dialect,
+            phases[repl.key],
+            repl.note or "",
+            tuple(first_answer_warnings(state, repl)),
+            kind=_kind(repl),
         )
         for repl in known
     ]
@@ -167,12 +172,12 @@ async def watch_languages(core: Core, workspace: Path) -> None:
 
     Languages are never removed.
     """
-    seen: LanguagesSeen | None = None
+    seen: LanguagesFound | None = None
 
-    def scan() -> LanguagesSeen:
+    def scan() -> LanguagesFound:
         return find_languages(workspace, seen.languages if seen else frozenset())
 
-    def is_changed(found: LanguagesSeen) -> bool:
+    def is_changed(found: LanguagesFound) -> bool:
         return found != seen
 
     poller = Poller(scan, interval_s=SCAN_INTERVAL_S, rest_times=REST_TIMES)
@@ -181,14 +186,14 @@ async def watch_languages(core: Core, workspace: Path) -> None:
         core.report(seen)
 
 
-def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesSeen:
+def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> LanguagesFound:
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
     missing = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = file_kinds_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
     repl = repl_of_project(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)
-    return LanguagesSeen(known | found, repl, needs_trust=needs_trust, is_accepted=is_accepted)
+    return LanguagesFound(known | found, repl, needs_trust=needs_trust, is_accepted=is_accepted)
 
 
 def _starts_programs(repl: str) -> bool:

@@ -22,7 +22,7 @@ from codriver.core.actions import (
     ToolsChanged,
     WorkspaceAccepted,
 )
-from codriver.core.values import LIVE
+from codriver.core.values import UNFINISHED_STATUSES
 from codriver.files import stamp_of
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.files.working_trees import walk
@@ -140,7 +140,7 @@ class Watcher:
 def _failure_text(given: Answer) -> str | None:
     """Return a line that explains why a file was not loaded, or None if it was."""
     fields = given.fields
-    if fields.get("status") in LIVE:
+    if fields.get("status") in UNFINISHED_STATUSES:
         return f"its evaluation {fields.get('evaluationId')} is still {fields['status']}"
     if given.ok:
         return None

@@ -35,12 +35,12 @@ from codriver.core.actions import (
     CancelQueued,
     EvaluationFinished,
     ResourcesChanged,
-    Start,
-    Stop,
-    Stopped,
+    ServerStopped,
+    StartServer,
+    StopServer,
 )
-from codriver.core.dispatch import Announce, Listen, WindDown
-from codriver.core.values import OCCUPYING, Failure
+from codriver.core.dispatch import OpenListener, PublishAddress, ShutDownServer
+from codriver.core.values import OCCUPYING_STATUSES, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import relay_file, server_directory
 from codriver.files.polling import Poller
@@ -210,9 +210,9 @@ class Server:
             live,
             tasks,
             {
-                Listen: lambda effect: tasks.start_soon(self._listen, effect),
-                Announce: self._announce,
-                WindDown: lambda _effect: tasks.start_soon(self._shut_down),
+                OpenListener: lambda effect: tasks.start_soon(self._listen, effect),
+                PublishAddress: self._announce,
+                ShutDownServer: lambda _effect: tasks.start_soon(self._shut_down),
             },
             session_id=self._session_id,
             durations=durations,
@@ -237,7 +237,7 @@ class Server:
         for part in features.parts():
             if part.run is not None:
                 self._tasks.start_soon(part.run, parts.services.part(part.kind))
-        start = Start(self._session_id, os.getpid(), __version__, str(self._workspace))
+        start = StartServer(self._session_id, os.getpid(), __version__, str(self._workspace))
         self._core.report(*parts.reports, start, *parts.cut_off)
         with parts.protocol.log_messages.forwarding_log_records():
             await self._closed.wait()
@@ -249,13 +249,13 @@ class Server:
             await poller.next(bool)
             self._core.report(ResourcesChanged())
 
-    async def _listen(self, effect: Listen) -> None:
+    async def _listen(self, effect: OpenListener) -> None:
         settings = self._live.settings
         try:
             listener, port = await listen(effect.host, effect.port)
         except StartError as error:
             self.failure = error
-            self._core.report(Stop(str(error)))
+            self._core.report(StopServer(str(error)))
             return
         admission = Admission(token=self._claim.token, session_id=self._session_id, workspace=self._workspace)
         protocol, clients = self._parts.protocol, self._parts.clients
@@ -265,7 +265,7 @@ class Server:
             protocol=protocol,
             clients=clients,
             limits=limits,
-            on_stop=lambda: self._core.report(Stop("`codriver stop`")),
+            on_stop=lambda: self._core.report(StopServer("`codriver stop`")),
             requests=self._requests(),
         )
         async with listener:
@@ -284,7 +284,7 @@ class Server:
         report = await anyio.to_thread.run_sync(read, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         self._core.report(*history_error_actions(report))
 
-    def _announce(self, effect: Announce) -> None:
+    def _announce(self, effect: PublishAddress) -> None:
         """Write the record and the port file of the server, and print the greeting."""
         lifecycle = effect.lifecycle
         record = ServerRecord(
@@ -302,7 +302,7 @@ class Server:
             self._claim.publish(record)
         except StartError as error:
             self.failure = error
-            self._core.report(Stop(str(error)))
+            self._core.report(StopServer(str(error)))
             return
         try:
             known_servers.note(self._workspace)
@@ -363,7 +363,7 @@ class Server:
             await anyio.sleep(ARRIVAL_CHECK_INTERVAL_S)
 
     async def _stop_on_signals(self) -> None:
-        await terminals.watch_termination_signals(lambda name: self._core.report(Stop(f"signal {name}")))
+        await terminals.watch_termination_signals(lambda name: self._core.report(StopServer(f"signal {name}")))
 
     async def _exit_when_idle(self) -> None:
         """Stop the server when it has had no clients and no evaluations for the configured time."""
@@ -376,7 +376,7 @@ class Server:
             if busy or not allowed_s:
                 idle_since = anyio.current_time()
             elif anyio.current_time() - idle_since >= allowed_s:
-                self._core.report(Stop(f"idle for {allowed_s} s"))
+                self._core.report(StopServer(f"idle for {allowed_s} s"))
                 return
 
     async def _shut_down(self) -> None:
@@ -391,7 +391,7 @@ class Server:
         parts, add = self._parts, self.shutdown.add
         # A limiter of its own, because all other threads may be busy.
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
-        add("report the end", lambda: self._core.report(Stopped()))
+        add("report the end", lambda: self._core.report(ServerStopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
         add("remove this server from the list of servers", lambda: known_servers.forget(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
@@ -444,7 +444,7 @@ class Server:
         with anyio.move_on_after(self._stop_s):
             async with anyio.create_task_group() as tasks:
                 for evaluation in live:
-                    if evaluation.status in OCCUPYING:
+                    if evaluation.status in OCCUPYING_STATUSES:
                         tasks.start_soon(
                             guarded,
                             f"end the evaluation {evaluation.id}",
@@ -460,7 +460,9 @@ class Server:
         failure = Failure("server-stopped", text)
         live = self._core.state.unfinished()
         self._core.report(*(CancelQueued(e.id, why) for e in live if e.status == "queued"))
-        self._core.report(*(EvaluationFinished(e.id, "lost", failure=failure) for e in live if e.status in OCCUPYING))
+        self._core.report(
+            *(EvaluationFinished(e.id, "lost", failure=failure) for e in live if e.status in OCCUPYING_STATUSES)
+        )
 
 
 async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:

@@ -235,11 +235,11 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
         **parts.repls.performers,
         dispatch.RunJob: parts.services.tests.begin,
         dispatch.StopEvaluation: partial(_stop_evaluation, parts),
-        dispatch.Append: parts.logbook.perform,
-        dispatch.Remember: lambda effect: parts.recorder.remember(
+        dispatch.AppendEntry: parts.logbook.perform,
+        dispatch.StoreDocument: lambda effect: parts.recorder.remember(
             Document(effect.kind, effect.name, effect.now, effect.text, effect.data)
         ),
-        dispatch.LogMessage: parts.protocol.log_messages.perform,
+        dispatch.SendLogMessage: parts.protocol.log_messages.perform,
         dispatch.NotifyClients: parts.protocol.broadcast.list_changed,
     }
 
@@ -257,7 +257,7 @@ def _connectors(core: Core, workspace: Path) -> Mapping[str, Connector]:
     """Return the connectors of the server. Sessions opened in REPLs that may outlive the server are recorded."""
 
     def is_owned(address: str) -> bool:
-        return any(repl.owned and repl.address == address for repl in core.state.repls.values())
+        return any(repl.is_owned and repl.address == address for repl in core.state.repls.values())
 
     record = SessionRecord(workspace_state_directory(workspace) / "repl-sessions.json", is_used=is_owned)
     return {

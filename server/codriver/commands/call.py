@@ -380,20 +380,20 @@ def _with_image_commands(value: str, answer: dict[str, Any]) -> str:
     """Replace the marks of images in a value with commands that save them."""
     if IMAGE_MARK not in value:
         return value
-    from codriver.core.pictures import marked  # noqa: PLC0415  # rarely needed
+    from codriver.core.pictures import replace_marks  # noqa: PLC0415  # rarely needed
 
-    return marked(value, lambda facts: f"<<{facts.description}: codriver image {answer['evaluationId']}>>")
+    return replace_marks(value, lambda facts: f"<<{facts.description}: codriver image {answer['evaluationId']}>>")
 
 
 def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) -> None:
     """Print a line for each image of an answer, given as media type and base64 data."""
     if not images:
         return
-    from codriver.core.pictures import image  # noqa: PLC0415  # rarely needed
+    from codriver.core.pictures import parse_image  # noqa: PLC0415  # rarely needed
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
-        echo(one_line(f"the answer includes an image, {image(kind, data).description}{command}"), err=True)
+        echo(one_line(f"the answer includes an image, {parse_image(kind, data).description}{command}"), err=True)
 
 
 def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:

@@ -16,7 +16,7 @@ import click
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import echo, echo_bytes, reading, write_file
-from codriver.core.pictures import DATA, ImageFacts, decoded, image, images_in
+from codriver.core.pictures import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
 from codriver.log.control_characters import one_line
 from codriver.net import client
 
@@ -143,7 +143,7 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
         if any(listed.digest not in contents for listed in images_in(text)):
             arguments = {"query": TEXT_AT_LINES_QUERY, "inputs": [[line]], "maxImages": MOST}
             _, images = connection.call_with_images("repl_output_log", arguments)
-            contents |= {image(kind, data).digest: decoded(data) for kind, data in images}
+            contents |= {parse_image(kind, data).digest: decode_base64(data) for kind, data in images}
     return _numbered(
         (name, listed, contents.get(listed.digest)) for _, name, text in lines_with_images for listed in images_in(text)
     )
@@ -151,8 +151,12 @@ def _images_of(connection: Connection, evaluation: str) -> list[Image]:
 
 def _images_of_entries(entries: Iterable[Mapping[str, Any]]) -> list[Image]:
     """Return the images in the entries of an earlier run, except for those that were truncated."""
-    found = [(str(entry.get("evaluation", "log")), data) for entry in entries for data in DATA.finditer(entry["text"])]
-    return _numbered((name, image(data[1], data[2]), decoded(data[2])) for name, data in found)
+    found = [
+        (str(entry.get("evaluation", "log")), data)
+        for entry in entries
+        for data in DATA_URL_PATTERN.finditer(entry["text"])
+    ]
+    return _numbered((name, parse_image(data[1], data[2]), decode_base64(data[2])) for name, data in found)
 
 
 def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Image]:

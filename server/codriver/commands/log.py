@@ -22,7 +22,7 @@ from codriver.commands.log_follower import (
 from codriver.commands.options import IMAGE_MARK, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, echo, echo_json, reading
-from codriver.core.pictures import marked, without_data
+from codriver.core.pictures import replace_image_data, replace_marks
 from codriver.errors import cut_counted
 from codriver.log.control_characters import one_line
 from codriver.net import client
@@ -151,7 +151,9 @@ def log_command(  # one argument an option
                     f"--run has no {log.category}: events of {log.owner} are not stored beyond their server"
                 )
         entries = selection.in_run(run_entries(workspace, run))
-        print_entries([{**entry, "text": without_data(entry["text"])} for entry in entries], as_json=as_json, run=run)
+        print_entries(
+            [{**entry, "text": replace_image_data(entry["text"])} for entry in entries], as_json=as_json, run=run
+        )
     elif follow:
         follow_log(workspace.resolve(), selection, as_json=as_json)
     else:
@@ -204,7 +206,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
 
 def bare(entry: Entry) -> Entry:
     """Replace the images in an entry of an earlier run with marks."""
-    return entry._replace(text=without_data(entry.text))
+    return entry._replace(text=replace_image_data(entry.text))
 
 
 def _run_query(connection: Connection, query: str, inputs: tuple[str, ...], limit: int, *, as_json: bool) -> int:
@@ -273,7 +275,7 @@ def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     text = entry["text"].rstrip("\n")
     if IMAGE_MARK in text:
         command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
-        text = marked(text, lambda facts: f"<<{facts.description}: {command}>>")
+        text = replace_marks(text, lambda facts: f"<<{facts.description}: {command}>>")
     indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
     sign, color = SIGNS.get(category, " "), COLORS_BY_CATEGORY.get(category)
     for log in event_logs():

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.records import Later, dataclass, from_context, from_result, from_settings
+from codriver.core.records import ValueReference, dataclass, from_context, from_result, from_settings
 
 if TYPE_CHECKING:
-    from codriver.core.state import Origin, Seen
+    from codriver.core.state import Origin, ReportedStatus
     from codriver.core.values import Failure, Lane, ListeningProgram, Profile, Request
 
 
@@ -20,30 +20,30 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Start(Action):
+class StartServer(Action):
     """A request to start the server. Ignored unless the server is stopped."""
 
     session_id: str
     process_id: int
     version: str
     workspace: str
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class Listening(Action):
+class ListenerOpened(Action):
     """Dispatched when the listener is open.
 
     `requested_port` is the port from the settings, which may differ from `port`.
     """
 
-    host: Later[str] = from_result(1)
-    port: Later[int] = from_result(2)
-    requested_port: Later[int] = from_settings("mcp_socket_server_port")
+    host: ValueReference[str] = from_result(1)
+    port: ValueReference[int] = from_result(2)
+    requested_port: ValueReference[int] = from_settings("mcp_socket_server_port")
 
 
 @dataclass(frozen=True)
-class Searching(Action):
+class ReplSearchChanged(Action):
     """Dispatched when the first search for REPLs starts, and when it ends.
 
     By then the state has every REPL it found.
@@ -53,7 +53,7 @@ class Searching(Action):
 
 
 @dataclass(frozen=True)
-class PortFilesSeen(Action):
+class PortFilesScanned(Action):
     """Dispatched after a scan of the port files.
 
     `has_unread` is true if some were skipped for now because the REPLs that write them may still be starting.
@@ -63,14 +63,14 @@ class PortFilesSeen(Action):
 
 
 @dataclass(frozen=True)
-class Stop(Action):
+class StopServer(Action):
     """A request to stop the server, with the reason to report. Ignored unless the server is starting or started."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Stopped(Action):
+class ServerStopped(Action):
     """Dispatched when the server has closed everything."""
 
 
@@ -82,14 +82,14 @@ class ClientConnected(Action):
 
 
 @dataclass(frozen=True)
-class ClientGone(Action):
+class ClientDisconnected(Action):
     """Dispatched when a connection is closed. Its sessions and streams end with it."""
 
     client: str
 
 
 @dataclass(frozen=True)
-class GraceOver(Action):
+class GracePeriodExpired(Action):
     """Dispatched when the grace period after a client's disconnect has passed.
 
     From then on, the client's remaining evaluations end as soon as they block another caller.
@@ -107,8 +107,8 @@ class CallerNamed(Action):
 
     conversation: str
     formerly: str
-    client: Later[str] = from_context("client")
-    who: Later[str] = from_context("who")
+    client: ValueReference[str] = from_context("client")
+    who: ValueReference[str] = from_context("who")
     client_name: str = ""
     """The name of the MCP client, used to recognize the same conversation over another connection."""
 
@@ -120,10 +120,10 @@ class EvaluationsReported(Action):
     If the answer was also about a session, `session` is its key and `seen` the status that the answer gave.
     """
 
-    client: Later[str] = from_context("client")
-    who: Later[str] = from_context("who")
+    client: ValueReference[str] = from_context("client")
+    who: ValueReference[str] = from_context("who")
     session: str | None = None
-    seen: Seen | None = None
+    seen: ReportedStatus | None = None
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class ToolsChanged(Action):
 
 
 @dataclass(frozen=True)
-class LanguagesSeen(Action):
+class LanguagesFound(Action):
     """Dispatched after a scan of the workspace's files, with the languages that were found."""
 
     languages: frozenset[str]
@@ -155,14 +155,14 @@ class WorkspaceAccepted(Action):
 
 
 @dataclass(frozen=True)
-class ProgramsSeen(Action):
+class ProgramsFound(Action):
     """Dispatched with all programs of the workspace that currently listen on a port."""
 
     programs: tuple[ListeningProgram, ...]
 
 
 @dataclass(frozen=True)
-class ReplFound(Action):
+class AddRepl(Action):
     """A request to connect to a REPL or to start it. Ignored if a REPL with this `id` exists and was not given up."""
 
     id: str
@@ -182,11 +182,11 @@ class ReplFound(Action):
     """Why no connection is attempted. The REPL is then listed as stopped, with this text as its note."""
     aliases: tuple[str, ...] = ()
     """Other names of the REPL's main session."""
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class ReplForgotten(Action):
+class DropRepl(Action):
     """A request to drop a REPL that is not connected and will not return, usually because its port file was deleted."""
 
     id: str
@@ -224,11 +224,11 @@ class ReplConnected(Action):
     profile: Profile
     address: str
     key: str = "repl"
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class SeamSeen(Action):
+class SeamFound(Action):
     """Dispatched when the application in the REPL turns out to have a seam, with the seam's session id."""
 
     id: str
@@ -246,7 +246,7 @@ class ReplLost(Action):
     final: bool = False
     is_unreachable: bool = False
     """Whether nothing listens at the REPL's address."""
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -256,7 +256,7 @@ class RetryDue(Action):
     id: str
     failures: int
     """The number of consecutive failures when the pause began. If there are more by now, this retry is ignored."""
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -273,17 +273,17 @@ class SessionOpened(Action):
 
     id: str
     name: str
-    who: Later[str] = from_context("who")
-    client: Later[str | None] = from_context("client")
+    who: ValueReference[str] = from_context("who")
+    client: ValueReference[str | None] = from_context("client")
 
 
 @dataclass(frozen=True)
-class LaneRequested(Action):
+class RequestLane(Action):
     """A request for a connection's lane in a REPL, which is created if it does not exist."""
 
     id: str
     lane: Lane
-    client: Later[str | None] = from_context("client")
+    client: ValueReference[str | None] = from_context("client")
 
 
 @dataclass(frozen=True)
@@ -303,9 +303,9 @@ class Evaluate(Action):
     head: str = ""
     lane: Lane | None = None
     """The caller's lane, unless the caller named a session. Ignored by REPLs without lanes."""
-    who: Later[str] = from_context("who")
-    client: Later[str | None] = from_context("client")
-    now: Later[int] = from_context("now")
+    who: ValueReference[str] = from_context("who")
+    client: ValueReference[str | None] = from_context("client")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -317,13 +317,13 @@ class StartJob(Action):
 
     request: Request
     head: str = ""
-    who: Later[str] = from_context("who")
-    client: Later[str | None] = from_context("client")
-    now: Later[int] = from_context("now")
+    who: ValueReference[str] = from_context("who")
+    client: ValueReference[str | None] = from_context("client")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class OthersEvaluation(Action):
+class ExternalEvaluationStarted(Action):
     """Dispatched when a REPL starts to run code that did not pass through this server, such as a cell run in an editor.
 
     `evaluation` is the id to give it.
@@ -332,7 +332,7 @@ class OthersEvaluation(Action):
     repl: str
     evaluation: str
     code: str
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -343,7 +343,7 @@ class InputRequested(Action):
 
 
 @dataclass(frozen=True)
-class InputGiven(Action):
+class InputSent(Action):
     """Dispatched when input has been sent to an evaluation, which then continues."""
 
     evaluation: str
@@ -362,7 +362,7 @@ class EvaluationFinished(Action):
     """One line for the log."""
     data: str | None = None
     """The facts behind `summary`, as a JSON object."""
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -392,7 +392,7 @@ class CancelQueued(Action):
 
     evaluation: str
     why: str
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -416,7 +416,7 @@ class LatchError(Action):
 
     code: str
     text: str
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ def name_caller(state: State, action: CallerNamed) -> Outcome:
     client = replace(client, names=names, generated=generated, knowledge=knowledge, used=used)
     state = replace(state, clients=with_item(state.clients, client.id, client))
     if action.client_name and action.conversation:
-        key = _key_of(action.client_name, action.conversation)
+        key = _conversation_key(action.client_name, action.conversation)
         state = replace(state, conversations=with_newest(state.conversations, key, action.who))
     return Outcome(_with_lanes_renamed(state, action) if was_unnamed else state)
 
@@ -67,7 +67,7 @@ def _with_lanes_renamed(state: State, action: CallerNamed) -> State:
     return state
 
 
-def name_of(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
+def caller_name(state: State, client: str, conversation: str, client_name: str = "") -> str | None:
     """Return the name given last in this conversation, or None.
 
     If `client_name` is given, names that a client with this name gave over an earlier connection count too.
@@ -75,11 +75,11 @@ def name_of(state: State, client: str, conversation: str, client_name: str = "")
     known = state.clients.get(client)
     name = known.names.get(conversation) if known is not None else None
     if name is None and client_name and conversation:
-        return state.conversations.get(_key_of(client_name, conversation))
+        return state.conversations.get(_conversation_key(client_name, conversation))
     return name
 
 
-def _key_of(client_name: str, conversation: str) -> str:
+def _conversation_key(client_name: str, conversation: str) -> str:
     return f"{client_name}\n{conversation}"
 
 

@@ -8,7 +8,7 @@ from codriver.core.dispatch import (
     NotifyClients,
     Outcome,
 )
-from codriver.core.orphans import end_client_sessions, end_grace
+from codriver.core.orphans import end_client_sessions, end_grace_period
 from codriver.core.records import replace
 from codriver.core.state import (
     Client,
@@ -20,8 +20,8 @@ from codriver.core.state import (
 if TYPE_CHECKING:
     from codriver.core.actions import (
         ClientConnected,
-        ClientGone,
-        GraceOver,
+        ClientDisconnected,
+        GracePeriodExpired,
         ResourcesChanged,
         ToolsChanged,
     )
@@ -33,14 +33,14 @@ def add_client(state: State, action: ClientConnected) -> Outcome:
     return Outcome(replace(state, clients=with_item(state.clients, client.id, client)))
 
 
-def remove_client(state: State, action: ClientGone) -> Outcome:
+def remove_client(state: State, action: ClientDisconnected) -> Outcome:
     """Remove a client and end the sessions that it owns."""
     return end_client_sessions(replace(state, clients=without_item(state.clients, action.client)), action.client)
 
 
-def end_client_grace(state: State, action: GraceOver) -> Outcome:
+def end_client_grace(state: State, action: GracePeriodExpired) -> Outcome:
     """Turn the remaining evaluations of a disconnected client into orphans, which may not block other callers."""
-    return end_grace(state, action.client)
+    return end_grace_period(state, action.client)
 
 
 def notify_resources_changed(state: State, _action: ResourcesChanged) -> Outcome:

@@ -22,7 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from codriver.core.actions import ACTIONS, Action
-from codriver.core.records import Later, dataclass, from_context, from_settings, from_state, replace
+from codriver.core.records import ValueReference, dataclass, from_context, from_settings, from_state, replace
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -40,29 +40,29 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Listen(Effect):
+class OpenListener(Effect):
     """An instruction to open the listener. Its result is the host and the actual port."""
 
-    host: Later[str] = from_settings("host")
-    port: Later[int] = from_settings("mcp_socket_server_port")
+    host: ValueReference[str] = from_settings("host")
+    port: ValueReference[int] = from_settings("mcp_socket_server_port")
 
 
 @dataclass(frozen=True)
-class Announce(Effect):
+class PublishAddress(Effect):
     """An instruction to write the port file and the server's record, now that the server can be reached."""
 
-    lifecycle: Later[Lifecycle] = from_state("lifecycle")
+    lifecycle: ValueReference[Lifecycle] = from_state("lifecycle")
 
 
 @dataclass(frozen=True)
-class WindDown(Effect):
+class ShutDownServer(Effect):
     """An instruction to shut down: refuse new calls, interrupt running code, answer pending calls, close everything."""
 
     reason: str = ""
 
 
 @dataclass(frozen=True)
-class Remember(Effect):
+class StoreDocument(Effect):
     """An instruction to store a document under its kind and name, so that it outlives this server."""
 
     kind: str
@@ -70,7 +70,7 @@ class Remember(Effect):
     text: str
     data: str = ""
     """The facts behind the text, as a JSON object."""
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
@@ -115,9 +115,9 @@ class RunEvaluation(Effect):
 
     repl: str
     request: Request
-    max_run_ms: Later[int] = from_settings("max_run_ms")
-    max_length: Later[int] = from_settings("max_length")
-    max_depth: Later[int] = from_settings("max_depth")
+    max_run_ms: ValueReference[int] = from_settings("max_run_ms")
+    max_length: ValueReference[int] = from_settings("max_length")
+    max_depth: ValueReference[int] = from_settings("max_depth")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class RunJob(Effect):
     """An instruction to start a test run's process, to report how it ends, and to interrupt it after `max_run_ms`."""
 
     request: Request
-    max_run_ms: Later[int] = from_settings("max_run_ms")
+    max_run_ms: ValueReference[int] = from_settings("max_run_ms")
 
 
 @dataclass(frozen=True)
@@ -145,10 +145,10 @@ class StopEvaluation(Effect):
 
 
 @dataclass(frozen=True)
-class AwaitGrace(Effect):
+class StartGracePeriod(Effect):
     """An instruction to dispatch `then` after `grace_ms`."""
 
-    grace_ms: Later[int] = from_settings("gone_client_grace_ms")
+    grace_ms: ValueReference[int] = from_settings("gone_client_grace_ms")
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class WakeWaiters(Effect):
 
 
 @dataclass(frozen=True)
-class Append(Effect):
+class AppendEntry(Effect):
     """An instruction to append an entry to the output log."""
 
     category: Literal["evaluatedCode", "otherOutput", "otherErrorOutput"]
@@ -172,11 +172,11 @@ class Append(Effect):
     file: str | None = None
     kind: str | None = None
     data: str | None = None
-    now: Later[int] = from_context("now")
+    now: ValueReference[int] = from_context("now")
 
 
 @dataclass(frozen=True)
-class LogMessage(Effect):
+class SendLogMessage(Effect):
     """An instruction to send a message to the clients that subscribed to the server's log."""
 
     level: Literal["info", "warning"]
@@ -194,7 +194,7 @@ R = TypeVar("R", bound="DataclassInstance")
 Context = Mapping[str, object]
 """Facts about the origin of a dispatch, such as the requesting client. The core adds the current time as `now`."""
 
-NOBODY: Final[Context] = MappingProxyType({})
+NO_CALLER: Final[Context] = MappingProxyType({})
 """The context of events that no caller caused."""
 
 
@@ -205,10 +205,10 @@ class UnhandledError(CodriverError):
         super().__init__(f"no function handles the {kind} {', '.join(names)}: pass one to the core")
 
 
-class UnresolvedError(CodriverError):
+class UnresolvedReferenceError(CodriverError):
     """Raised when a reference in an action or effect names an unknown value, which is a programming error."""
 
-    def __init__(self, later: Later[Any]) -> None:
+    def __init__(self, later: ValueReference[Any]) -> None:
         super().__init__(f"cannot resolve {later}: there is no value with this name")
 
 
@@ -252,8 +252,8 @@ class Core:
         self._handlers = handlers
         self._performers = performers(self)
         self._observers: tuple[Callable[[State, State], None], ...] = ()
-        _check_all("action", ACTIONS, handlers)
-        _check_all("effect", EFFECTS, self._performers)
+        _check_registered("action", ACTIONS, handlers)
+        _check_registered("effect", EFFECTS, self._performers)
 
     @contextmanager
     def observed_by(self, observer: Callable[[State, State], None]) -> Iterator[None]:
@@ -269,7 +269,7 @@ class Core:
 
     def report(self, *actions: Action) -> None:
         """Dispatch events that no caller caused."""
-        self.dispatch(NOBODY, actions)
+        self.dispatch(NO_CALLER, actions)
 
     def dispatch(self, context: Context, actions: Sequence[Action]) -> None:
         """Dispatch actions in the order described in the module's docstring.
@@ -285,7 +285,7 @@ class Core:
     def resume(self, effect: Effect, result: object) -> None:
         """Dispatch the actions that follow an effect, with its result filled in."""
         if effect.then:
-            self.report(*(fill(action, {"result": result}) for action in effect.then))
+            self.report(*(resolve_references(action, {"result": result}) for action in effect.then))
 
     def _dispatch(self, context: Context, actions: Sequence[Action]) -> None:
         before = state = self.state
@@ -296,11 +296,12 @@ class Core:
             handle = self._handlers.get(type(action))
             if handle is None:
                 raise UnhandledError("action", [type(action).__name__])
-            outcome = handle(state, fill(action, sources))
+            outcome = handle(state, resolve_references(action, sources))
             state = sources["state"] = outcome.state
             if outcome.effects:
                 effects += [
-                    _filled(effect, sources) if effect.then else fill(effect, sources) for effect in outcome.effects
+                    _resolve_effect(effect, sources) if effect.then else resolve_references(effect, sources)
+                    for effect in outcome.effects
                 ]
             follow_ups += outcome.follow_ups
         for effect in effects:
@@ -317,41 +318,41 @@ class Core:
                 observe(before, state)
 
 
-NOT_YET: Final = object()
+PENDING_RESULT: Final = object()
 """A marker for a result that is not available yet. References to it are left unresolved."""
 
 
-def fill(record: R, sources: Mapping[str, object]) -> R:
+def resolve_references(record: R, sources: Mapping[str, object]) -> R:
     """Return the record with its references resolved from `sources`, or the record itself if it has none.
 
     Raises:
         UnresolvedError: a source does not have the value.
     """
     changes: dict[str, object] = {}
-    for name in later_fields(type(record)):
+    for name in reference_fields(type(record)):
         later = record.__dict__[name]
-        if type(later) is Later:
+        if type(later) is ValueReference:
             try:
                 source = sources[later.source]
-                if source is not NOT_YET:
+                if source is not PENDING_RESULT:
                     changes[name] = later.get(source)
             except (LookupError, AttributeError, TypeError) as error:
-                raise UnresolvedError(later) from error
+                raise UnresolvedReferenceError(later) from error
     return replace(record, **changes) if changes else record
 
 
 @cache
-def later_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
+def reference_fields(kind: type[DataclassInstance]) -> tuple[str, ...]:
     """Return the names of the class's fields that may contain references."""
-    return tuple(field.name for field in fields(kind) if type(field.default) is Later)
+    return tuple(field.name for field in fields(kind) if type(field.default) is ValueReference)
 
 
-def _filled(effect: Effect, sources: Mapping[str, object]) -> Effect:
+def _resolve_effect(effect: Effect, sources: Mapping[str, object]) -> Effect:
     """Resolve all references of an effect except those in `then` to its own result."""
-    then = tuple(fill(action, {**sources, "result": NOT_YET}) for action in effect.then)
-    return fill(replace(effect, then=then), sources)
+    then = tuple(resolve_references(action, {**sources, "result": PENDING_RESULT}) for action in effect.then)
+    return resolve_references(replace(effect, then=then), sources)
 
 
-def _check_all(kind: str, classes: Iterable[type], functions: Mapping[Any, object]) -> None:
+def _check_registered(kind: str, classes: Iterable[type], functions: Mapping[Any, object]) -> None:
     if unhandled := [klass.__name__ for klass in classes if klass not in functions]:
         raise UnhandledError(kind, unhandled)

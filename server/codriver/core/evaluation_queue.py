@@ -19,24 +19,33 @@ from codriver.core.actions import (
     CancelQueued,
     Evaluate,
     EvaluationFinished,
-    InputGiven,
+    ExternalEvaluationStarted,
     InputRequested,
-    OthersEvaluation,
+    InputSent,
     RunningReported,
     StartJob,
     StopRequested,
 )
-from codriver.core.dispatch import Append, Effect, Handler, Outcome, Remember, RunEvaluation, RunJob, WakeWaiters
-from codriver.core.log_facts import FINISHED, LOAD, PURPOSE, data_of
+from codriver.core.dispatch import (
+    AppendEntry,
+    Effect,
+    Handler,
+    Outcome,
+    RunEvaluation,
+    RunJob,
+    StoreDocument,
+    WakeWaiters,
+)
+from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, PURPOSE_KIND, encode_facts
 from codriver.core.records import replace
-from codriver.core.state import Repl, Session, State, holder, queue_of, with_evaluation, with_item, with_session
+from codriver.core.state import Repl, Session, State, queue_occupant, queue_of, with_evaluation, with_item, with_session
 from codriver.core.values import (
-    CHECKPOINT,
+    CHECKPOINT_PREFIX,
     DESCRIBED_KINDS,
-    HUMAN,
     MAIN_SESSION,
-    OCCUPYING,
-    TEST_JOBS,
+    NOTEBOOK_CALLER,
+    OCCUPYING_STATUSES,
+    TEST_JOBS_REPL,
     Evaluation,
     Failure,
     checkpoint_name,
@@ -60,48 +69,50 @@ MAX_HEAD_CHARACTERS = 200
 """Maximum length of the beginning of the code that is displayed for an evaluation."""
 
 
-def next_id(state: State) -> str:
+def next_evaluation_id(state: State) -> str:
     """Return the id of the next evaluation. It starts with the server's own id, so ids stay unique across restarts."""
-    return id_of(state, state.evaluated + 1)
+    return evaluation_id(state, state.evaluated + 1)
 
 
-def id_of(state: State, number: int) -> str:
+def evaluation_id(state: State, number: int) -> str:
     """Return the id of the evaluation with this number."""
     return f"{state.lifecycle.session_id[:4]}-{number}"
 
 
-def of_unfinished(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
+def for_unfinished_evaluation(handle: Callable[[State, Evaluation, Any], Outcome]) -> Handler:
     """Wrap a handler so that it receives its action's evaluation, and is skipped if the evaluation has finished."""
 
     def handled(state: State, action: Any) -> Outcome:
         evaluation = state.evaluations.get(action.evaluation)
-        return Outcome(state) if evaluation is None or evaluation.over else handle(state, evaluation, action)
+        return Outcome(state) if evaluation is None or evaluation.is_finished else handle(state, evaluation, action)
 
     return handled
 
 
-def endings(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
+def actions_ending_evaluations(state: State, repl: str, cause: str, *, restarted: bool = False) -> tuple[Action, ...]:
     """Return the actions that end all unfinished evaluations of a REPL because its connection is gone."""
     return tuple(
-        _ending(evaluation, cause, restarted=restarted) for evaluation in state.unfinished() if evaluation.repl == repl
+        _finish_action(evaluation, cause, restarted=restarted)
+        for evaluation in state.unfinished()
+        if evaluation.repl == repl
     )
 
 
-def _ending(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
+def _finish_action(evaluation: Evaluation, cause: str, *, restarted: bool) -> EvaluationFinished:
     """Return the action that ends an evaluation.
 
     Code that was running may have taken effect; queued code was never sent.
     """
     if evaluation.is_others:
-        return _lost(evaluation, f"{cause}; it is unknown how far it got")
+        return _finished_as_lost(evaluation, f"{cause}; it is unknown how far it got")
     if evaluation.status == "queued":
-        return _lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
+        return _finished_as_lost(evaluation, f"{cause}; this evaluation was still queued, so its code was never sent")
     if restarted:
         return EvaluationFinished(evaluation.id, "interrupted", notes=(f"{cause}: its definitions are lost",))
-    return _lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
+    return _finished_as_lost(evaluation, f"{cause}; the code was sent and {NOT_SENT_AGAIN}")
 
 
-def _lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationFinished:
+def _finished_as_lost(evaluation: Evaluation, why: str, kind: str = "repl-disconnected") -> EvaluationFinished:
     return EvaluationFinished(evaluation.id, "lost", failure=Failure(kind, why))
 
 
@@ -110,32 +121,32 @@ def fill_queues(state: State, repl: str, now: int) -> Outcome:
     if not state.live:
         return Outcome(state)
     effects: list[Effect] = []
-    for evaluation in next_in(state, repl):
+    for evaluation in startable_evaluations(state, repl):
         if evaluation.request is not None:
-            started = _running(evaluation, state.repls[repl], now)
+            started = _as_running(evaluation, state.repls[repl], now)
             state = with_evaluation(state, started)
-            effects += _run(started, evaluation.request, state.repls[repl])
+            effects += _run_effects(started, evaluation.request, state.repls[repl])
     return Outcome(state, tuple(effects))
 
 
-def accept(state: State, action: Evaluate) -> Outcome:
+def accept_evaluation(state: State, action: Evaluate) -> Outcome:
     """Run the evaluation immediately if its queue is free, and queue it otherwise."""
     repl = state.repls[action.repl]
     # If the session has just been closed, the REPL rejects the evaluation, which ends it.
     name = action.request.session
     session = repl.sessions.get(name) or Session(name, is_leaving=True)
     state = recent_repls.with_recent_repl(state, action.client, action.who, repl.id)
-    evaluation = _accepted(state, action, repl, session)
+    evaluation = _new_evaluation(state, action, repl, session)
     if state.lifecycle.phase in ("stopping", "stopped"):
         # Connections are closed last, so connected clients can still call.
         why = "the server is stopping, so this code was never sent"
         state = _put_new(state, evaluation, repl, session, action.now)
-        return Outcome(state, follow_ups=(_lost(evaluation, why, "server-stopped"),))
-    if repl.phase != "connected" or holder(state, evaluation) is not None:
-        return orphans.end_unwanted(_put_new(state, evaluation, repl, session, action.now))
-    evaluation = _running(evaluation, repl, action.now)
+        return Outcome(state, follow_ups=(_finished_as_lost(evaluation, why, "server-stopped"),))
+    if repl.phase != "connected" or queue_occupant(state, evaluation) is not None:
+        return orphans.stop_unwanted_orphans(_put_new(state, evaluation, repl, session, action.now))
+    evaluation = _as_running(evaluation, repl, action.now)
     state = _put_new(state, evaluation, repl, session, action.now)
-    return Outcome(state, _run(evaluation, action.request, repl))
+    return Outcome(state, _run_effects(evaluation, action.request, repl))
 
 
 def accept_job(state: State, action: StartJob) -> Outcome:
@@ -148,7 +159,7 @@ def accept_job(state: State, action: StartJob) -> Outcome:
     job = Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
-        repl=TEST_JOBS,
+        repl=TEST_JOBS_REPL,
         session=action.request.session,
         who=action.who,
         client=action.client,
@@ -163,36 +174,36 @@ def accept_job(state: State, action: StartJob) -> Outcome:
     )
     if state.lifecycle.phase in ("stopping", "stopped"):
         why = "the server is stopping, so this was never started"
-        return Outcome(_with_new(state, job), follow_ups=(_lost(job, why, "server-stopped"),))
-    if holder(state, job) is not None:
-        return orphans.end_unwanted(_with_new(state, job))
+        return Outcome(_with_new(state, job), follow_ups=(_finished_as_lost(job, why, "server-stopped"),))
+    if queue_occupant(state, job) is not None:
+        return orphans.stop_unwanted_orphans(_with_new(state, job))
     job = replace(job, status="running", started_at=action.now)
-    return Outcome(_with_new(state, job), _run_job(job, action.request))
+    return Outcome(_with_new(state, job), _job_effects(job, action.request))
 
 
-def _run_job(job: Evaluation, request: Request) -> tuple[Effect, ...]:
+def _job_effects(job: Evaluation, request: Request) -> tuple[Effect, ...]:
     """Return the effects that start a job. Code is logged now; a test run is logged when it ends."""
     run = RunJob(request=request)
     if request.kind in DESCRIBED_KINDS:
         return (run,)
     text = request.text
-    code = Append(category="evaluatedCode", text=text, who=job.who, session_key=TEST_JOBS, evaluation=job.id)
+    code = AppendEntry(category="evaluatedCode", text=text, who=job.who, session_key=TEST_JOBS_REPL, evaluation=job.id)
     return (code, run)
 
 
-def _next_job(state: State, now: int) -> Outcome:
+def _start_next_jobs(state: State, now: int) -> Outcome:
     """Start the next job in each free queue."""
     effects: list[Effect] = []
-    for job in next_in(state, TEST_JOBS):
+    for job in startable_evaluations(state, TEST_JOBS_REPL):
         if job.request is not None:
-            effects += _run_job(job, job.request)
+            effects += _job_effects(job, job.request)
             state = with_evaluation(state, replace(job, status="running", started_at=now))
     return Outcome(state, tuple(effects))
 
 
-def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
+def _new_evaluation(state: State, action: Evaluate, repl: Repl, session: Session) -> Evaluation:
     client = state.clients.get(action.client or "")
-    known = repl.in_common(session)
+    known = repl.with_shared_record(session)
     return Evaluation(
         id=action.request.id,
         number=state.evaluated + 1,
@@ -214,7 +225,7 @@ def _accepted(state: State, action: Evaluate, repl: Repl, session: Session) -> E
     )
 
 
-def note_others(state: State, action: OthersEvaluation) -> Outcome:
+def record_external_evaluation(state: State, action: ExternalEvaluationStarted) -> Outcome:
     """Record an evaluation that did not pass through this server. It occupies its queue, and its code is logged."""
     repl = state.repls.get(action.repl)
     if repl is None:
@@ -225,7 +236,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         number=state.evaluated + 1,
         repl=repl.id,
         session=session.name,
-        who=HUMAN,
+        who=NOTEBOOK_CALLER,
         client=None,
         request=None,
         head=action.code[:MAX_HEAD_CHARACTERS],
@@ -235,10 +246,10 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
         turn=state.turns + 1,
         is_others=True,
     )
-    code = Append(
+    code = AppendEntry(
         category="evaluatedCode",
         text=action.code,
-        who=HUMAN,
+        who=NOTEBOOK_CALLER,
         session_key=repl.session_key(session.name),
         evaluation=evaluation.id,
         notebook=repl.notebook,
@@ -247,7 +258,7 @@ def note_others(state: State, action: OthersEvaluation) -> Outcome:
 
 
 def _put_new(state: State, evaluation: Evaluation, repl: Repl, session: Session, now: int) -> State:
-    known = repl.in_common(session)
+    known = repl.with_shared_record(session)
     newest = with_item(known.last_evaluation_by, evaluation.who, evaluation.number)
     if known is session:
         session = replace(session, last_activity=now, last_evaluation_by=newest)
@@ -278,18 +289,18 @@ def _retained_evaluations(state: State) -> Mapping[str, Evaluation]:
     return {name: evaluation for name, evaluation in state.evaluations.items() if name not in dropped}
 
 
-def _running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
+def _as_running(evaluation: Evaluation, repl: Repl, now: int) -> Evaluation:
     return replace(evaluation, status="running", started_at=now, generation=repl.generation)
 
 
-def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
+def _run_effects(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, ...]:
     """Return the effects that run an evaluation and log its description and code before any output.
 
     The code is sent first. The log is written while the REPL works, and the REPL's answer is only read in a later turn
     of the event loop.
     """
     session = repl.sessions.get(evaluation.session)
-    code = Append(
+    code = AppendEntry(
         category="evaluatedCode",
         text=request.text,
         who=evaluation.who,
@@ -306,26 +317,31 @@ def _run(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[Effect, 
     if not request.description:
         return (run, code)
     described = replace(code, category="otherOutput", text=request.description, ns=None, file=None)
-    return (run, _with_facts(described, request), *_checkpoint(evaluation, request.description, repl), code)
+    return (
+        run,
+        _with_description_data(described, request),
+        *_checkpoint_effects(evaluation, request.description, repl),
+        code,
+    )
 
 
-def _with_facts(described: Append, request: Request) -> Append:
+def _with_description_data(described: AppendEntry, request: Request) -> AppendEntry:
     if request.kind != "evaluate":
-        return replace(described, kind=LOAD, data=data_of(file=request.file))
-    return replace(described, kind=CHECKPOINT if checkpoint_name(described.text) else PURPOSE)
+        return replace(described, kind=LOAD_KIND, data=encode_facts(file=request.file))
+    return replace(described, kind=CHECKPOINT_PREFIX if checkpoint_name(described.text) else PURPOSE_KIND)
 
 
-def _checkpoint(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
+def _checkpoint_effects(evaluation: Evaluation, description: str, repl: Repl) -> tuple[Effect, ...]:
     """Return the effect that stores a checkpoint if the description sets one. Checkpoints outlive the server."""
     name = checkpoint_name(description)
     if not name:
         return ()
     key = repl.session_key(evaluation.session)
-    facts = data_of(name=name, who=evaluation.who, session=key, evaluation=evaluation.id)
-    return (Remember(CHECKPOINT, name, f"by {evaluation.who} in {key} ({evaluation.id})", facts),)
+    facts = encode_facts(name=name, who=evaluation.who, session=key, evaluation=evaluation.id)
+    return (StoreDocument(CHECKPOINT_PREFIX, name, f"by {evaluation.who} in {key} ({evaluation.id})", facts),)
 
 
-def note_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
+def record_running_reported(state: State, evaluation: Evaluation, _action: RunningReported) -> Outcome:
     """Record that the caller knows that its evaluation is running, so that its other calls need not wait for it."""
     return Outcome(with_evaluation(state, replace(evaluation, is_answered=True)))
 
@@ -335,7 +351,7 @@ def request_stop(state: State, evaluation: Evaluation, action: StopRequested) ->
     return Outcome(with_evaluation(state, replace(evaluation, stop_requested=action.why)))
 
 
-def cancel(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
+def cancel_queued(state: State, evaluation: Evaluation, action: CancelQueued) -> Outcome:
     """End an evaluation that is still queued, so that it never runs."""
     if evaluation.status != "queued":
         return Outcome(state)
@@ -348,14 +364,14 @@ def want_input(state: State, evaluation: Evaluation, _action: InputRequested) ->
     If no connected client can send input, the evaluation is stopped instead.
     """
     waiting = _set_status(state, replace(evaluation, status="needs-input"))
-    finished = orphans.end_unwanted(waiting.state)
+    finished = orphans.stop_unwanted_orphans(waiting.state)
     queue = queue_of(state, evaluation)
     behind = [other for other in state.unfinished() if other.status == "queued" and queue_of(state, other) == queue]
     end_effects = tuple(WakeWaiters(evaluation=other.id) for other in behind)
     return replace(finished, effects=(*waiting.effects, *end_effects, *finished.effects))
 
 
-def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Outcome:
+def give_input(state: State, evaluation: Evaluation, _action: InputSent) -> Outcome:
     """Mark an evaluation as running again after it received input."""
     if evaluation.status != "needs-input":
         return Outcome(state)
@@ -364,11 +380,11 @@ def give_input(state: State, evaluation: Evaluation, _action: InputGiven) -> Out
 
 def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Outcome:
     """Record the end of an evaluation, wake the callers that wait for it, and run the next in its queue."""
-    state = _with_end(state, evaluation, action)
+    state = _with_finished(state, evaluation, action)
     wake = WakeWaiters(evaluation=evaluation.id)
     if evaluation.is_job:
-        message = _end_effects(state.evaluations[evaluation.id], action, TEST_JOBS)
-        started = _next_job(state, action.now)
+        message = _end_effects(state.evaluations[evaluation.id], action, TEST_JOBS_REPL)
+        started = _start_next_jobs(state, action.now)
         return Outcome(started.state, (wake, *message, *started.effects))
     repl = state.repls.get(evaluation.repl)
     if repl is None:
@@ -383,7 +399,7 @@ def end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> Out
         state = with_session(state, repl.id, session)
     effects: tuple[Effect, ...] = (wake, *end_effects)
     if session is not None and session.is_leaving:
-        effects += orphans.close_after_last(state, repl.id, session.name)
+        effects += orphans.close_if_unused(state, repl.id, session.name)
     if repl.phase != "connected":
         return Outcome(state, effects)
     filled = fill_queues(state, repl.id, action.now)
@@ -406,30 +422,32 @@ def _end_effects(evaluation: Evaluation, action: EvaluationFinished, session_key
     else:
         return ()
     category: Literal["otherOutput", "otherErrorOutput"] = "otherErrorOutput" if is_wrong else "otherOutput"
-    entry = Append(category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id)
+    entry = AppendEntry(
+        category=category, text=text, who=evaluation.who, session_key=session_key, evaluation=evaluation.id
+    )
     if action.data is not None:
         return (replace(entry, kind=evaluation.kind, data=action.data),)
     if cause:
-        return (replace(entry, kind=FINISHED, data=data_of(status=action.status, cause=cause)),)
+        return (replace(entry, kind=FINISHED_KIND, data=encode_facts(status=action.status, cause=cause)),)
     return (entry,)
 
 
-def _with_end(state: State, evaluation: Evaluation, action: EvaluationFinished) -> State:
+def _with_finished(state: State, evaluation: Evaluation, action: EvaluationFinished) -> State:
     finished = replace(
         evaluation,
         status=action.status,
         finished_at=action.now,
         namespace=action.session_namespace,
         failure=action.failure,
-        notes=(*evaluation.notes, *action.notes, *_stopped_by(evaluation, action)),
+        notes=(*evaluation.notes, *action.notes, *_stop_notes(evaluation, action)),
         request=None,
     )
     live = tuple([name for name in state.live if name != finished.id])
     state = replace(state, evaluations=with_item(state.evaluations, finished.id, finished), live=live)
-    return pass_on(state, evaluation)
+    return pass_turn_on(state, evaluation)
 
 
-def _stopped_by(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
+def _stop_notes(evaluation: Evaluation, action: EvaluationFinished) -> tuple[str, ...]:
     """Return the note that says who stopped an evaluation and why, if anyone did."""
     if evaluation.stop_requested is None or action.status not in ("interrupted", "failed"):
         return ()
@@ -441,10 +459,10 @@ def _set_status(state: State, evaluation: Evaluation) -> Outcome:
     return Outcome(with_evaluation(state, evaluation), effects=(WakeWaiters(evaluation=evaluation.id),))
 
 
-def next_in(state: State, repl: str) -> list[Evaluation]:
+def startable_evaluations(state: State, repl: str) -> list[Evaluation]:
     """Return the evaluations of a REPL that should start now: for each free queue, the one with the lowest turn."""
     unfinished = [evaluation for evaluation in state.unfinished() if evaluation.repl == repl]
-    busy = {queue_of(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING}
+    busy = {queue_of(state, evaluation) for evaluation in unfinished if evaluation.status in OCCUPYING_STATUSES}
     first: dict[tuple[tuple[str, str], str | None], Evaluation] = {}
     for evaluation in unfinished:
         queue = queue_of(state, evaluation)
@@ -457,7 +475,7 @@ def next_in(state: State, repl: str) -> list[Evaluation]:
     return list(chosen.values())
 
 
-def pass_on(state: State, evaluation: Evaluation) -> State:
+def pass_turn_on(state: State, evaluation: Evaluation) -> State:
     """Return the state after an evaluation has finished and its turn has passed to its client's next one in the queue.
 
     If the evaluation ran, the next one moves to the end of the order. If it was cancelled, the next one takes its
@@ -468,6 +486,6 @@ def pass_on(state: State, evaluation: Evaluation) -> State:
     queue = queue_of(state, evaluation)
     for other in state.unfinished():
         if other.client == evaluation.client and other.status == "queued" and queue_of(state, other) == queue:
-            turn = state.turns + 1 if evaluation.status in OCCUPYING else max(other.turn, evaluation.turn)
+            turn = state.turns + 1 if evaluation.status in OCCUPYING_STATUSES else max(other.turn, evaluation.turn)
             return replace(with_evaluation(state, replace(other, turn=turn)), turns=max(state.turns, turn))
     return state

@@ -21,29 +21,37 @@ from codriver.core import (
 )
 from codriver.core.actions import (
     AddServerLine,
-    LanguagesSeen,
+    LanguagesFound,
     LatchError,
-    Listening,
-    PortFilesSeen,
-    ProgramsSeen,
-    Searching,
-    Start,
-    Stop,
-    Stopped,
+    ListenerOpened,
+    PortFilesScanned,
+    ProgramsFound,
+    ReplSearchChanged,
+    ServerStopped,
+    StartServer,
+    StopServer,
     WithdrawError,
     WorkspaceAccepted,
 )
-from codriver.core.dispatch import Announce, Append, Handler, Listen, LogMessage, Outcome, WindDown
-from codriver.core.evaluation_queue import of_unfinished
+from codriver.core.dispatch import (
+    AppendEntry,
+    Handler,
+    OpenListener,
+    Outcome,
+    PublishAddress,
+    SendLogMessage,
+    ShutDownServer,
+)
+from codriver.core.evaluation_queue import for_unfinished_evaluation
 from codriver.core.records import replace
-from codriver.core.repl_connections import announcing, of_known
-from codriver.core.state import Latch, Lifecycle, State, with_item, without_item
+from codriver.core.repl_connections import for_known_repl, notifying_of_tool_changes
+from codriver.core.state import LatchedError, Lifecycle, State, with_item, without_item
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-def start(state: State, action: Start) -> Outcome:
+def start_server(state: State, action: StartServer) -> Outcome:
     """Open the listener. Clients can find the server only after that succeeds."""
     if state.lifecycle.phase != "stopped":
         return Outcome(state)
@@ -55,10 +63,10 @@ def start(state: State, action: Start) -> Outcome:
         workspace=action.workspace,
         started_at=action.now,
     )
-    return Outcome(replace(state, lifecycle=lifecycle), effects=(Listen(then=(Listening(),)),))
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(OpenListener(then=(ListenerOpened(),)),))
 
 
-def listening(state: State, action: Listening) -> Outcome:
+def record_listener(state: State, action: ListenerOpened) -> Outcome:
     """Publish the server's address, with a note if it had to use a port other than the configured one."""
     if state.lifecycle.phase != "starting":
         return Outcome(state)
@@ -66,18 +74,18 @@ def listening(state: State, action: Listening) -> Outcome:
     if action.requested_port not in (0, action.port):
         note = f"port {action.requested_port} is in use, so this server listens on {action.port}"
     lifecycle = replace(state.lifecycle, phase="started", host=action.host, port=action.port, port_note=note)
-    return Outcome(replace(state, lifecycle=lifecycle), effects=(Announce(),))
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(PublishAddress(),))
 
 
-def stop(state: State, action: Stop) -> Outcome:
+def begin_shutdown(state: State, action: StopServer) -> Outcome:
     """Start to shut down. Repeated requests are ignored."""
     if state.lifecycle.phase not in ("starting", "started"):
         return Outcome(state)
     lifecycle = replace(state.lifecycle, phase="stopping")
-    return Outcome(replace(state, lifecycle=lifecycle), effects=(WindDown(reason=action.reason),))
+    return Outcome(replace(state, lifecycle=lifecycle), effects=(ShutDownServer(reason=action.reason),))
 
 
-def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
+def store_languages(state: State, action: LanguagesFound) -> Outcome:
     """Store the languages of the workspace's files and the REPL that fits them."""
     return Outcome(
         replace(
@@ -90,27 +98,27 @@ def languages_seen(state: State, action: LanguagesSeen) -> Outcome:
     )
 
 
-def workspace_accepted(state: State, _action: WorkspaceAccepted) -> Outcome:
+def record_acceptance(state: State, _action: WorkspaceAccepted) -> Outcome:
     """Record that the user has accepted the workspace."""
     return Outcome(replace(state, repl_needs_trust=False, is_accepted=True))
 
 
-def programs_seen(state: State, action: ProgramsSeen) -> Outcome:
+def store_programs(state: State, action: ProgramsFound) -> Outcome:
     """Store the programs of the workspace that listen on a port."""
     return Outcome(replace(state, programs=action.programs))
 
 
-def port_files_seen(state: State, action: PortFilesSeen) -> Outcome:
+def record_port_file_scan(state: State, action: PortFilesScanned) -> Outcome:
     """Record whether some port files still have to be read."""
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, has_unread_port_files=action.has_unread)))
 
 
-def searching(state: State, action: Searching) -> Outcome:
+def record_search_status(state: State, action: ReplSearchChanged) -> Outcome:
     """Record whether the first search for REPLs is running."""
     return Outcome(replace(state, lifecycle=replace(state.lifecycle, is_searching=action.is_under_way)))
 
 
-def stopped(state: State, _action: Stopped) -> Outcome:
+def complete_shutdown(state: State, _action: ServerStopped) -> Outcome:
     """Complete the shutdown."""
     if state.lifecycle.phase != "stopping":
         return Outcome(state)
@@ -119,7 +127,7 @@ def stopped(state: State, _action: Stopped) -> Outcome:
 
 def add_server_line(state: State, action: AddServerLine) -> Outcome:
     """Append a line to the output log and send it to the clients that subscribed to log messages."""
-    appended = Append(
+    appended = AppendEntry(
         category="otherErrorOutput" if action.error else "otherOutput",
         text=action.text,
         who=action.who,
@@ -127,14 +135,14 @@ def add_server_line(state: State, action: AddServerLine) -> Outcome:
         kind=action.kind,
         data=action.data,
     )
-    notification = LogMessage("warning" if action.error else "info", action.text, action.repl)
+    notification = SendLogMessage("warning" if action.error else "info", action.text, action.repl)
     return Outcome(state, effects=(appended, notification))
 
 
 def latch_error(state: State, action: LatchError) -> Outcome:
     """Remember an error. If its code is known already, increase the count and store the latest text."""
     known = state.latches.get(action.code)
-    latch = Latch(action.code, action.text, action.now)
+    latch = LatchedError(action.code, action.text, action.now)
     if known is not None:
         latch = replace(known, text=action.text, count=known.count + 1)
     return Outcome(replace(state, latches=with_item(state.latches, action.code, latch)))
@@ -149,43 +157,43 @@ def withdraw_error(state: State, action: WithdrawError) -> Outcome:
 
 HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
     {
-        actions.Start: start,
-        actions.Listening: listening,
-        actions.LanguagesSeen: announcing(languages_seen),
-        actions.WorkspaceAccepted: announcing(workspace_accepted),
-        actions.ProgramsSeen: programs_seen,
-        actions.PortFilesSeen: port_files_seen,
-        actions.Searching: announcing(searching),
-        actions.Stop: stop,
-        actions.Stopped: stopped,
+        actions.StartServer: start_server,
+        actions.ListenerOpened: record_listener,
+        actions.LanguagesFound: notifying_of_tool_changes(store_languages),
+        actions.WorkspaceAccepted: notifying_of_tool_changes(record_acceptance),
+        actions.ProgramsFound: store_programs,
+        actions.PortFilesScanned: record_port_file_scan,
+        actions.ReplSearchChanged: notifying_of_tool_changes(record_search_status),
+        actions.StopServer: begin_shutdown,
+        actions.ServerStopped: complete_shutdown,
         actions.ClientConnected: clients.add_client,
         actions.CallerNamed: caller_names.name_caller,
         actions.EvaluationsReported: reported_evaluations.report_all,
-        actions.ClientGone: clients.remove_client,
-        actions.GraceOver: clients.end_client_grace,
+        actions.ClientDisconnected: clients.remove_client,
+        actions.GracePeriodExpired: clients.end_client_grace,
         actions.ResourcesChanged: clients.notify_resources_changed,
         actions.ToolsChanged: clients.notify_tools_changed,
-        actions.ReplFound: announcing(repl_connections.found),
-        actions.ReplForgotten: of_known(repl_connections.forgotten),
-        actions.ReplProgress: of_known(repl_connections.progress),
-        actions.ReplStarted: of_known(repl_connections.started),
-        actions.ReplConnected: of_known(repl_connections.connected),
-        actions.SeamSeen: of_known(repl_connections.seam_seen),
-        actions.ReplLost: of_known(repl_connections.lost),
-        actions.RetryDue: of_known(repl_connections.retry_due),
-        actions.RestartRepl: of_known(repl_connections.restart),
-        actions.SessionOpened: of_known(repl_connections.session_opened),
-        actions.LaneRequested: of_known(lanes.claim_lane),
-        actions.SessionClosed: of_known(repl_connections.session_closed),
-        actions.Evaluate: evaluation_queue.accept,
+        actions.AddRepl: notifying_of_tool_changes(repl_connections.add_repl),
+        actions.DropRepl: for_known_repl(repl_connections.drop_repl),
+        actions.ReplProgress: for_known_repl(repl_connections.store_progress),
+        actions.ReplStarted: for_known_repl(repl_connections.record_started_process),
+        actions.ReplConnected: for_known_repl(repl_connections.use_new_connection),
+        actions.SeamFound: for_known_repl(repl_connections.add_seam),
+        actions.ReplLost: for_known_repl(repl_connections.handle_lost_connection),
+        actions.RetryDue: for_known_repl(repl_connections.retry_connection),
+        actions.RestartRepl: for_known_repl(repl_connections.restart_repl),
+        actions.SessionOpened: for_known_repl(repl_connections.add_session),
+        actions.RequestLane: for_known_repl(lanes.claim_lane),
+        actions.SessionClosed: for_known_repl(repl_connections.remove_session),
+        actions.Evaluate: evaluation_queue.accept_evaluation,
         actions.StartJob: evaluation_queue.accept_job,
-        actions.OthersEvaluation: evaluation_queue.note_others,
-        actions.InputRequested: of_unfinished(evaluation_queue.want_input),
-        actions.InputGiven: of_unfinished(evaluation_queue.give_input),
-        actions.EvaluationFinished: of_unfinished(evaluation_queue.end),
-        actions.RunningReported: of_unfinished(evaluation_queue.note_reported),
-        actions.StopRequested: of_unfinished(evaluation_queue.request_stop),
-        actions.CancelQueued: of_unfinished(evaluation_queue.cancel),
+        actions.ExternalEvaluationStarted: evaluation_queue.record_external_evaluation,
+        actions.InputRequested: for_unfinished_evaluation(evaluation_queue.want_input),
+        actions.InputSent: for_unfinished_evaluation(evaluation_queue.give_input),
+        actions.EvaluationFinished: for_unfinished_evaluation(evaluation_queue.end),
+        actions.RunningReported: for_unfinished_evaluation(evaluation_queue.record_running_reported),
+        actions.StopRequested: for_unfinished_evaluation(evaluation_queue.request_stop),
+        actions.CancelQueued: for_unfinished_evaluation(evaluation_queue.cancel_queued),
         actions.AddServerLine: add_server_line,
         actions.LatchError: latch_error,
         actions.WithdrawError: withdraw_error,

@@ -25,7 +25,7 @@ from codriver.core.state import (
 
 if TYPE_CHECKING:
     from codriver.core.actions import (
-        LaneRequested,
+        RequestLane,
     )
     from codriver.core.values import Lane
 
@@ -47,7 +47,7 @@ def find_lane(state: State, repl: Repl, lane: Lane, client: str | None) -> Sessi
     return left
 
 
-def claim_lane(state: State, repl: Repl, action: LaneRequested) -> Outcome:
+def claim_lane(state: State, repl: Repl, action: RequestLane) -> Outcome:
     """Assign a lane to the connection: an abandoned one, with its evaluations, or a new one if the limit allows."""
     return Outcome(_with_lane(state, repl, action.lane, action.client)[0])
 

@@ -14,29 +14,29 @@ from codriver.errors import cut
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-PURPOSE: Final = "purpose"
+PURPOSE_KIND: Final = "purpose"
 """The kind of an entry whose text is the caller's description of an evaluation."""
-LOAD: Final = "load"
+LOAD_KIND: Final = "load"
 """The kind of an entry for a load of a file, or of some of its forms. Its data has `file`."""
-CONNECTED: Final = "repl-connected"
+CONNECTED_KIND: Final = "repl-connected"
 """The kind of an entry for a new REPL connection. Its data has `repl`, `dialect` and `generation`."""
-FINISHED: Final = "ended"
+FINISHED_KIND: Final = "ended"
 """The kind of an entry for an evaluation that was interrupted or lost. Its data has `status` and `cause`."""
-EDIT: Final = "edit"
+EDIT_KIND: Final = "edit"
 """The kind of an entry for changed files. `files` has an object for each, with `file` and, if known, `diff`."""
-UNDO: Final = "undo"
-"""The kind of an entry for an edit that was undone, with `files` as for `EDIT`.
+UNDO_KIND: Final = "undo"
+"""The kind of an entry for an edit that was undone, with `files` as for `EDIT_KIND`.
 
 If a test run is the reason, `job` is its id.
 """
-TESTS: Final = "run-tests"
+TESTS_KIND: Final = "run-tests"
 """The kind of an entry for a finished test run: see `TestFacts`."""
 MAX_FAILURES: Final = 50
 """Maximum number of names in each list of an entry."""
 
 MAX_FILE_DIFF_CHARACTERS: Final = 20_000
 """Maximum length of the diff of one file."""
-DIFF_CHARACTERS: Final = 32_000
+MAX_DIFF_CHARACTERS: Final = 32_000
 """Maximum total length of the diffs in one entry, so that a large edit does not evict other entries."""
 
 
@@ -48,19 +48,19 @@ class DescribedEntry(Protocol):
         """Return the JSON data of the entry, if it has any."""
 
 
-def data_of(**facts: object) -> str:
+def encode_facts(**facts: object) -> str:
     """Encode facts as the JSON data of a log entry."""
     return json.dumps(facts, ensure_ascii=False)
 
 
 def edit_facts(diffs: Iterable[tuple[str, str]], without_secrets: Callable[[str], str], job: str = "") -> str:
-    """Return the data of an `EDIT` or `UNDO` entry from pairs of a file's displayed name and its unified diff.
+    """Return the data of an entry of `EDIT_KIND` or `UNDO_KIND` from pairs of a file's displayed name and its diff.
 
     `job` is the id of the test run because of which the edit was undone. Secrets are removed before the JSON is
     encoded, because its escapes could hide them.
     """
     rows: list[dict[str, str]] = []
-    left = DIFF_CHARACTERS
+    left = MAX_DIFF_CHARACTERS
     for file, diff in diffs:
         stored = cut(without_secrets(diff), min(MAX_FILE_DIFF_CHARACTERS, left)) if left > 0 else ""
         left -= len(stored)
@@ -106,7 +106,7 @@ class TestFacts:
         return json.dumps(facts, ensure_ascii=False)
 
 
-def facts_of(entry: DescribedEntry) -> Mapping[str, Any]:
+def decode_facts(entry: DescribedEntry) -> Mapping[str, Any]:
     """Decode the data of an entry. Returns an empty mapping if there is none or it is damaged."""
     if entry.data is None:
         return {}

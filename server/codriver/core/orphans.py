@@ -13,13 +13,13 @@ from codriver.core.actions import (
     Action,
     AddServerLine,
     CancelQueued,
-    GraceOver,
+    GracePeriodExpired,
 )
 from codriver.core.dispatch import (
-    AwaitGrace,
     CloseSession,
     Effect,
     Outcome,
+    StartGracePeriod,
     StopEvaluation,
 )
 from codriver.core.records import dataclass, replace
@@ -32,13 +32,13 @@ from codriver.core.state import (
     with_session,
     without_item,
 )
-from codriver.core.values import OCCUPYING, Evaluation
+from codriver.core.values import OCCUPYING_STATUSES, Evaluation
 
-SESSION_OF_CLIENT = "its client disconnected, and the session belonged to that client"
+CLIENT_SESSION_REASON = "its client disconnected, and the session belonged to that client"
 """Reason for ending an evaluation in a session that its client had opened for itself."""
-LEFT_BACKGROUND = "its client disconnected, and it ran in the background"
+BACKGROUND_REASON = "its client disconnected, and it ran in the background"
 """Reason for ending an evaluation that ran in the background."""
-UNANSWERABLE = "it waits for input, but its client has disconnected"
+UNANSWERABLE_REASON = "it waits for input, but its client has disconnected"
 """Reason for ending an evaluation that waits for input."""
 
 
@@ -50,34 +50,34 @@ class _Unwanted:
     why: str
 
 
-def await_grace(state: State, client: str) -> tuple[Effect, ...]:
+def start_grace_period(state: State, client: str) -> tuple[Effect, ...]:
     """Return the effect that starts a disconnected client's grace period, if it has unfinished evaluations or lanes."""
-    if not any(evaluation.client == client for evaluation in state.unfinished()) and not _lanes(state, client):
+    if not any(evaluation.client == client for evaluation in state.unfinished()) and not _lanes_of(state, client):
         return ()
-    return (AwaitGrace(then=(GraceOver(client),)),)
+    return (StartGracePeriod(then=(GracePeriodExpired(client),)),)
 
 
-def end_grace(state: State, client: str) -> Outcome:
+def end_grace_period(state: State, client: str) -> Outcome:
     """Turn a disconnected client's evaluations into orphans, close its idle lanes, and stop orphans that must end."""
     for evaluation in state.unfinished():
         if evaluation.client == client:
             orphan = replace(evaluation, is_orphan=True)
             state = with_evaluation(state, orphan)
     closed: list[Effect] = []
-    for repl, session in _lanes(state, client):
+    for repl, session in _lanes_of(state, client):
         state = with_session(state, repl, replace(session, is_leaving=True))
-        closed += close_after_last(state, repl, session.name)
-    finished = end_unwanted(state)
+        closed += close_if_unused(state, repl, session.name)
+    finished = stop_unwanted_orphans(state)
     return replace(finished, effects=(*closed, *finished.effects))
 
 
-def end_unwanted(state: State) -> Outcome:
+def stop_unwanted_orphans(state: State) -> Outcome:
     """Stop every orphan that waits for input, runs in the background, or blocks a connected caller."""
     effects: list[Effect] = []
     follow_ups: list[Action] = []
     for unwanted in _unwanted_orphans(state):
         evaluation, why = unwanted.evaluation, unwanted.why
-        if evaluation.status not in OCCUPYING:
+        if evaluation.status not in OCCUPYING_STATUSES:
             follow_ups.append(CancelQueued(evaluation.id, f"never sent: {why}"))
         elif evaluation.stop_requested != why:
             stopping = replace(evaluation, stop_requested=why)
@@ -101,9 +101,9 @@ def _unwanted_orphans(state: State) -> list[_Unwanted]:
     for orphan in orphans:
         waiter = waiting.get(queue_of(state, orphan))
         if orphan.is_background:
-            found.append(_Unwanted(orphan, LEFT_BACKGROUND))
+            found.append(_Unwanted(orphan, BACKGROUND_REASON))
         elif orphan.status == "needs-input":
-            found.append(_Unwanted(orphan, UNANSWERABLE))
+            found.append(_Unwanted(orphan, UNANSWERABLE_REASON))
         elif waiter is not None:
             found.append(_Unwanted(orphan, f"its client disconnected, and {waiter.who} is waiting for its session"))
     return found
@@ -124,26 +124,26 @@ def end_client_sessions(state: State, client: str) -> Outcome:
             state = with_session(state, repl.id, leaving)
             left = state.unfinished_in(repl.id, session.name)
             follow_ups += [
-                CancelQueued(evaluation.id, f"never sent: {SESSION_OF_CLIENT}")
+                CancelQueued(evaluation.id, f"never sent: {CLIENT_SESSION_REASON}")
                 for evaluation in left
                 if evaluation.status == "queued"
             ]
             effects += [
-                StopEvaluation(evaluation=evaluation.id, why=SESSION_OF_CLIENT)
+                StopEvaluation(evaluation=evaluation.id, why=CLIENT_SESSION_REASON)
                 for evaluation in left
                 if evaluation.status != "queued"
             ]
             if not left:
                 effects.append(CloseSession(id=repl.id, name=session.name))
-    return Outcome(state, (*effects, *await_grace(state, client)), tuple(follow_ups))
+    return Outcome(state, (*effects, *start_grace_period(state, client)), tuple(follow_ups))
 
 
-def close_after_last(state: State, repl: str, name: str) -> tuple[Effect, ...]:
+def close_if_unused(state: State, repl: str, name: str) -> tuple[Effect, ...]:
     """Return the effect that closes a session, or nothing while evaluations in it are unfinished."""
     return () if state.unfinished_in(repl, name) else (CloseSession(id=repl, name=name),)
 
 
-def forget_session(state: State, repl: str, name: str) -> State:
+def remove_closed_session(state: State, repl: str, name: str) -> State:
     """Remove a session of a disconnected client, after the REPL has closed it."""
     known = state.repls.get(repl)
     if known is None or name not in known.sessions or not known.sessions[name].is_leaving:
@@ -151,7 +151,7 @@ def forget_session(state: State, repl: str, name: str) -> State:
     return with_repl(state, replace(known, sessions=without_item(known.sessions, name)))
 
 
-def _lanes(state: State, client: str) -> list[tuple[str, Session]]:
+def _lanes_of(state: State, client: str) -> list[tuple[str, Session]]:
     """Return the lanes of a client as pairs of REPL id and session."""
     found = [(repl.id, session) for repl in state.repls.values() for session in repl.sessions.values()]
     return [(repl, session) for repl, session in found if session.client == client and session.lane is not None]

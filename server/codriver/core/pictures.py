@@ -18,19 +18,19 @@ from codriver.core.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-DATA: Final = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
+DATA_URL_PATTERN: Final = re.compile(r"data:(image/[a-z0-9.+-]+);base64,([A-Za-z0-9+/]+={0,2})")
 """Pattern of an image's `data:` URL. Its groups are the media type and the base64 data."""
-CUT: Final = r"(?:\n\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.\n[A-Za-z0-9+/]*={0,2})?"
+CUT_MARK_PATTERN: Final = r"(?:\n\.\.\. [\d,]+ of [\d,]+ characters are left out here \.\.\.\n[A-Za-z0-9+/]*={0,2})?"
 """Pattern of the line by which the log replaces the middle of a long string, with any base64 that follows."""
-_CUT_DATA: Final = re.compile(DATA.pattern + f"({CUT})")
-MARK: Final = re.compile(
+_CUT_DATA_URL_PATTERN: Final = re.compile(DATA_URL_PATTERN.pattern + f"({CUT_MARK_PATTERN})")
+MARK_PATTERN: Final = re.compile(
     r"<<(image/[a-z0-9.+-]+)(?: (\d+)x(\d+))?, (\d+) KB(?:, sha256:([0-9a-f]{16})|, not kept whole)>>"
 )
 """Pattern of a mark. Its groups are the media type, width, height, kilobytes and digest."""
-SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
+IRREGULAR_SUFFIXES: Final = {"jpeg": ".jpg", "svg+xml": ".svg"}
 """File suffixes of the subtypes whose suffix differs from their name."""
-_DIGEST: Final = 16
-_NO_FRAME: Final = frozenset({0xC4, 0xC8, 0xCC})
+_DIGEST_CHARACTERS: Final = 16
+_NOT_FRAME_MARKERS: Final = frozenset({0xC4, 0xC8, 0xCC})
 """JPEG markers within the range of frame headers that mean something else, such as Huffman tables."""
 _MAX_HEADER_BYTES: Final = 2**20
 """Maximum number of bytes that are searched for a JPEG's frame header, which follows profiles and thumbnails."""
@@ -63,17 +63,17 @@ class ImageFacts:
     def suffix(self) -> str:
         """Return the suffix for a file that contains the image, with its dot."""
         kind = self.kind.removeprefix("image/")
-        return SUFFIXES.get(kind, f".{kind}")
+        return IRREGULAR_SUFFIXES.get(kind, f".{kind}")
 
 
-def image(kind: str, data: str, *, is_whole: bool = True) -> ImageFacts:
+def parse_image(kind: str, data: str, *, is_whole: bool = True) -> ImageFacts:
     """Return the properties of an image from its base64 data, which may be truncated."""
-    content = decoded(data)
-    digest = hashlib.sha256(content).hexdigest()[:_DIGEST] if is_whole and content else ""
-    return ImageFacts(kind, pixels(content), -(-len(content) // 1024), digest)
+    content = decode_base64(data)
+    digest = hashlib.sha256(content).hexdigest()[:_DIGEST_CHARACTERS] if is_whole and content else ""
+    return ImageFacts(kind, image_dimensions(content), -(-len(content) // 1024), digest)
 
 
-def decoded(data: str) -> bytes:
+def decode_base64(data: str) -> bytes:
     """Decode base64 data that may be truncated or lack padding. Return no bytes if it cannot be decoded."""
     whole = data.rstrip("=")
     whole = whole[: len(whole) - (len(whole) % 4 == 1)]
@@ -83,40 +83,42 @@ def decoded(data: str) -> bytes:
         return b""
 
 
-def without_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
+def replace_image_data(text: str, describe: Callable[[ImageFacts], str] = lambda facts: facts.mark) -> str:
     """Replace the data of every image in a text by its mark, or by the text that `describe` returns."""
     if "data:image/" not in text:
         return text
-    return _CUT_DATA.sub(lambda found: describe(image(found[1], found[2], is_whole=not found[3])), text)
+    return _CUT_DATA_URL_PATTERN.sub(
+        lambda found: describe(parse_image(found[1], found[2], is_whole=not found[3])), text
+    )
 
 
-def marked(text: str, describe: Callable[[ImageFacts], str]) -> str:
+def replace_marks(text: str, describe: Callable[[ImageFacts], str]) -> str:
     """Replace every mark in a text by the text that `describe` returns."""
-    return MARK.sub(lambda found: describe(_of_mark(found)), text) if "<<image/" in text else text
+    return MARK_PATTERN.sub(lambda found: describe(_parse_mark(found)), text) if "<<image/" in text else text
 
 
 def images_in(text: str) -> tuple[ImageFacts, ...]:
     """Return the images whose marks are in a text, in order of appearance."""
-    return tuple(map(_of_mark, MARK.finditer(text))) if "<<image/" in text else ()
+    return tuple(map(_parse_mark, MARK_PATTERN.finditer(text))) if "<<image/" in text else ()
 
 
-def _of_mark(found: re.Match[str]) -> ImageFacts:
+def _parse_mark(found: re.Match[str]) -> ImageFacts:
     size = (int(found[2]), int(found[3])) if found[2] else None
     return ImageFacts(found[1], size, int(found[4]), found[5] or "")
 
 
-def pixels(content: bytes) -> tuple[int, int] | None:
+def image_dimensions(content: bytes) -> tuple[int, int] | None:
     """Return the width and height from the header of a PNG, GIF, WebP or JPEG image, or None."""
     if content[:8] == b"\x89PNG\r\n\x1a\n" and len(content) >= 24:  # the height is in the header's last bytes
         return int.from_bytes(content[16:20], "big"), int.from_bytes(content[20:24], "big")
     if content[:6] in (b"GIF87a", b"GIF89a") and len(content) >= 10:  # as above
         return int.from_bytes(content[6:8], "little"), int.from_bytes(content[8:10], "little")
     if content[:4] == b"RIFF" and content[8:12] == b"WEBP" and len(content) >= 30:  # as above
-        return _webp_pixels(content)
-    return _jpeg_pixels(content) if content[:2] == b"\xff\xd8" else None
+        return _webp_dimensions(content)
+    return _jpeg_dimensions(content) if content[:2] == b"\xff\xd8" else None
 
 
-def _webp_pixels(content: bytes) -> tuple[int, int] | None:
+def _webp_dimensions(content: bytes) -> tuple[int, int] | None:
     match content[12:16]:
         case b"VP8X":
             return 1 + int.from_bytes(content[24:27], "little"), 1 + int.from_bytes(content[27:30], "little")
@@ -129,11 +131,11 @@ def _webp_pixels(content: bytes) -> tuple[int, int] | None:
     return None
 
 
-def _jpeg_pixels(content: bytes) -> tuple[int, int] | None:
+def _jpeg_dimensions(content: bytes) -> tuple[int, int] | None:
     at, end = 2, min(len(content), _MAX_HEADER_BYTES) - 9  # the dimensions take up the first nine bytes of a frame
     while at < end and content[at] == 0xFF:
         marker = content[at + 1]
-        if 0xC0 <= marker <= 0xCF and marker not in _NO_FRAME:
+        if 0xC0 <= marker <= 0xCF and marker not in _NOT_FRAME_MARKERS:
             return int.from_bytes(content[at + 7 : at + 9], "big"), int.from_bytes(content[at + 5 : at + 7], "big")
         # Fill bytes may precede a marker, and restart markers have no length field.
         is_bare = marker == 0xFF or 0xD0 <= marker <= 0xD8

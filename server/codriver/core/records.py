@@ -5,12 +5,11 @@ passes every field to the constructor. One evaluation creates about sixty record
 writes all fields into the record's dictionary in one step, or each into its slot. Type checkers see an ordinary
 dataclass.
 
-A field may contain a reference instead of a value. A field of type `Later[int]` contains an int, or a `Later` that
-names the source of the int: the *context* of the dispatch (the time, the client), the *settings*, the *state*, or the
-*result* of the effect that an action follows. References in an action are resolved before its handler runs, and those
-in an effect from the state that its handler returned. A reference that cannot be resolved is an error. Only fields
-whose default is a `Later` are inspected. All other fields are plain data, so nothing that a client sends is ever
-treated as a reference.
+A field of type `ValueReference[int]` contains an int, or a reference to the source of the int: the *context* of the
+dispatch (the time, the client), the *settings*, the *state*, or the *result* of the effect that an action follows.
+References in an action are resolved before its handler runs, and those in an effect from the state that its handler
+returned. A reference that cannot be resolved is an error. Only fields whose default is a `ValueReference` are
+inspected. All other fields are plain data, so nothing that a client sends is ever treated as a reference.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ class _Factory:
         return "<factory>"
 
 
-FACTORY = _Factory()
+FACTORY_PLACEHOLDER = _Factory()
 
 
 def _initializer(kind: Any, *, has_slots: bool) -> Any:
@@ -72,9 +71,9 @@ def _initializer(kind: Any, *, has_slots: bool) -> Any:
         field.name: field.default_factory for field in fields if field.default_factory is not dataclasses.MISSING
     }
     defaults = {field.name: field.default for field in fields if field.default is not dataclasses.MISSING}
-    defaults |= dict.fromkeys(factories, FACTORY)
+    defaults |= dict.fromkeys(factories, FACTORY_PLACEHOLDER)
     scope: dict[str, Any] = {f"default_{name}": default for name, default in defaults.items()}
-    scope |= {f"make_{name}": make for name, make in factories.items()} | {"FACTORY": FACTORY}
+    scope |= {f"make_{name}": make for name, make in factories.items()} | {"FACTORY": FACTORY_PLACEHOLDER}
     words = {name: f"{name}=default_{name}" if name in defaults else name for name in names}
     given = [words[field.name] for field in fields if not field.kw_only]
     named = [words[field.name] for field in fields if field.kw_only]
@@ -92,42 +91,44 @@ def _initializer(kind: Any, *, has_slots: bool) -> Any:
     return made
 
 
-def _whole(value: object) -> object:
+def _without_placeholder(value: object) -> object:
     return value
 
 
 @dataclasses.dataclass(frozen=True)
-class Later(Generic[T]):
+class ValueReference(Generic[T]):
     """A reference to a value of type T. `get` reads the value from its source, and `name` identifies it in messages."""
 
     source: Literal["context", "settings", "state", "result"]
     name: str
-    get: Callable[[Any], Any] = dataclasses.field(default=_whole, compare=False, repr=False)
+    get: Callable[[Any], Any] = dataclasses.field(default=_without_placeholder, compare=False, repr=False)
 
     if TYPE_CHECKING:
         # Type checkers see a field that accepts both and returns the value, as `fill` runs before anyone reads it.
         def __get__(self, holder: object, owner: type) -> T: ...
-        def __set__(self, holder: object, value: T | Later[T]) -> None: ...
+        def __set__(self, holder: object, value: T | ValueReference[T]) -> None: ...
 
 
-def from_context(name: str) -> Later[Any]:
+def from_context(name: str) -> ValueReference[Any]:
     """Return a reference to the value `name` of the dispatch's context."""
-    return Later("context", name, itemgetter(name))
+    return ValueReference("context", name, itemgetter(name))
 
 
-def from_settings(name: str) -> Later[Any]:
+def from_settings(name: str) -> ValueReference[Any]:
     """Return a reference to the setting `name`."""
-    return Later("settings", name, attrgetter(name))
+    return ValueReference("settings", name, attrgetter(name))
 
 
-def from_state(path: str) -> Later[Any]:
+def from_state(path: str) -> ValueReference[Any]:
     """Return a reference to a part of the state by its dotted path, such as `lifecycle.port`."""
-    return Later("state", path, attrgetter(path))
+    return ValueReference("state", path, attrgetter(path))
 
 
-def from_result(part: int | None = None) -> Later[Any]:
+def from_result(part: int | None = None) -> ValueReference[Any]:
     """Return a reference to the effect's result, or to its part number `part`, counted from 1."""
-    return Later("result", "all") if part is None else Later("result", str(part), itemgetter(part - 1))
+    return (
+        ValueReference("result", "all") if part is None else ValueReference("result", str(part), itemgetter(part - 1))
+    )
 
 
 class Recent(dict[K, V]):

@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.core import evaluation_queue, lanes, orphans
 from codriver.core.actions import (
     Action,
+    AddRepl,
     AddServerLine,
+    DropRepl,
     LatchError,
     ReplConnected,
-    ReplForgotten,
-    ReplFound,
     ReplLost,
     ReplProgress,
     ReplStarted,
     RestartRepl,
     RetryDue,
-    SeamSeen,
+    SeamFound,
     SessionClosed,
     SessionOpened,
 )
@@ -35,19 +35,19 @@ from codriver.core.dispatch import (
     Handler,
     NotifyClients,
     Outcome,
-    Remember,
     RetryRepl,
     StartRepl,
+    StoreDocument,
 )
-from codriver.core.log_facts import CONNECTED, data_of
+from codriver.core.log_facts import CONNECTED_KIND, encode_facts
 from codriver.core.records import replace
 from codriver.core.state import (
-    ForgottenRepl,
+    DroppedRepl,
     Repl,
     Session,
     State,
     free_name,
-    stray,
+    outside_workspace_warning,
     with_item,
     with_repl,
     with_session,
@@ -79,7 +79,7 @@ SEAM_OP: Final = "codriver/seam"
 """The nREPL op through which Codriver's worker queries the seam."""
 
 
-def announcing(handle: Handler) -> Handler:
+def notifying_of_tool_changes(handle: Handler) -> Handler:
     """Wrap a handler so that clients are notified when it changes the available tools, by a capability or a language.
 
     Clients also list resources again when a rare capability appears or disappears, because its guide is listed only
@@ -89,30 +89,32 @@ def announcing(handle: Handler) -> Handler:
     def announced(state: State, action: Action) -> Outcome:
         outcome = handle(state, action)
         after = outcome.state
-        if after.promised() == state.promised() and after.languages() == state.languages():
+        if after.expected_capabilities() == state.expected_capabilities() and after.languages() == state.languages():
             return outcome
-        is_same = state.rare.intersection(after.promised()) == state.rare.intersection(state.promised())
+        is_same = state.rare.intersection(after.expected_capabilities()) == state.rare.intersection(
+            state.expected_capabilities()
+        )
         guides = () if is_same else (NotifyClients(changed="resources"),)
         return replace(outcome, effects=(*outcome.effects, NotifyClients(changed="tools"), *guides))
 
     return announced
 
 
-def of_known(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
+def for_known_repl(handle: Callable[[State, Repl, Any], Outcome]) -> Handler:
     """Wrap a handler so that it receives the REPL of its action, and is skipped if that REPL is unknown."""
 
     def handled(state: State, action: Any) -> Outcome:
         repl = state.repls.get(action.id)
         return Outcome(state) if repl is None else handle(state, repl, action)
 
-    return announcing(handled)
+    return notifying_of_tool_changes(handled)
 
 
-def found(state: State, action: ReplFound) -> Outcome:
+def add_repl(state: State, action: AddRepl) -> Outcome:
     """Connect to a REPL or start it. If it is known already, only update what has changed about it."""
     known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
-        return _found_again(state, known, action)
+        return _update_known_repl(state, known, action)
     repl = Repl(
         id=action.id,
         key=known.key if known else _free_key(state, action.key, action.id),
@@ -127,10 +129,10 @@ def found(state: State, action: ReplFound) -> Outcome:
     )
     if action.error is not None:
         return Outcome(with_repl(state, replace(repl, phase="stopped", note=action.error)))
-    return _begin(state, repl, action.now)
+    return _start_or_connect(state, repl, action.now)
 
 
-def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
+def _update_known_repl(state: State, known: Repl, action: AddRepl) -> Outcome:
     moved_away = action.address not in (None, known.address)
     if moved_away and action.aliases != known.aliases:
         # Another process has replaced the previous one.
@@ -147,21 +149,21 @@ def _found_again(state: State, known: Repl, action: ReplFound) -> Outcome:
     return Outcome(with_repl(state, moved), effects=(EndRepl(id=moved.id), ConnectRepl(id=moved.id)))
 
 
-def forgotten(state: State, repl: Repl, action: ReplForgotten) -> Outcome:
+def drop_repl(state: State, repl: Repl, action: DropRepl) -> Outcome:
     """Drop a disconnected REPL, and record its key and generation in case it comes back."""
     if repl.phase not in ("waiting", "stopped", "connecting"):
         return Outcome(state)
-    left = with_item(state.forgotten, repl.id, ForgottenRepl(repl.key, repl.generation))
+    left = with_item(state.forgotten, repl.id, DroppedRepl(repl.key, repl.generation))
     without = replace(state, repls=without_item(state.repls, repl.id), forgotten=left)
-    return Outcome(without, follow_ups=evaluation_queue.endings(without, repl.id, action.cause))
+    return Outcome(without, follow_ups=evaluation_queue.actions_ending_evaluations(without, repl.id, action.cause))
 
 
-def progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
+def store_progress(state: State, repl: Repl, action: ReplProgress) -> Outcome:
     """Store the progress message as the REPL's note."""
     return Outcome(with_repl(state, replace(repl, note=action.note)))
 
 
-def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
+def record_started_process(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     """Record the address of a started process, which is connected to next."""
     caution = repl.origin.stand_in_note or action.caution
     listening = replace(
@@ -175,7 +177,7 @@ def started(state: State, repl: Repl, action: ReplStarted) -> Outcome:
     return Outcome(with_repl(state, listening))
 
 
-def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
+def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outcome:
     """Start to use a new connection, which begins a new generation, and run the queued evaluations."""
     connected = replace(
         repl,
@@ -193,13 +195,13 @@ def connected(state: State, repl: Repl, action: ReplConnected) -> Outcome:
         sessions=_main_session_only(repl),
     )
     # The error about the REPL's end no longer applies.
-    state = replace(state, latches=without_item(state.latches, _given_up(connected.key)))
+    state = replace(state, latches=without_item(state.latches, _given_up_error_code(connected.key)))
     announcements = _connection_messages(state, connected)
     placed = lanes.move_waiting_to_lanes(with_repl(state, connected), repl.id)
     return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=announcements)
 
 
-def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
+def add_seam(state: State, repl: Repl, action: SeamFound) -> Outcome:
     """Add the capability `seam` to the REPL for as long as the connection lasts."""
     if repl.profile is None or repl.profile.seam == action.seam:
         return Outcome(state)
@@ -211,19 +213,19 @@ def seam_seen(state: State, repl: Repl, action: SeamSeen) -> Outcome:
 
 def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:
     words = f"REPL {repl.key} connected: {repl.dialect} at {repl.address}, generation {repl.generation}"
-    facts = data_of(repl=repl.key, dialect=repl.dialect, generation=repl.generation)
-    announcements: tuple[Action, ...] = (AddServerLine(words, repl=repl.key, kind=CONNECTED, data=facts),)
-    if strange := stray(state, repl):
+    facts = encode_facts(repl=repl.key, dialect=repl.dialect, generation=repl.generation)
+    announcements: tuple[Action, ...] = (AddServerLine(words, repl=repl.key, kind=CONNECTED_KIND, data=facts),)
+    if strange := outside_workspace_warning(state, repl):
         announcements += (AddServerLine(strange, error=True, repl=repl.key),)
     return announcements
 
 
-def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
+def handle_lost_connection(state: State, repl: Repl, action: ReplLost) -> Outcome:
     """Schedule a retry or give the REPL up. Its evaluations end if it was connected or is given up."""
     # Start times may be in the future if the clock was set back.
     recent = tuple(start for start in repl.starts if 0 <= action.now - start < MINUTE_MS)
     final, cause = action.final, action.cause
-    if repl.owned and len(recent) >= MAX_STARTS_PER_MINUTE:
+    if repl.is_owned and len(recent) >= MAX_STARTS_PER_MINUTE:
         final = True
         cause += f"; it was started {len(recent)} times within a minute and is not started again (use restart_repl)"
     is_stale = action.is_unreachable and repl.origin.kind == "port-file"
@@ -242,29 +244,33 @@ def lost(state: State, repl: Repl, action: ReplLost) -> Outcome:
     )
     state = with_repl(state, lost)
     if repl.origin.is_discovered_only:
-        return _found_lost(state, repl, cause, final=final)
+        return _lose_discovered_kernel(state, repl, cause, final=final)
     longest_s = STALE_RETRY_S if is_stale else MAX_RETRY_S
-    effects: tuple[Effect, ...] = (Remember("given up", repl.key, cause),) if final else (_retry(lost, longest_s),)
+    effects: tuple[Effect, ...] = (
+        (StoreDocument("given up", repl.key, cause),) if final else (_schedule_retry(lost, longest_s),)
+    )
     if not final and repl.phase != "connected":
         return Outcome(state, effects)
-    ends = evaluation_queue.endings(state, repl.id, cause)
+    ends = evaluation_queue.actions_ending_evaluations(state, repl.id, cause)
     return Outcome(state, effects, (*ends, *_loss_messages(repl, cause, action.now, final=final)))
 
 
-def _found_lost(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
+def _lose_discovered_kernel(state: State, repl: Repl, cause: str, *, final: bool) -> Outcome:
     """Handle the loss of a kernel that was only discovered, or a failure to reach it.
 
     Only the first failure is logged.
     """
-    effects = () if final else (_retry(state.repls[repl.id]),)
+    effects = () if final else (_schedule_retry(state.repls[repl.id]),)
     is_new = repl.phase == "connected" or not (repl.failures or repl.generation)
     words = "lost" if repl.phase == "connected" else f"not reached ({repl.origin.text})"
     announcements = (AddServerLine(f"REPL {repl.key} {words}: {cause}", error=True, repl=repl.key),) if is_new else ()
-    ends = evaluation_queue.endings(state, repl.id, cause) if final or repl.phase == "connected" else ()
+    ends = (
+        evaluation_queue.actions_ending_evaluations(state, repl.id, cause) if final or repl.phase == "connected" else ()
+    )
     return Outcome(state, effects, (*ends, *announcements))
 
 
-def _retry(repl: Repl, longest_s: float = MAX_RETRY_S) -> RetryRepl:
+def _schedule_retry(repl: Repl, longest_s: float = MAX_RETRY_S) -> RetryRepl:
     delay_s = min(longest_s, FIRST_RETRY_S * 2 ** min(repl.failures - 1, 10))
     return RetryRepl(id=repl.id, delay_s=delay_s, then=(RetryDue(repl.id, repl.failures),))
 
@@ -272,25 +278,25 @@ def _retry(repl: Repl, longest_s: float = MAX_RETRY_S) -> RetryRepl:
 def _loss_messages(repl: Repl, cause: str, now: int, *, final: bool) -> tuple[Action, ...]:
     announcements: tuple[Action, ...] = (AddServerLine(f"REPL {repl.key} lost: {cause}", error=True, repl=repl.key),)
     if final:
-        announcements += (LatchError(_given_up(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
+        announcements += (LatchError(_given_up_error_code(repl.key), f"REPL {repl.key} was given up: {cause}", now),)
     return announcements
 
 
-def _given_up(key: str) -> str:
+def _given_up_error_code(key: str) -> str:
     """Return the code of the latched error about a REPL that was given up."""
     return f"repl-given-up:{key}"
 
 
-def retry_due(state: State, repl: Repl, action: RetryDue) -> Outcome:
+def retry_connection(state: State, repl: Repl, action: RetryDue) -> Outcome:
     """Try to connect again, unless the REPL's state has changed during the pause."""
     if repl.phase != "waiting" or repl.failures != action.failures:
         return Outcome(state)
-    return _begin(state, repl, action.now)
+    return _start_or_connect(state, repl, action.now)
 
 
-def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
+def restart_repl(state: State, repl: Repl, action: RestartRepl) -> Outcome:
     """End a process that Codriver started and start it again. Other REPLs are left alone."""
-    if not repl.owned:
+    if not repl.is_owned:
         return Outcome(state)
     restarting = replace(
         repl,
@@ -303,30 +309,32 @@ def restart(state: State, repl: Repl, action: RestartRepl) -> Outcome:
         sessions=_main_session_only(repl),
     )
     state = with_repl(state, restarting)
-    ends = evaluation_queue.endings(state, repl.id, f"the REPL was restarted ({action.why})", restarted=True)
+    ends = evaluation_queue.actions_ending_evaluations(
+        state, repl.id, f"the REPL was restarted ({action.why})", restarted=True
+    )
     gone = "; its definitions are lost" if repl.generation else ""
     announcements = AddServerLine(f"restarting REPL {repl.key}: {action.why}{gone}", repl=repl.key)
     return Outcome(state, (EndRepl(id=repl.id), StartRepl(id=repl.id)), (*ends, announcements))
 
 
-def session_opened(state: State, repl: Repl, action: SessionOpened) -> Outcome:
+def add_session(state: State, repl: Repl, action: SessionOpened) -> Outcome:
     """Add a session that a caller has opened in the REPL."""
     session = Session(action.name, action.who, action.client)
     return Outcome(with_session(state, repl.id, session))
 
 
-def session_closed(state: State, repl: Repl, action: SessionClosed) -> Outcome:
+def remove_session(state: State, repl: Repl, action: SessionClosed) -> Outcome:
     """Remove a session whose client has disconnected."""
-    return Outcome(orphans.forget_session(state, repl.id, action.name))
+    return Outcome(orphans.remove_closed_session(state, repl.id, action.name))
 
 
 def _free_key(state: State, expected: str, repl_id: str) -> str:
     return free_name(expected, {repl.key for repl in state.repls.values() if repl.id != repl_id})
 
 
-def _begin(state: State, repl: Repl, now: int) -> Outcome:
+def _start_or_connect(state: State, repl: Repl, now: int) -> Outcome:
     """Start the REPL's process, or connect to the REPL if Codriver does not own it."""
-    if not repl.owned:
+    if not repl.is_owned:
         return Outcome(with_repl(state, replace(repl, phase="connecting")), effects=(ConnectRepl(id=repl.id),))
     starts = (*repl.starts, now)[-MAX_REMEMBERED_STARTS:]
     starting = replace(repl, phase="starting", note=f"starting {repl.origin.text}", starts=starts)

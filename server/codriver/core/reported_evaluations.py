@@ -15,9 +15,9 @@ from codriver.core.dispatch import (
 )
 from codriver.core.records import replace
 from codriver.core.state import (
+    CallerKnowledge,
     Client,
-    Knowledge,
-    Seen,
+    ReportedStatus,
     State,
     with_item,
 )
@@ -33,47 +33,47 @@ MAX_CALLERS = 64
 """Maximum number of callers remembered per client. More are rare, as each needs a `who` of its own."""
 MAX_SESSIONS = 64
 """Maximum number of sessions whose reported status is remembered per caller."""
-MAX_SKIPPED = 16
+MAX_UNREPORTED = 16
 """Maximum number of evaluations since a caller's last report for which the report need not be recorded again."""
-NOTHING = Knowledge(0, frozenset())
+KNOWS_NOTHING = CallerKnowledge(0, frozenset())
 """The knowledge of a caller that has had no answer yet."""
 _NUMBER = attrgetter("number")
 
 
-def knowledge_of(state: State, client: str, who: str) -> Knowledge | None:
+def knowledge_of(state: State, client: str, who: str) -> CallerKnowledge | None:
     """Return what a caller has been informed of, or None before its first answer."""
     known = state.clients.get(client)
     return known.knowledge.get(who) if known else None
 
 
-def unreported_evaluations(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
+def unreported_evaluations(state: State, reported: CallerKnowledge, client: str, who: str) -> list[Evaluation]:
     """Return evaluations of other callers that started or finished since the caller's last report, by number."""
-    unknown = _unknown(state, reported, client, who)
-    return [e for e in unknown if e.over or e.number > reported.number] if unknown else unknown
+    unknown = _unknown_evaluations(state, reported, client, who)
+    return [e for e in unknown if e.is_finished or e.number > reported.number] if unknown else unknown
 
 
-def is_up_to_date(state: State, reported: Knowledge, session: str | None, current: Seen | None) -> bool:
+def is_up_to_date(state: State, reported: CallerKnowledge, session: str | None, current: ReportedStatus | None) -> bool:
     """Return whether a report to this caller would add so little that it need not be recorded.
 
     This requires that no evaluation of others was unfinished at the last report, that few were accepted since, and that
     the caller knows the current status of the session.
     """
-    is_near = not reported.live and state.evaluated - reported.number < MAX_SKIPPED
+    is_near = not reported.live and state.evaluated - reported.number < MAX_UNREPORTED
     return is_near and (session is None or reported.seen.get(session) == current)
 
 
 def with_all_reported(state: State, client: Client, who: str) -> Client:
     """Return the client after its caller `who` was informed of every evaluation."""
-    reported = client.knowledge.get(who, NOTHING)
-    live = frozenset([e.id for e in _unknown(state, reported, client.id, who) if not e.over])
+    reported = client.knowledge.get(who, KNOWS_NOTHING)
+    live = frozenset([e.id for e in _unknown_evaluations(state, reported, client.id, who) if not e.is_finished])
     others = [(name, mark) for name, mark in client.knowledge.items() if name != who][-(MAX_CALLERS - 1) :]
-    known = Knowledge(state.evaluated, live, reported.seen)
+    known = CallerKnowledge(state.evaluated, live, reported.seen)
     return replace(client, knowledge=MappingProxyType(dict([*others, (who, known)])))
 
 
-def with_session_reported(client: Client, who: str, session: str, current: Seen) -> Client:
+def with_session_reported(client: Client, who: str, session: str, current: ReportedStatus) -> Client:
     """Return the client after its caller `who` was informed of the status of a session."""
-    reported = client.knowledge.get(who, NOTHING)
+    reported = client.knowledge.get(who, KNOWS_NOTHING)
     if reported.seen.get(session) == current:
         return client
     others = [(key, evaluation) for key, evaluation in reported.seen.items() if key != session][-(MAX_SESSIONS - 1) :]
@@ -81,7 +81,7 @@ def with_session_reported(client: Client, who: str, session: str, current: Seen)
     return replace(client, knowledge=with_item(client.knowledge, who, known))
 
 
-def _unknown(state: State, reported: Knowledge, client: str, who: str) -> list[Evaluation]:
+def _unknown_evaluations(state: State, reported: CallerKnowledge, client: str, who: str) -> list[Evaluation]:
     """Return the evaluations of other callers whose start or end this caller does not know, sorted by number."""
     known = state.evaluations
     found = [known[name] for name in reported.live if name in known] if reported.live else []

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver.core.records import dataclass, replace
-from codriver.core.values import LISP, MAIN_SESSION, NOT_LISP, OCCUPYING, PYTHON
+from codriver.core.values import LISP, MAIN_SESSION, NON_LISP_DIALECTS, OCCUPYING_STATUSES, PYTHON
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -30,7 +30,7 @@ scheduled; `stopped`: it was given up.
 MAX_NEARBY_PROGRAMS = 2
 """Maximum number of listening programs that a warning about a REPL names."""
 
-TRUST: Final = "codriver trust"
+TRUST_COMMAND: Final = "codriver trust"
 """The command that accepts a workspace, as notes name it."""
 
 K = TypeVar("K")
@@ -94,7 +94,7 @@ class Lifecycle:
 
 
 @dataclass(frozen=True)
-class Seen:
+class ReportedStatus:
     """The generation and namespace of a session as last reported to a caller."""
 
     generation: int
@@ -102,12 +102,12 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class CallerKnowledge:
     """What a caller has been informed of: all evaluations up to `number`, of which those in `live` were unfinished."""
 
     number: int
     live: frozenset[str]
-    seen: Mapping[str, Seen] = field(default_factory=lambda: MappingProxyType({}))
+    seen: Mapping[str, ReportedStatus] = field(default_factory=lambda: MappingProxyType({}))
     """The last reported status of each session by its key, newest last."""
 
 
@@ -118,7 +118,7 @@ class Client:
     id: str
     since: int = 0
     """The number of the latest evaluation when the client connected."""
-    knowledge: Mapping[str, Knowledge] = field(default_factory=lambda: MappingProxyType({}))
+    knowledge: Mapping[str, CallerKnowledge] = field(default_factory=lambda: MappingProxyType({}))
     """What each caller knows, by its `who` and newest last. Several callers can share one connection."""
     names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """The `who` given last in each conversation, by the conversation's id."""
@@ -222,7 +222,7 @@ class Repl:
         """Return a session's key: the REPL's key, followed by a slash and the name for all but the shared session."""
         return self.key if session == MAIN_SESSION else f"{self.key}/{session}"
 
-    def in_common(self, session: Session) -> Session:
+    def with_shared_record(self, session: Session) -> Session:
         """Return the session that records who evaluated last. Lanes share that record with the shared session."""
         return session if session.lane is None else self.sessions.get(MAIN_SESSION, session)
 
@@ -259,7 +259,7 @@ class Repl:
         return self.awaits_trust or bool(self.origin.stand_in_note)
 
     @property
-    def is_coming(self) -> bool:
+    def is_awaited(self) -> bool:
         """Return whether calls should wait for the REPL.
 
         They do while it is connecting for the first time, and while a process that Codriver started is restarting.
@@ -267,18 +267,18 @@ class Repl:
         """
         if self.origin.is_discovered_only:
             return False
-        if self.owned:
+        if self.is_owned:
             return self.phase in ("starting", "connecting", "waiting")
         return self.phase == "connecting" and self.generation == 0
 
     @property
-    def owned(self) -> bool:
+    def is_owned(self) -> bool:
         """Return whether Codriver started the REPL's process, and so may restart and end it."""
         return self.origin.kind == "process"
 
 
 @dataclass(frozen=True)
-class ForgottenRepl:
+class DroppedRepl:
     """A REPL that was dropped, for example with its port file."""
 
     key: str
@@ -288,7 +288,7 @@ class ForgottenRepl:
 
 
 @dataclass(frozen=True)
-class Latch:
+class LatchedError:
     """An error that is remembered until the server stops. `count` is the number of occurrences."""
 
     code: str
@@ -312,7 +312,7 @@ class State:
     evaluated: int = 0
     turns: int = 0
     """The last position assigned in the order of turns."""
-    forgotten: Mapping[str, ForgottenRepl] = field(default_factory=lambda: MappingProxyType({}))
+    forgotten: Mapping[str, DroppedRepl] = field(default_factory=lambda: MappingProxyType({}))
     """The REPLs that were dropped, by id."""
     languages_of_files: frozenset[str] | None = None
     """The languages of the workspace's files, or None before the first scan."""
@@ -324,7 +324,7 @@ class State:
     """Whether the user has accepted the workspace, or does not have to."""
     programs: tuple[ListeningProgram, ...] = ()
     """The programs of the workspace that listen on a port, one entry per port."""
-    latches: Mapping[str, Latch] = field(default_factory=lambda: MappingProxyType({}))
+    latches: Mapping[str, LatchedError] = field(default_factory=lambda: MappingProxyType({}))
     rare: frozenset[str] = frozenset()
     """Capabilities that most REPLs lack, so that their tools and guides are listed only while a REPL has them."""
 
@@ -355,7 +355,7 @@ class State:
     def languages(self) -> frozenset[str]:
         """Return the languages of the workspace's files and REPLs. Tools for other languages are not offered."""
         dialects = {repl.dialect for repl in self.repls.values()}
-        by_repls = ({LISP} if dialects - NOT_LISP else set()) | (dialects & {PYTHON})
+        by_repls = ({LISP} if dialects - NON_LISP_DIALECTS else set()) | (dialects & {PYTHON})
         return (self.languages_of_files or frozenset()) | by_repls
 
     def has_any(self, capabilities: Collection[str]) -> bool:
@@ -370,7 +370,7 @@ class State:
 
     def waiting_for_trust(self) -> list[Repl]:
         """Return the REPLs that will be started or replaced when the user accepts the workspace."""
-        owned = [repl for repl in self.repls.values() if repl.owned]
+        owned = [repl for repl in self.repls.values() if repl.is_owned]
         return [repl for repl in owned if repl.awaits_trust or (repl.phase == "stopped" and not repl.generation)]
 
     def capabilities(self) -> frozenset[str]:
@@ -379,24 +379,24 @@ class State:
         if PYTHON in self.languages():
             names.update({"test", "interrupt", "stacktrace"})  # tests run in processes of their own, without any REPL
         for repl in self.repls.values():
-            if repl.owned:
+            if repl.is_owned:
                 # This includes stopped REPLs, which need it most.
                 names.add("restart")
             if repl.phase == "connected" and repl.profile:
                 names.update(repl.profile.capabilities)
-            elif repl.is_coming:
+            elif repl.is_awaited:
                 # Evaluations wait for the REPL. Tests do so if its last connection supported them.
                 names.update({"evaluate"} | repl.queued)
         return frozenset(names)
 
-    def promised(self) -> frozenset[str]:
+    def expected_capabilities(self) -> frozenset[str]:
         """Return the capabilities that determine the list of tools.
 
         They include those that a reconnecting REPL had before, so a restart does not change the list.
         """
-        on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_coming]
+        on_their_way = [repl.formerly for repl in self.repls.values() if repl.is_awaited]
         # A REPL that waits for trust counts too: clients that list tools only once then have the tool afterwards.
-        waits = self.repl_needs_trust and any(r.owned and r.phase == "stopped" for r in self.waiting_for_trust())
+        waits = self.repl_needs_trust and any(r.is_owned and r.phase == "stopped" for r in self.waiting_for_trust())
         return self.capabilities().union({"evaluate"} if waits else (), *on_their_way)
 
 
@@ -407,10 +407,10 @@ def queue_of(state: State, evaluation: Evaluation) -> tuple[str, str]:
     """
     if evaluation.is_background:
         return (evaluation.repl, evaluation.session)
-    return queue_at(state, evaluation.repl, evaluation.execution_session)
+    return session_queue(state, evaluation.repl, evaluation.execution_session)
 
 
-def queue_at(state: State, repl_id: str, position: str) -> tuple[str, str]:
+def session_queue(state: State, repl_id: str, position: str) -> tuple[str, str]:
     """Return the queue of a session's evaluations.
 
     In a REPL that runs one evaluation at a time, all sessions share one.
@@ -421,18 +421,18 @@ def queue_at(state: State, repl_id: str, position: str) -> tuple[str, str]:
     return (repl_id, MAIN_SESSION if shared else position)
 
 
-def holder(state: State, evaluation: Evaluation) -> Evaluation | None:
+def queue_occupant(state: State, evaluation: Evaluation) -> Evaluation | None:
     """Return the evaluation that currently occupies the queue of the given one, if any."""
     if not state.live:
         return None
     queue = queue_of(state, evaluation)
     for other in state.unfinished():
-        if other.status in OCCUPYING and other.id != evaluation.id and queue_of(state, other) == queue:
+        if other.status in OCCUPYING_STATUSES and other.id != evaluation.id and queue_of(state, other) == queue:
             return other
     return None
 
 
-def stray(state: State, repl: Repl) -> str | None:
+def outside_workspace_warning(state: State, repl: Repl) -> str | None:
     """Return a warning if a port file led to a REPL that runs outside the workspace, or None.
 
     A REPL should run in the workspace or in a directory above it. No warning is given for a REPL that was named by its
@@ -458,19 +458,19 @@ def stray(state: State, repl: Repl) -> str | None:
 
 def awaits_acceptance(repl: Repl) -> bool:
     """Return whether accepting the workspace would start or replace this REPL."""
-    is_refused = repl.phase == "stopped" and not repl.generation and TRUST in (repl.note or "")
-    return repl.owned and (repl.awaits_trust or is_refused)
+    is_refused = repl.phase == "stopped" and not repl.generation and TRUST_COMMAND in (repl.note or "")
+    return repl.is_owned and (repl.awaits_trust or is_refused)
 
 
-def cautions(state: State, repl: Repl) -> tuple[str, ...]:
+def first_answer_warnings(state: State, repl: Repl) -> tuple[str, ...]:
     """Return warnings for each caller's first answer from a REPL that is easily mistaken for another."""
-    nearby = _programs_nearby(state, repl) if state.programs else ""
-    return tuple([words for words in (stray(state, repl), repl.caution, nearby) if words])
+    nearby = _nearby_programs_warning(state, repl) if state.programs else ""
+    return tuple([words for words in (outside_workspace_warning(state, repl), repl.caution, nearby) if words])
 
 
-def _programs_nearby(state: State, repl: Repl) -> str:
+def _nearby_programs_warning(state: State, repl: Repl) -> str:
     """Warn that other programs of the workspace listen on ports, if this is a Python process that Codriver started."""
-    if not repl.owned or repl.dialect != PYTHON:
+    if not repl.is_owned or repl.dialect != PYTHON:
         return ""
     profiles = [other.profile.process_id for other in state.repls.values() if other.profile]
     addresses = [other.address for other in state.repls.values()]

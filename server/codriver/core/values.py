@@ -21,13 +21,13 @@ MAIN_SESSION = "main"
 TEST_SESSION = "codriver/test"
 """The session in which Codriver runs tests, so that callers' `*1`, `*e` and namespace stay unchanged."""
 
-TEST_JOBS = "tests"
+TEST_JOBS_REPL = "tests"
 """The pseudo REPL, and session key, of test runs that have a process of their own."""
 
-HUMAN = "jupyter"
+NOTEBOOK_CALLER = "jupyter"
 """The `who` of code that was run in a kernel without this server, usually by a person in a notebook."""
 
-CHECKPOINT = "checkpoint"
+CHECKPOINT_PREFIX = "checkpoint"
 """The prefix of descriptions that set a checkpoint, which is followed by a colon.
 
 Also the kind of the stored document.
@@ -37,10 +37,10 @@ Also the kind of the stored document.
 def checkpoint_name(description: str) -> str:
     """Return the name of the checkpoint that a description sets, or an empty string if it sets none."""
     word, _, name = description.partition(":")
-    return " ".join(name.split()) if word.strip().lower() == CHECKPOINT else ""
+    return " ".join(name.split()) if word.strip().lower() == CHECKPOINT_PREFIX else ""
 
 
-NO_KNOWN_TEST = "an unknown test"
+UNKNOWN_TEST_TEXT = "an unknown test"
 """The text that replaces a test's location if a run was stopped while the REPL knew of no running test."""
 
 Kind = Literal["evaluate", "load-file", "load-forms", "run-tests"]
@@ -53,13 +53,13 @@ LISP = "lisp"
 PYTHON = "python"
 NOTEBOOK = "notebook"
 """The language of tools for notebooks, which are offered in workspaces that contain one."""
-NOT_LISP = frozenset({"python", "unknown"})
+NON_LISP_DIALECTS = frozenset({"python", "unknown"})
 """The dialects that are not Lisps."""
 
 EvaluationStatus = Literal["queued", "running", "needs-input", "done", "failed", "interrupted", "lost"]
-LIVE: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
+UNFINISHED_STATUSES: frozenset[EvaluationStatus] = frozenset({"queued", "running", "needs-input"})
 """The statuses of an evaluation that has not finished."""
-OCCUPYING: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
+OCCUPYING_STATUSES: frozenset[EvaluationStatus] = frozenset({"running", "needs-input"})
 """The statuses in which an evaluation occupies its queue, so that nothing else runs in it."""
 
 
@@ -278,7 +278,7 @@ class Failure:
     """The line that could not be read, if the REPL reports it."""
 
 
-def running_session(kind: Kind, session: str) -> str:
+def execution_session_of(kind: Kind, session: str) -> str:
     """Return the session in which an evaluation of this kind actually runs: tests have one of their own."""
     return TEST_SESSION if kind == "run-tests" else session
 
@@ -351,12 +351,12 @@ class Evaluation:
     @property
     def execution_session(self) -> str:
         """Return the session of the REPL in which the evaluation actually runs."""
-        return running_session(self.kind, self.session)
+        return execution_session_of(self.kind, self.session)
 
     @property
     def is_job(self) -> bool:
         """Return whether this is a test run in its own process, or code in the frames of a failed run."""
-        return self.repl == TEST_JOBS
+        return self.repl == TEST_JOBS_REPL
 
     @property
     def is_test_job(self) -> bool:
@@ -364,6 +364,6 @@ class Evaluation:
         return self.is_job and self.kind == "run-tests"
 
     @property
-    def over(self) -> bool:
+    def is_finished(self) -> bool:
         """Return whether the evaluation has finished, with whatever outcome."""
-        return self.status not in LIVE
+        return self.status not in UNFINISHED_STATUSES

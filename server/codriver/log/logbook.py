@@ -19,7 +19,7 @@ from codriver.log.redaction import NAME_ENDINGS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from codriver.core.dispatch import Append
+    from codriver.core.dispatch import AppendEntry
     from codriver.log.history import History
     from codriver.log.output_log import LogQuery, Queryable, Report
     from codriver.log.redaction import Redactor, StreamRedactor
@@ -66,7 +66,7 @@ class Logbook:
         self.on_left: Callable[[tuple[int, ...]], None] = lambda _lines: None
         """Called with the lines of entries that were evicted from the log."""
 
-    def perform(self, effect: Append) -> None:
+    def perform(self, effect: AppendEntry) -> None:
         """Record an entry that the core has requested."""
         self.record(
             Entry(

@@ -9,7 +9,7 @@ import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import decoded, image
+from codriver.core.pictures import decode_base64, parse_image
 from codriver.files import Links, remove, whole_files
 from codriver.files.own_folders import make_private_directory
 
@@ -38,13 +38,15 @@ class ImageFiles:
 
         Blocks on the disk.
         """
-        facts = image(kind, data)
+        facts = parse_image(kind, data)
         name = f"{facts.digest}{facts.suffix}"
         path = self._directory / name
         if name not in self._lines:
             try:
                 make_private_directory(self._directory)
-                whole_files.replace(path, decoded(data), links=Links.NEVER, root=self._directory, is_durable=False)
+                whole_files.replace(
+                    path, decode_base64(data), links=Links.NEVER, root=self._directory, is_durable=False
+                )
             except OSError as error:
                 logger.warning("cannot save an image as %s: %s", path, error.strerror or error)
                 return None

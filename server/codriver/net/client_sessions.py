@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import ClientConnected, ClientGone
+from codriver.core.actions import ClientConnected, ClientDisconnected
 from codriver.core.records import Recent
 from codriver.net.conversations import CLAUDE_CODE, conversation_of, digest_of
 
@@ -179,7 +179,7 @@ class Clients:
     def remove(self, session: ClientSession) -> None:
         """Remove a client whose connection was closed."""
         del self._sessions[session.id]
-        self._core.report(ClientGone(session.id))
+        self._core.report(ClientDisconnected(session.id))
 
     def counters(self) -> list[dict[str, object]]:
         """Return a JSON object with the counters of each client, for `server_health`."""

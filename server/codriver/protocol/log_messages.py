@@ -25,7 +25,7 @@ from codriver.protocol.error_messages import INVALID_PARAMS, LEVELS, RequestRefu
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from codriver.core.dispatch import LogMessage
+    from codriver.core.dispatch import SendLogMessage
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import ClientSession
 
@@ -86,7 +86,7 @@ class LogMessages:
         for client, listener in tuple(self._listeners.items()):
             self._send_new(client, listener)
 
-    def perform(self, effect: LogMessage) -> None:
+    def perform(self, effect: SendLogMessage) -> None:
         """Send a message of the core."""
         self.note(effect.level, effect.text, f"{ROOT}.repls" if effect.repl else ROOT)
 

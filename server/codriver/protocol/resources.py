@@ -290,7 +290,7 @@ class Resources:
 def hidden_skills(state: State, manifest: Manifest) -> tuple[str, ...]:
     """Return the skills that are not useful now: the one about applications, if there is no application."""
     tool = manifest.by_name.get(manifest.guides.get(LIVE_APP, ""))
-    return () if tool is not None and state.promised().intersection(tool.needs) else (LIVE_APP,)
+    return () if tool is not None and state.expected_capabilities().intersection(tool.needs) else (LIVE_APP,)
 
 
 def is_skill(uri: str) -> bool:

@@ -267,7 +267,7 @@ class Results:
         repls = self._services.core
         await await_search(repls)
         await await_languages(repls)
-        while time.monotonic() < self._settled_at and any(repl.is_coming for repl in repls.state.repls.values()):
+        while time.monotonic() < self._settled_at and any(repl.is_awaited for repl in repls.state.repls.values()):
             await anyio.sleep(CHECK_INTERVAL_S)
         offered = offered_tools(self._about.manifest, repls.state, self._services.live.settings, client.name)
         is_modern = version == MODERN

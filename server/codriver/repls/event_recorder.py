@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import actions
-from codriver.core.evaluation_queue import next_id
+from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.records import Recent
 from codriver.core.values import DESCRIBED_KINDS, Evaluation, Failure
 from codriver.log.output_log import NO_LINE, Category, Entry
@@ -103,7 +103,7 @@ class EventRecorder:
             repl = self._core.state.repls.get(repl_id)
             # Each evaluation reports the seam when it ends, so only a new session id is an update.
             if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
-                self._core.report(actions.SeamSeen(repl.id, event.session_id, event.provider))
+                self._core.report(actions.SeamFound(repl.id, event.session_id, event.provider))
 
     def cleared(self, failure: Failure) -> Failure:
         """Return the failure without secrets.
@@ -120,10 +120,10 @@ class EventRecorder:
 
     def _start_others(self, repl_id: str, event_id: str, code: str) -> None:
         """Record an evaluation that another client started. From then on it is treated like Codriver's own."""
-        evaluation = next_id(self._core.state)
+        evaluation = next_evaluation_id(self._core.state)
         self._others[repl_id, event_id] = evaluation
         self._transcripts.open(evaluation, code=code)
-        self._core.report(actions.OthersEvaluation(repl_id, evaluation, code))
+        self._core.report(actions.ExternalEvaluationStarted(repl_id, evaluation, code))
 
     def _output(self, event: Output, repl: Repl, evaluation: Evaluation | None) -> None:
         is_error = event.stream == "err"
@@ -137,7 +137,7 @@ class EventRecorder:
 
     def _value(self, event: Value, repl: Repl, evaluation: Evaluation | None) -> None:
         text = event.text
-        if evaluation is not None and (event.is_late or evaluation.over):
+        if evaluation is not None and (event.is_late or evaluation.is_finished):
             # The result was already returned, or is about to be. A repeated request must get the same answer.
             self._record("otherOutput", LATE + text, repl, evaluation, namespace=event.namespace)
             return
@@ -158,7 +158,7 @@ class EventRecorder:
         if evaluation is not None and evaluation.kind == "run-tests":
             text = self._transcripts.cleared(text_of(event.bundle))
             self._record("evaluationResults", str(text), repl, evaluation)
-        elif event.is_update and evaluation is not None and not evaluation.over:
+        elif event.is_update and evaluation is not None and not evaluation.is_finished:
             self._updates.setdefault(evaluation.id, {})[event.display_id] = event
         elif not event.is_update or evaluation is not None:
             self._value(Value(text_of(event.bundle)), repl, evaluation)
@@ -171,7 +171,7 @@ class EventRecorder:
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
         """Record output in the log, and queue it as late output if its evaluation is over or unknown."""
         line = self._record(_category(evaluation, is_error=is_error), text, repl, evaluation)
-        if repl.phase == "connected" and (evaluation is None or evaluation.over):
+        if repl.phase == "connected" and (evaluation is None or evaluation.is_finished):
             source = evaluation.id if evaluation else repl.key
             self._transcripts.late.add(source, text, line, is_evaluation=evaluation is not None)
 
@@ -205,7 +205,7 @@ class EventRecorder:
         if transcript is None:
             return
         evaluation = self._core.state.evaluations[effect.evaluation]
-        if evaluation.over:
+        if evaluation.is_finished:
             repl = self._core.state.repls.get(evaluation.repl)
             if effect.evaluation in self._updates:
                 for update in self._updates.pop(effect.evaluation).values():

@@ -63,7 +63,7 @@ class Interrupter:
                 )
         else:
             reports.append(repl.profile.missing.get("interrupt", "this REPL cannot interrupt"))
-        if not repl.owned:
+        if not repl.is_owned:
             return (*reports, "it is still running: codriver did not start this REPL, so only its owner can restart it")
         if not allow_restart:
             return (
@@ -135,6 +135,6 @@ class Interrupter:
     async def _over(self, evaluation_id: str, settle_s: float) -> bool:
         transcript = self._transcripts.get(evaluation_id)
         with anyio.move_on_after(max(0, settle_s)):
-            while not self._core.state.evaluations[evaluation_id].over and transcript is not None:
+            while not self._core.state.evaluations[evaluation_id].is_finished and transcript is not None:
                 await transcript.change()
-        return self._core.state.evaluations[evaluation_id].over
+        return self._core.state.evaluations[evaluation_id].is_finished

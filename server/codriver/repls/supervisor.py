@@ -165,7 +165,9 @@ class Repls:
             dispatch.ConnectRepl: self._open,
             dispatch.EndRepl: self._close,
             dispatch.RetryRepl: partial(self._begin, "reconnecting to a REPL", self._retry),
-            dispatch.AwaitGrace: partial(self._begin, "ending a disconnected client's evaluations", self._await_grace),
+            dispatch.StartGracePeriod: partial(
+                self._begin, "ending a disconnected client's evaluations", self._await_grace
+            ),
             dispatch.RunEvaluation: self._runner.begin,
             dispatch.CloseSession: partial(self._begin, "closing the session {0.name}", self._close_session),
             dispatch.StopEvaluation: partial(self._begin, "stopping the evaluation {0.evaluation}", self._stop_left),
@@ -235,7 +237,7 @@ class Repls:
 
     async def _connect(self, repl: Repl) -> str:
         """Connect to a REPL, starting its process first if Codriver owns it, and return why the connection ended."""
-        if not repl.owned:
+        if not repl.is_owned:
             try:
                 return await self._stay_connected(repl.id, repl.address or repl.origin.text, repl.origin)
             except UntrustedListenerError as error:
@@ -393,7 +395,7 @@ class Repls:
         if self._core.state.lifecycle.phase == "started":
             self._core.resume(effect, None)
 
-    async def _await_grace(self, effect: dispatch.AwaitGrace) -> None:
+    async def _await_grace(self, effect: dispatch.StartGracePeriod) -> None:
         await anyio.sleep(effect.grace_ms / 1000)
         self._core.resume(effect, None)
 

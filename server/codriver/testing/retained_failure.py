@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core.actions import EvaluationFinished, StopRequested
-from codriver.core.values import TEST_JOBS, Failure
+from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError
 from codriver.log.output_log import NO_LINE, Category, Entry
 
@@ -144,7 +144,7 @@ class RetainedFailure:
 
         def log(category: Category, text: str) -> None:
             now = self._core.now()
-            self._logbook.record(Entry(NO_LINE, category, text, now, who, None, TEST_JOBS, identity))
+            self._logbook.record(Entry(NO_LINE, category, text, now, who, None, TEST_JOBS_REPL, identity))
 
         if transcript is None:
             return EvaluationFinished(identity, "done")

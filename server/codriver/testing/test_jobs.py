@@ -17,7 +17,7 @@ from anyio import to_thread
 from codriver.core import log_facts
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.records import Recent
-from codriver.core.values import TEST_JOBS, Failure
+from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError, few
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.testing.executions import Executions
@@ -268,7 +268,7 @@ class TestJobs:
     async def _run_process(self, job_id: str, running: _RunningJob, spec: RunSpec) -> None:
         """Start the process of a run, handle its events, and retain it if it failed."""
         start = self._start_plain if running.job.is_plain else self.start
-        self._logbook.learn_secrets(TEST_JOBS, spec.environment.items())
+        self._logbook.learn_secrets(TEST_JOBS_REPL, spec.environment.items())
         async with start(spec) as process:
             running.process = process
             if running.is_interrupted:
@@ -289,7 +289,7 @@ class TestJobs:
         """Add an event to the report, and its output to the transcript and the log."""
         running.builder.add(event)
         if isinstance(event, SecretsSeen):
-            self._logbook.learn_secrets(TEST_JOBS, event.named)
+            self._logbook.learn_secrets(TEST_JOBS_REPL, event.named)
         transcript = self._transcripts.get(job_id)
         if isinstance(event, Output):
             if transcript is not None and (text := transcript.out.append(event.text)):
@@ -305,7 +305,7 @@ class TestJobs:
         """Add output of a job to the log."""
         who = self._core.state.evaluations[job_id].who
         now = self._core.now()
-        self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS, job_id))
+        self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS_REPL, job_id))
 
     async def _end(self, job_id: str, running: _RunningJob, failure: Failure | None) -> None:
         """Store the report of a run, and report its end to the core."""
@@ -332,7 +332,7 @@ class TestJobs:
         why = {"tests": "", "check": "to check an edit", "comparison": "to compare its calls"}[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
-        if transcript is not None and not evaluation.over:
+        if transcript is not None and not evaluation.is_finished:
             transcript.add_value(words_of(report))
         failures = dict.fromkeys(test.nodeid for test in report.failures)
         test_facts = log_facts.TestFacts(

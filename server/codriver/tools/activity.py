@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import Field
 
-from codriver.core.log_facts import EDIT, TESTS, UNDO, facts_of
-from codriver.core.values import HUMAN, TEST_JOBS
+from codriver.core.log_facts import EDIT_KIND, TESTS_KIND, UNDO_KIND, decode_facts
+from codriver.core.values import NOTEBOOK_CALLER, TEST_JOBS_REPL
 from codriver.errors import cut, refused
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
@@ -41,11 +41,11 @@ AGO: Final = re.compile(r"(\d+)\s*([smhd])[a-z]*(?:\s+ago)?", re.IGNORECASE)
 """Matches a duration, such as `20m` or `2 hours ago`."""
 CLOCK: Final = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?")
 """Matches a time of day, with or without seconds."""
-EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT: "edit", UNDO: "undo", TESTS: "tests"})
+EVENTS: Final[Mapping[str, str]] = MappingProxyType({EDIT_KIND: "edit", UNDO_KIND: "undo", TESTS_KIND: "tests"})
 """Kinds of log entries that are events by themselves, with their names in rows."""
 OMITTED: Final = frozenset({"passedAgain", "paths", "isPartial", "stopped", "purpose"})
 """Details of test runs that rows omit."""
-HUMAN_CALLERS: Final = frozenset({"human", HUMAN})
+HUMAN_CALLERS: Final = frozenset({"human", NOTEBOOK_CALLER})
 """Callers that are people: those with their own client, and those in a notebook outside this server."""
 
 
@@ -130,7 +130,7 @@ async def activity(call: Call, arguments: ActivityArguments) -> Answer:
     events = await call.services.work.queries.run(call.client, lambda: events_of(read()))
     for event in events:
         known = call.state.evaluations.get(event.evaluation)
-        if known is not None and known.over and known.status != "done":
+        if known is not None and known.is_finished and known.status != "done":
             event.failure = call.services.log.without_secrets(known.failure.message) if known.failure else known.status
     who = call.who(arguments.who)
     found = [event for event in reversed(events) if _matches(call, event, arguments, who, since_ms)]
@@ -162,11 +162,11 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
     for entry in entries:
         kind = EVENTS.get(entry.kind or "")
         if kind is not None:
-            known = {name: fact for name, fact in facts_of(entry).items() if name not in OMITTED}
+            known = {name: fact for name, fact in decode_facts(entry).items() if name not in OMITTED}
             evaluation = str(known.pop("job", entry.evaluation or ""))
             events.append(Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known))
             continue
-        if entry.session_key == TEST_JOBS:
+        if entry.session_key == TEST_JOBS_REPL:
             continue  # the entry about the end of the run has its facts
         if entry.evaluation is None:
             if entry.category in ("otherOutput", "otherErrorOutput") and entry.text.strip():

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from pydantic import Field
 
-from codriver.core.actions import ReplForgotten, ReplFound
+from codriver.core.actions import AddRepl, DropRepl
 from codriver.core.state import Origin
 from codriver.errors import refused
 from codriver.net.kernel_sockets import KernelSilentError, listener_of, objection_to_listener
@@ -54,7 +54,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
             raise refused("repl-unreachable", f"nothing was sent to {address}: {why}", hint=REMOTE_HINT)
         port = address.rpartition(":")[2]
         origin = Origin("address", address, named_by="connect_repl")
-        found = ReplFound(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
+        found = AddRepl(f"address:{address}", f"nrepl-{port}", origin, address, keyed=False)
         call.dispatch(found)
         with anyio.move_on_after(arguments.timeout_ms / 1000):
             while (known := _at(call, address)) is not None and known.phase == "connecting":
@@ -63,7 +63,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
     if known is None or known.phase != "connected":
         note = known.note if known is not None else None
         if known is not None:
-            call.dispatch(ReplForgotten(known.id))
+            call.dispatch(DropRepl(known.id))
         raise refused(
             "repl-unreachable",
             f"could not connect to {address}: {note or 'it did not answer in time'}",

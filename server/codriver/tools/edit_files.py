@@ -149,7 +149,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             arguments.who,
             f"reverted what failed{failed_tests} in",
             [file for file in files if file.display_path not in left],
-            log_facts.UNDO,
+            log_facts.UNDO_KIND,
             job,
         )
         rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
@@ -203,7 +203,7 @@ async def _describe(
     diagnostics = await lint(call.services.workspace, contents)
     _add_diagnostics(fields, rows, outcome.files, diagnostics)
     if arguments.is_undo:
-        record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO)
+        record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
     else:
         record_edits(call, arguments.who, "edited", outcome.files)
     who = call.who(arguments.who)

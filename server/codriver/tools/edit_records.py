@@ -18,14 +18,19 @@ if TYPE_CHECKING:
 def caller_of_batch(call: Call, who: str | None) -> str:
     """Return the caller of a batch: its name in this or an earlier call, or else its connection."""
     name, unnamed = call.who(who), f"connection {call.client} {call.conversation}"
-    if who is None and caller_names.name_of(call.state, call.client, call.conversation) is None:
+    if who is None and caller_names.caller_name(call.state, call.client, call.conversation) is None:
         return unnamed
     call.services.editor.adopt(f"who {name}", unnamed)
     return f"who {name}"
 
 
 def record_edits(
-    call: Call, given: str | None, did: str, results: Sequence[FileResult], kind: str = log_facts.EDIT, job: str = ""
+    call: Call,
+    given: str | None,
+    did: str,
+    results: Sequence[FileResult],
+    kind: str = log_facts.EDIT_KIND,
+    job: str = "",
 ) -> None:
     """Record in the log which files a caller changed. `job` is the test run for which an edit was reverted."""
     if results:

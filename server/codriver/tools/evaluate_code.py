@@ -9,7 +9,7 @@ import anyio
 from pydantic import Field
 
 from codriver.core import evaluation_queue
-from codriver.core.values import TEST_JOBS, Evaluation, Request
+from codriver.core.values import TEST_JOBS_REPL, Evaluation, Request
 from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits, frame_fields
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import record_loaded_code
@@ -95,7 +95,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
     extras = () if call.added is None else request_extras(call, target.repl)
     request = Request(
-        id=evaluation_queue.next_id(core.state),
+        id=evaluation_queue.next_evaluation_id(core.state),
         code=arguments.code,
         session=target.session.name,
         namespace=None if in_frame else arguments.namespace,
@@ -131,7 +131,7 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
     current = await wait(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, identity, timeout_ms, arguments)
-    return await describe(call, current, arguments, default_session=TEST_JOBS)
+    return await describe(call, current, arguments, default_session=TEST_JOBS_REPL)
 
 
 def _timeout_ms(call: Call, arguments: EvaluateArguments) -> int:

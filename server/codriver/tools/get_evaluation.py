@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from pydantic import Field
 
-from codriver.core.values import OCCUPYING, Evaluation, PrintLimits, ValuePart
+from codriver.core.values import OCCUPYING_STATUSES, Evaluation, PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
 from codriver.log.transcripts import Part, Transcript, read
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -78,7 +78,7 @@ class GetArguments(Evaluating):
 async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     """Return an evaluation, after waiting for it if requested."""
     current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who)
-    if arguments.wait_ms and not current.over:
+    if arguments.wait_ms and not current.is_finished:
         current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
         return await read_part(call, current, arguments)
@@ -90,7 +90,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
         return await image_answer(call, current, int(arguments.part.removeprefix("image-")))
     length = arguments.length
     max_bytes = budget(call) if length is None else requested_budget(call, "get_evaluation")
-    if arguments.part == "stacks" and current.status in OCCUPYING and not current.is_job:
+    if arguments.part == "stacks" and current.status in OCCUPYING_STATUSES and not current.is_job:
         return await _current_stacks(call, current, arguments, max_bytes)
     selected = await _requested_part(call, current.id, arguments, max_bytes)
     if selected is not None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import Field
 
-from codriver.core.values import MAIN_SESSION, OCCUPYING, TEST_JOBS, Evaluation
+from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, TEST_JOBS_REPL, Evaluation
 from codriver.errors import refused
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
@@ -42,7 +42,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
         evaluation = job.id
     elif arguments.repl_session_key is not None:
         target = resolve(call.state, arguments.repl_session_key, may_leave=True)
-        occupying = [e for e in call.state.unfinished() if e.status in OCCUPYING and _runs_in_session(e, target)]
+        occupying = [
+            e for e in call.state.unfinished() if e.status in OCCUPYING_STATUSES and _runs_in_session(e, target)
+        ]
         running = [e.id for e in sorted(occupying, key=lambda e: e.is_others)]
         if not running:
             about = {"sessionKey": target.key} if wants_detail(call, arguments) else {}
@@ -57,9 +59,9 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     current = evaluation_of(call.state, evaluation)
     if current.is_test_job:
         described = await describe_run(call, current, arguments)
-        return replace(described, ok=current.over)
+        return replace(described, ok=current.is_finished)
     described = await describe(call, current, arguments, notes=did)
-    if current.over:
+    if current.is_finished:
         answer_fields = {key: value for key, value in described.fields.items() if key not in ("reason", "hint")}
         if not wants_detail(call, arguments):  # the caller requested the interrupt
             answer_fields["notes"] = [note for note in answer_fields["notes"] if not note.endswith(why)]
@@ -78,7 +80,7 @@ def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
     The key `tests` matches any test run.
     """
     state = call.state
-    running = [evaluation for evaluation in state.unfinished() if evaluation.status in OCCUPYING]
+    running = [evaluation for evaluation in state.unfinished() if evaluation.status in OCCUPYING_STATUSES]
     if session_key is None or any(
         state.key_of(evaluation) == session_key and not evaluation.is_job for evaluation in running
     ):
@@ -86,7 +88,7 @@ def _running_job_of(call: Call, session_key: str | None) -> Evaluation | None:
     for evaluation in running:
         job_report = call.services.tests.report(evaluation.id) if evaluation.is_job else None
         if evaluation.is_job and session_key in (
-            TEST_JOBS,
+            TEST_JOBS_REPL,
             job_report.job.session_key if job_report is not None else "",
         ):
             return evaluation
@@ -101,14 +103,14 @@ def _only_evaluation(call: Call, who: str) -> str:
     """
     unfinished = call.state.unfinished()
     mine = [evaluation for evaluation in unfinished if call.belongs_to(evaluation, who)]
-    of_caller = [evaluation.id for evaluation in mine if evaluation.status in OCCUPYING] or [
+    of_caller = [evaluation.id for evaluation in mine if evaluation.status in OCCUPYING_STATUSES] or [
         evaluation.id for evaluation in mine
     ]
     if len(of_caller) != 1:
         others = [
             f"{evaluation.id} of {evaluation.who}"
             for evaluation in unfinished
-            if evaluation.status in OCCUPYING and evaluation not in mine
+            if evaluation.status in OCCUPYING_STATUSES and evaluation not in mine
         ]
         of_others = f"; of others: {', '.join(others)}" if others else ""
         raise refused(
@@ -140,7 +142,7 @@ def _running_lanes_note(state: State, target: Target) -> str:
     running = [
         evaluation
         for evaluation in state.unfinished()
-        if evaluation.status in OCCUPYING and evaluation.repl == target.repl.id
+        if evaluation.status in OCCUPYING_STATUSES and evaluation.repl == target.repl.id
     ]
     descriptions = [
         f"{evaluation.id} of {evaluation.who} in {state.key_of(evaluation)}"

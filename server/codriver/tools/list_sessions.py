@@ -57,7 +57,7 @@ def _lean_session_row(state: State, repl: Repl, row: dict[str, object], who: str
         known.add("kind")
     if row.get("origin") == row.get("address"):
         known.add("origin")
-    if repl.owned:
+    if repl.is_owned:
         known |= {"kind", "address", "processId", "capabilities"}
         usual = {"origin": repl.dialect, "projectRoot": state.lifecycle.workspace}
         known |= {name for name, value in usual.items() if row.get(name) == value}

@@ -129,7 +129,7 @@ class _Loads:
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
             target = lane_of_caller(call, target, self._who)
-        limits, identity = default_limits(call, target), evaluation_queue.next_id(call.state)
+        limits, identity = default_limits(call, target), evaluation_queue.next_evaluation_id(call.state)
         request = replace(submitted, id=identity, session=target.session.name, default_limits=limits)
         begin(call, target, self._who, request)
         return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)

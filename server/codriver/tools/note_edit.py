@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from pydantic import Field
 
 from codriver.core.actions import AddServerLine
-from codriver.core.log_facts import EDIT, edit_facts
+from codriver.core.log_facts import EDIT_KIND, edit_facts
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
@@ -179,7 +179,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
         services.ledger.edits.add(who, path)
         note_change(call, who, path)
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
-        call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT, data=facts))
+        call.dispatch(AddServerLine(f"{who} edited {display_path}", who=who, kind=EDIT_KIND, data=facts))
         messages += await notes_of_edits(call, [record_written_file(call, who, path, display_path)])
         messages.append(await _syntax_error(call, path, display_path))
     return "\n".join(filter(None, messages))[:ERROR_CHARACTERS]

@@ -35,7 +35,7 @@ async def restart_repl(call: Call, arguments: RestartArguments) -> Answer:
     repl = _repl_to_restart(call.state, arguments.repl_session_key)
     who = call.who(arguments.who)
     with anyio.move_on_after(arguments.timeout_ms / 1000):
-        if repl.owned:
+        if repl.is_owned:
             call.dispatch(RestartRepl(repl.id, f"{who} called restart_repl"))
         elif _is_jupyter_kernel(repl) and arguments.repl_session_key is not None:
             await call.services.repls.adapter(repl.id).restart()
@@ -87,7 +87,7 @@ def _repl_to_restart(state: State, key: str | None) -> Repl:
         RefusedError: no REPL matches, or several do.
     """
     if key is None:
-        started_by_codriver = [repl for repl in state.repls.values() if repl.owned]
+        started_by_codriver = [repl for repl in state.repls.values() if repl.is_owned]
         if len(started_by_codriver) == len(state.repls) == 1:
             return started_by_codriver[0]
     for repl in state.repls.values():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.state import awaits_acceptance, cautions
-from codriver.core.values import OCCUPYING
+from codriver.core.state import awaits_acceptance, first_answer_warnings
+from codriver.core.values import OCCUPYING_STATUSES
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.evaluation_waits import queue_notes
@@ -51,7 +51,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "evaluations": {
             "accepted": state.evaluated,
             "queued": sum(e.status == "queued" for e in state.unfinished()),
-            "running": sum(e.status in OCCUPYING for e in state.unfinished()),
+            "running": sum(e.status in OCCUPYING_STATUSES for e in state.unfinished()),
             **services.transcripts.store.usage(),
             **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
         },
@@ -69,7 +69,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
 
 def _repl_health(state: State, repl: Repl) -> dict[str, object]:
     """Return a row about a REPL, with warnings about it."""
-    found = [*cautions(state, repl), *([repl.remark] if repl.remark else [])]
+    found = [*first_answer_warnings(state, repl), *([repl.remark] if repl.remark else [])]
     caution = {"caution": "; ".join(found)} if found else {}
     return repl_row(repl) | caution | ({"awaitsAcceptance": True} if awaits_acceptance(repl) else {})
 

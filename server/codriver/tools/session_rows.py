@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from codriver.core.state import cautions, stray
-from codriver.core.values import OCCUPYING
+from codriver.core.state import first_answer_warnings, outside_workspace_warning
+from codriver.core.values import OCCUPYING_STATUSES
 from codriver.repls.contract.adapter_values import CAPABILITIES
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     row |= running_field(running_evaluation(state, repl, session))
     if repl.profile is not None:
         row |= _abilities(repl, repl.profile, names, state.rare)
-        if stray(state, repl):
+        if outside_workspace_warning(state, repl):
             row["elsewhere"] = True
-        notes = [*cautions(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
+        notes = [*first_answer_warnings(state, repl), *([repl.remark] if repl.remark else []), *repl.profile.notes]
         if notes:
             row["notes"] = notes
     return row
@@ -73,7 +73,7 @@ def _abilities(repl: Repl, profile: Profile, names: Sequence[str], rare: Collect
     """Return the part of a session's row that the REPL reported when it connected."""
     capabilities: dict[str, dict[str, object]] = {}
     for name in names:
-        if name == "restart" and repl.owned:
+        if name == "restart" and repl.is_owned:
             capabilities[name] = {"support": "native", "op": "codriver"}
         elif name in profile.capabilities:
             support = profile.capabilities[name]
@@ -102,6 +102,6 @@ def _display_path(path: str, workspace: str) -> str:
 def running_evaluation(state: State, repl: Repl, session: Session) -> Evaluation | None:
     """Return the evaluation that runs in a session, if any."""
     for evaluation in state.unfinished():
-        if evaluation.status in OCCUPYING and (evaluation.repl, evaluation.session) == (repl.id, session.name):
+        if evaluation.status in OCCUPYING_STATUSES and (evaluation.repl, evaluation.session) == (repl.id, session.name):
             return evaluation
     return None

@@ -99,7 +99,7 @@ def _job_answer(call: Call, job: Evaluation, arguments: StackArguments) -> Answe
         return Answer({**fields, **_whose(call, job)})
     trace = trace_of_tests(call, job.id)
     if trace is None:
-        words = "no test has failed in this run" if job.over else "this run has not finished"
+        words = "no test has failed in this run" if job.is_finished else "this run has not finished"
         return Answer({"frames": [], "count": 0, "notes": [words], **_whose(call, job)})
     if arguments.locals:
         trace = with_short_locals(trace, call.services.transcripts)

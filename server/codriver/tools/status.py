@@ -154,7 +154,7 @@ def _jobs(call: Call, arguments: StatusArguments) -> Answer:
                 return listed.who == arguments.by
 
     jobs = [evaluation for evaluation in [*state.evaluations.values()][::-1] if matches(evaluation)]
-    jobs.sort(key=lambda listed: listed.over)
+    jobs.sort(key=lambda listed: listed.is_finished)
     limit = arguments.limit or MAX_JOBS
     rows, note, _ = fit([_job(call, job, now_ms) for job in jobs[:limit]], budget(call))
     fields: dict[str, object] = {"jobs": rows, "count": len(rows)}

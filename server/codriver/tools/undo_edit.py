@@ -29,7 +29,7 @@ async def undo_edit(call: Call, arguments: UndoArguments) -> Answer:
     outcome, left = await call.services.editor.undo(caller_of_batch(call, arguments.who))
     call.services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
     rows = edit_rows(outcome.files, [], applied=True)
-    record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO)
+    record_edits(call, arguments.who, "reverted the edits of", outcome.files, log_facts.UNDO_KIND)
     fields: dict[str, object] = {"files": rows, "count": len(rows), "left": left}
     if not rows:
         fields["note"] = "that batch did not change anything"

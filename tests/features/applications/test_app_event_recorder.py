@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from codriver.core import dispatch
-from codriver.core.actions import ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
@@ -31,7 +31,7 @@ class Recording:
             handlers=HANDLERS, performers=lambda _: self.performers,
         )  # fmt: skip
         self.core.report(
-            ReplFound("r1", "py", Origin("address", "x:1"), "x:1"),
+            AddRepl("r1", "py", Origin("address", "x:1"), "x:1"),
             ReplConnected("r1", PROFILE, "x:1"),
         )
         self.log = AppLog(OutputLog().line_for_another)

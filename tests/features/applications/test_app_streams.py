@@ -8,7 +8,7 @@ import pytest
 from worker_client import Repl
 
 from codriver.core import dispatch
-from codriver.core.actions import ClientConnected, ClientGone, ReplConnected, ReplFound, ReplLost, RestartRepl
+from codriver.core.actions import AddRepl, ClientConnected, ClientDisconnected, ReplConnected, ReplLost, RestartRepl
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
@@ -39,7 +39,7 @@ class Server:
             performers=lambda _: dict.fromkeys(dispatch.EFFECTS, [].append),
         )
         self.core.report(ClientConnected("c1"), ClientConnected("c2"))
-        self.core.report(ReplFound("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
+        self.core.report(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
         self.log = AppLog(OutputLog().line_for_another)
         self.existing = {FIRST.id, SECOND.id}
         self.queries = []
@@ -113,7 +113,7 @@ async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
     server.streams.start(FIRST)
     server.core.report(RestartRepl("r1", "for a test"))
     assert server.streams.active() == [FIRST]
-    server.core.report(ReplFound("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
+    server.core.report(AddRepl("r2", "own", Origin("process", "python")), ReplConnected("r2", PROFILE, "x:2"))
     server.streams.start(AppStream("s1-b", "r2", 1, "c1", "ann", "fx"))
     server.core.report(RestartRepl("r2", "for a test"))
     assert server.endings == ["s1-b (fx) of ann ended: the REPL own restarts; call watch_app again once it is back"]
@@ -123,7 +123,7 @@ async def test_a_restart_ends_only_streams_of_a_restartable_repl(server):
 async def test_a_disconnected_client_ends_only_its_own_streams(server):
     server.streams.start(FIRST)
     server.streams.start(SECOND)
-    server.core.report(ClientGone("c1"))
+    server.core.report(ClientDisconnected("c1"))
     assert server.streams.active() == [SECOND]
     await server.until(lambda: server.ended)
     assert (server.ended, server.endings) == ([FIRST.id], [])
@@ -131,7 +131,7 @@ async def test_a_disconnected_client_ends_only_its_own_streams(server):
 
 async def test_a_stream_that_starts_after_its_client_left_is_ended(server):
     server.streams.start(FIRST)
-    server.core.report(ClientGone("c2"))
+    server.core.report(ClientDisconnected("c2"))
     server.streams.start(SECOND)
     assert server.streams.active() == [FIRST]
     await server.until(lambda: server.ended)
@@ -150,7 +150,7 @@ async def test_the_core_is_only_observed_while_there_are_streams(server):
     server.streams.start(FIRST)
     server.streams.start(SECOND)
     assert len(server.core._observers) == 1
-    server.core.report(ClientGone("c1"), ClientGone("c2"))
+    server.core.report(ClientDisconnected("c1"), ClientDisconnected("c2"))
     assert server.core._observers == ()
 
 

@@ -5,7 +5,7 @@ import sys
 import pytest
 from needs import modules
 
-from codriver.core.pictures import images_in, without_data
+from codriver.core.pictures import images_in, replace_image_data
 from codriver.features.export.documents.recordings import Recorded
 from codriver.features.export.fresh_runs import FreshRuns, verified
 
@@ -27,7 +27,7 @@ SHOWN_ONE_AFTER_THE_OTHER = [
 
 
 def pictures(values):
-    return [picture for value in values for picture in images_in(without_data(value))]
+    return [picture for value in values for picture in images_in(replace_image_data(value))]
 
 
 async def test_successive_figures_all_reproduce(tmp_path):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from codriver.core.pictures import without_data
+from codriver.core.pictures import replace_image_data
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.document_check import (
     DocumentFailsError,
@@ -383,7 +383,7 @@ def figure(**picture):
     ],
 )
 def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, verdict, note, strict):
-    for recorded in (figure(), without_data(figure())):
+    for recorded in (figure(), replace_image_data(figure())):
         checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(fresh)})
         assert checked[0].verdict == verdict
         assert checked[0].note.startswith(note) if verdict == "same" else note in checked[0].note

@@ -5,8 +5,16 @@ import json
 import pytest
 from tools_in_memory import serving
 
-from codriver.core.log_facts import CONNECTED, EDIT, FINISHED, LOAD, PURPOSE, TESTS, UNDO
-from codriver.core.values import CHECKPOINT
+from codriver.core.log_facts import (
+    CONNECTED_KIND,
+    EDIT_KIND,
+    FINISHED_KIND,
+    LOAD_KIND,
+    PURPOSE_KIND,
+    TESTS_KIND,
+    UNDO_KIND,
+)
+from codriver.core.values import CHECKPOINT_PREFIX
 from codriver.features.handoff.report import LiveState, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import SCHEMA, Entry
@@ -26,7 +34,7 @@ def entries_of(client):
 
 def without_sentences(entries):
     """Return the entries with `…` in place of each text that neither a REPL nor a caller wrote."""
-    own = [one.category.startswith("other") and one.kind not in (PURPOSE, CHECKPOINT) for one in entries]
+    own = [one.category.startswith("other") and one.kind not in (PURPOSE_KIND, CHECKPOINT_PREFIX) for one in entries]
     return [one._replace(text="…") if is_by_caller else one for one, is_by_caller in zip(entries, own, strict=True)]
 
 
@@ -76,7 +84,16 @@ def entries(tmp_path_factory):
 
 def test_the_handoff_does_not_depend_on_log_messages(entries):
     failed, ended = entries
-    assert {one.kind for one in ended} >= {CONNECTED, PURPOSE, CHECKPOINT, LOAD, FINISHED, TESTS, EDIT, UNDO}
+    assert {one.kind for one in ended} >= {
+        CONNECTED_KIND,
+        PURPOSE_KIND,
+        CHECKPOINT_PREFIX,
+        LOAD_KIND,
+        FINISHED_KIND,
+        TESTS_KIND,
+        EDIT_KIND,
+        UNDO_KIND,
+    }
     for log in (failed, ended):
         assert handoff(without_sentences(log)) == handoff(log)
     assert section(without_sentences(ended), "Goals") == "find the price (ann)"

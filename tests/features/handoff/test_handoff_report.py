@@ -5,18 +5,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.core.log_facts import (
-    CONNECTED,
-    EDIT,
-    FINISHED,
-    LOAD,
-    PURPOSE,
-    TESTS,
-    UNDO,
+    CONNECTED_KIND,
+    EDIT_KIND,
+    FINISHED_KIND,
+    LOAD_KIND,
+    PURPOSE_KIND,
+    TESTS_KIND,
+    UNDO_KIND,
     TestFacts,
-    data_of,
     edit_facts,
+    encode_facts,
 )
-from codriver.core.values import CHECKPOINT, Request, checkpoint_name
+from codriver.core.values import CHECKPOINT_PREFIX, Request, checkpoint_name
 from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
@@ -37,17 +37,17 @@ class Log:
         self.entries.append(Entry(len(self.entries) + 1, category, text, 0, **attributes))
 
     def connect(self, key="py", dialect="python", generation=1, run=None):
-        data = data_of(repl=key, dialect=dialect, generation=generation)
-        self.add("otherOutput", "…", session_key=key, run=run, kind=CONNECTED, data=data)
+        data = encode_facts(repl=key, dialect=dialect, generation=generation)
+        self.add("otherOutput", "…", session_key=key, run=run, kind=CONNECTED_KIND, data=data)
 
     def evaluate(
         self, code, identity, who="ann", *, why=None, file=None, error=None, result="1", key="py", run=None, ns="user"
     ):
         of = {"who": who, "session_key": key, "evaluation": identity, "run": run}
         if file:
-            self.add("otherOutput", "…", **of, kind=LOAD, data=data_of(file=file))
+            self.add("otherOutput", "…", **of, kind=LOAD_KIND, data=encode_facts(file=file))
         elif why:
-            self.add("otherOutput", why, **of, kind=CHECKPOINT if checkpoint_name(why) else PURPOSE)
+            self.add("otherOutput", why, **of, kind=CHECKPOINT_PREFIX if checkpoint_name(why) else PURPOSE_KIND)
         self.add("evaluatedCode", code, namespace=ns, **of)
         if error:
             self.add("evaluationErrorOutput", error, **of)
@@ -59,9 +59,11 @@ class Log:
         counts = {"passed": passed, "failed": len(failed)}
         paths = (() if selection == "all tests" else (selection,)) if paths is None else paths
         report = TestFacts(job=identity, tests=selection, counts=counts, failures=failed, paths=paths, **facts)
-        self.add("otherOutput", "…", who=who, session_key="py", evaluation=identity, kind=TESTS, data=report.to_data())
+        self.add(
+            "otherOutput", "…", who=who, session_key="py", evaluation=identity, kind=TESTS_KIND, data=report.to_data()
+        )
 
-    def edit(self, who, *paths, kind=EDIT, job=""):
+    def edit(self, who, *paths, kind=EDIT_KIND, job=""):
         data = edit_facts([(path, "") for path in paths], str, job)
         self.add("otherOutput", "…", who=who, kind=kind, data=data)
 
@@ -213,8 +215,8 @@ def test_warnings_with_a_result_are_no_failure_unless_the_server_recorded_one(lo
 
 def test_an_interrupted_or_lost_evaluation_is_listed_as_such(log):
     log.evaluate("loop()", "e1", result=None)
-    data = data_of(status="lost", cause="the REPL died")
-    log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=FINISHED, data=data)
+    data = encode_facts(status="lost", cause="the REPL died")
+    log.add("otherErrorOutput", "…", evaluation="e1", session_key="py", kind=FINISHED_KIND, data=data)
     assert "the REPL died; not resolved" in log.line("Failed")
 
 
@@ -259,16 +261,16 @@ def test_tests_of_an_undone_edit_are_not_failing_and_its_loads_no_goal(log):
     log.test("test_shop.py", 0, ["test_shop.py/test_sum"], "e1", "bob")
     log.evaluate("def price(): ...", "e2", file="shop.py")
     log.test("test_shop.py", 0, ["test_shop.py/test_price"], "e3")
-    log.edit("ann", "shop.py", kind=UNDO, job="e3")
+    log.edit("ann", "shop.py", kind=UNDO_KIND, job="e3")
     assert log.line("Failing tests") == "test_shop.py/test_sum (bob e1)"
-    log.edit("bob", "shop.py", kind=UNDO)
+    log.edit("bob", "shop.py", kind=UNDO_KIND)
     assert log.line("Failing tests") == "test_shop.py/test_sum (bob e1)", "that edit failed before any test"
     assert log.line("Goals") is None
 
 
 def test_a_failed_run_without_test_names_is_listed_by_its_selection(log):
     data = TestFacts(job="e1", tests="low", counts={"errors": 1}, paths=("low",)).to_data()
-    log.add("otherErrorOutput", "…", who="ann", evaluation="e1", kind=TESTS, data=data)
+    log.add("otherErrorOutput", "…", who="ann", evaluation="e1", kind=TESTS_KIND, data=data)
     assert log.line("Failing tests") == "low (ann e1)"
 
 
@@ -285,7 +287,7 @@ def test_the_reader_learns_what_others_did_since_its_last_call(log):
 
 def test_checkpoints_have_their_age_newest_first(log):
     for name in ("first", "second"):
-        data = data_of(name=name, who="ann", session="py", evaluation="e1")
+        data = encode_facts(name=name, who="ann", session="py", evaluation="e1")
         log.add("checkpoint", "…", kind="checkpoint", data=data)
     assert log.line("Checkpoints") == "second: by ann in py (e1), 0 s ago; first: by ann in py (e1), 1 s ago"
 
@@ -345,7 +347,7 @@ def test_a_stopped_run_counts_its_current_test_as_failing(log, test, red):
     stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
     log.test("all tests", 1, [], "e1")
     data = facts_of(Request("e2", "all tests"), stopped).to_data()
-    log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS, data=data)
+    log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS_KIND, data=data)
     assert (log.line("Passing tests"), log.line("Failing tests")) == (None, red)
     log.test("all tests", 1, [], "e3")
     assert (log.line("Passing tests"), log.line("Failing tests")) == ("all tests", None)

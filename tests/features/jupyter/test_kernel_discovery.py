@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from codriver.core import dispatch
-from codriver.core.actions import ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
@@ -378,7 +378,7 @@ class Discovered:
         return {repl.key: repl for repl in self.core.state.repls.values()}
 
     def log_effects(self):
-        return [effect for effect in self.effects if isinstance(effect, dispatch.Append)]
+        return [effect for effect in self.effects if isinstance(effect, dispatch.AppendEntry)]
 
 
 def test_a_discovered_kernel_becomes_a_repl_until_its_file_is_removed(workspace):
@@ -430,7 +430,7 @@ def test_a_leftover_file_is_reported_once(workspace, dead_port):
 def test_a_named_or_started_kernel_is_not_discovered_again(workspace, kind):
     path = workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
-    discovered.core.report(ReplFound("own", "jup", Origin(kind, "jupyter"), f"jupyter://{path}"))
+    discovered.core.report(AddRepl("own", "jup", Origin(kind, "jupyter"), f"jupyter://{path}"))
     assert list(discovered.reconcile()) == ["jup"]
 
 
@@ -438,7 +438,7 @@ def test_a_kernel_named_by_its_url_is_not_discovered_again(workspace):
     workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     discovered = Discovered(workspace)
     url = "https://host/base/api/kernels/1"
-    discovered.core.report(ReplFound("own", "jup", Origin("server", url), f"jupyter+{url}"))
+    discovered.core.report(AddRepl("own", "jup", Origin("server", url), f"jupyter+{url}"))
     assert list(discovered.reconcile()) == ["jup"]
 
 

@@ -16,7 +16,7 @@ from needs import program
 from ports import closed_port
 
 from codriver.core import dispatch
-from codriver.core.actions import ReplConnected, ReplFound, ReplLost
+from codriver.core.actions import AddRepl, ReplConnected, ReplLost
 from codriver.core.dispatch import Core
 from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
@@ -51,7 +51,7 @@ class Shell:
         return [effect.id for effect in self.performed if isinstance(effect, dispatch.ConnectRepl)]
 
     def log_texts(self):
-        return [effect.text for effect in self.performed if isinstance(effect, dispatch.Append)]
+        return [effect.text for effect in self.performed if isinstance(effect, dispatch.AppendEntry)]
 
 
 @asynccontextmanager
@@ -98,7 +98,7 @@ async def test_a_repl_restarted_on_the_same_port_is_reconnected_immediately(tmp_
 async def test_a_possible_port_file_of_a_starting_repl_is_unread_until_it_started(tmp_path):
     write(tmp_path / ".nrepl-port", 7001, at=1000)
     shell = Shell()
-    shell.do(ReplFound("process:python", "py", Origin("process", "python")))
+    shell.do(AddRepl("process:python", "py", Origin("process", "python")))
     assert shell.core.state.repls["process:python"].phase == "starting"
     discovery = Discovery(
         core=shell.core, workspace=tmp_path, addresses=(), commands=("none",), port_files=(),

@@ -6,10 +6,10 @@ import sys
 import pytest
 from live_server import serving, until
 
-from codriver.core.actions import ProgramsSeen, ReplConnected, ReplFound
+from codriver.core.actions import AddRepl, ProgramsFound, ReplConnected
 from codriver.core.dispatch import EFFECTS, Core
 from codriver.core.handlers import HANDLERS
-from codriver.core.state import Origin, State, cautions
+from codriver.core.state import Origin, State, first_answer_warnings
 from codriver.core.values import ListeningProgram, Profile
 from codriver.repls.launch.discovery import ListeningPrograms
 
@@ -80,22 +80,22 @@ def core():
         state=State(), settings=None, now=int, handlers=HANDLERS,
         performers=lambda _: dict.fromkeys(EFFECTS, lambda _: None),
     )  # fmt: skip
-    made.report(ReplFound("process:python", "py", Origin("process", "python"), dialect="python"))
+    made.report(AddRepl("process:python", "py", Origin("process", "python"), dialect="python"))
     return made
 
 
 def port_cautions(core):
-    return cautions(core.state, core.state.repls["process:python"])
+    return first_answer_warnings(core.state, core.state.repls["process:python"])
 
 
 def test_the_embedded_python_is_distinguished_from_the_application_until_that_has_a_repl(core):
     assert port_cautions(core) == ()
-    core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
+    core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"), ListeningProgram(43, "127.0.0.1:5001"))))
     (words,) = port_cautions(core)
     assert words.startswith(
         "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42) and 127.0.0.1:5001"
     )
-    core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
+    core.report(AddRepl("file:a", "app", Origin("port-file", "a"), "127.0.0.1:5001"))
     assert port_cautions(core)[0].startswith(
         "this REPL is not part of the application that listens on 127.0.0.1:5000 (pid 42). To"
     )
@@ -104,6 +104,6 @@ def test_the_embedded_python_is_distinguished_from_the_application_until_that_ha
 
 
 def test_the_applications_own_repl_is_not_reported_as_another_process(core):
-    core.report(ProgramsSeen((ListeningProgram(42, "127.0.0.1:5000"),)))
-    core.report(ReplFound("file:a", "app", Origin("port-file", "a"), "127.0.0.1:7000"))
-    assert cautions(core.state, core.state.repls["file:a"]) == ()
+    core.report(ProgramsFound((ListeningProgram(42, "127.0.0.1:5000"),)))
+    core.report(AddRepl("file:a", "app", Origin("port-file", "a"), "127.0.0.1:7000"))
+    assert first_answer_warnings(core.state, core.state.repls["file:a"]) == ()

@@ -81,7 +81,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
 
 
 def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
-    evaluation_id = evaluation_queue.next_id(call.state)
+    evaluation_id = evaluation_queue.next_evaluation_id(call.state)
     fields = {"event", "sync", "epoch_id", "value", "frame"}
     query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=fields)
     origin = {"who": who, "evaluation": evaluation_id}

@@ -12,8 +12,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.log_facts import CONNECTED, EDIT, FINISHED, LOAD, PURPOSE, TESTS, UNDO, facts_of
-from codriver.core.values import CHECKPOINT, NOT_LISP
+from codriver.core.log_facts import (
+    CONNECTED_KIND,
+    EDIT_KIND,
+    FINISHED_KIND,
+    LOAD_KIND,
+    PURPOSE_KIND,
+    TESTS_KIND,
+    UNDO_KIND,
+    decode_facts,
+)
+from codriver.core.values import CHECKPOINT_PREFIX, NON_LISP_DIALECTS
 from codriver.features.handoff.defined_names import assigned_names, names_in
 from codriver.log.error_lines import error_line
 
@@ -146,17 +155,17 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
     edits: dict[tuple[str, str], None] = {}
     ordered = sorted(entries, key=lambda entry: entry.line)
     for entry in ordered:
-        facts = facts_of(entry)
-        if entry.category == CHECKPOINT:
+        facts = decode_facts(entry)
+        if entry.category == CHECKPOINT_PREFIX:
             checkpoints.append(_checkpoint(entry))
-        elif entry.kind == CONNECTED:
+        elif entry.kind == CONNECTED_KIND:
             connections[str(facts.get("repl"))] = _Connection(entry.line, str(facts.get("dialect")), entry.run)
-        elif entry.kind == TESTS:
+        elif entry.kind == TESTS_KIND:
             if (ran := _run(entry)) is not None:
                 runs[ran.evaluation] = ran
-        elif entry.kind == UNDO:
+        elif entry.kind == UNDO_KIND:
             runs.pop(str(facts.get("job")), None)  # the edit whose tests these were has been undone
-        elif entry.kind == EDIT:
+        elif entry.kind == EDIT_KIND:
             for file in facts.get("files", ()):
                 edit = entry.who or "somebody", str(file["file"])
                 edits.pop(edit, None)
@@ -165,7 +174,7 @@ def read_story(entries: Iterable[Entry], known: Mapping[str, str | None]) -> Sto
             steps.setdefault(entry.evaluation, []).append(entry)
             started.setdefault(entry.evaluation, connections.get(_repl_key(entry), _Connection()))
     found = (_step(evaluation, of, known, started[evaluation]) for evaluation, of in steps.items())
-    lines = [entry.line for entry in ordered if entry.category != CHECKPOINT]
+    lines = [entry.line for entry in ordered if entry.category != CHECKPOINT_PREFIX]
     return Story(
         tuple([step for step in found if step is not None]),
         tuple(runs.values()),
@@ -182,7 +191,7 @@ def _repl_key(entry: Entry) -> str:
 
 
 def _checkpoint(entry: Entry) -> Checkpoint:
-    facts = facts_of(entry)
+    facts = decode_facts(entry)
     by = [str(facts.get(name, "")) for name in ("who", "session", "evaluation")]
     return Checkpoint(str(facts.get("name", entry.text)), entry.timestamp, *by)
 
@@ -192,7 +201,7 @@ def _run(entry: Entry) -> TestsRun | None:
 
     Return None if no test ran or the run did not test the files as they were.
     """
-    facts = facts_of(entry)
+    facts = decode_facts(entry)
     stopped = facts.get("stopped")
     counts = [int(facts.get(name, 0)) for name in OUTCOMES]
     has_failed = bool(facts.get("failed") or facts.get("errors")) or stopped is not None
@@ -215,10 +224,10 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
     code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
     if code is None:
         return None
-    purpose = next((entry.text for entry in entries if entry.kind == PURPOSE), "")
-    loaded = next((str(facts_of(entry).get("file", "")) for entry in entries if entry.kind == LOAD), "")
+    purpose = next((entry.text for entry in entries if entry.kind == PURPOSE_KIND), "")
+    loaded = next((str(decode_facts(entry).get("file", "")) for entry in entries if entry.kind == LOAD_KIND), "")
     error = known[identity] or "" if identity in known else _error_in(entries)
-    is_lisp = connection.dialect not in NOT_LISP if connection.dialect else code.text.lstrip().startswith("(")
+    is_lisp = connection.dialect not in NON_LISP_DIALECTS if connection.dialect else code.text.lstrip().startswith("(")
     return Step(
         identity,
         code.who or "somebody",
@@ -239,7 +248,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
 
 def _error_in(entries: list[Entry]) -> str:
     """Return the error of an evaluation as one line according to the log; empty if there is none."""
-    ends = [str(facts_of(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED]
+    ends = [str(decode_facts(entry).get("cause", "")) for entry in entries if entry.kind == FINISHED_KIND]
     if ends:
         return ends[-1] or "it was interrupted"
     if any(entry.category == "evaluationResults" for entry in entries):

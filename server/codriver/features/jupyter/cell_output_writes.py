@@ -102,7 +102,7 @@ class CellOutputWrites:
         write = self.by_evaluation.get(evaluation.id)
         if write is None:
             return None
-        if evaluation.over:
+        if evaluation.is_finished:
             with anyio.move_on_after(WRITE_TIMEOUT_S):
                 await write.finished.wait()
         cell = " ".join(filter(None, (str(write.index), write.cell_id)))
@@ -121,7 +121,7 @@ class CellOutputWrites:
         transcript = self._transcripts.get(evaluation.id)
         while transcript is not None:
             current = self._core.state.evaluations.get(evaluation.id)
-            if current is None or current.over:
+            if current is None or current.is_finished:
                 break
             with anyio.move_on_after(CHECK_INTERVAL_S):
                 await transcript.change()

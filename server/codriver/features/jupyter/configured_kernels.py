@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.core.actions import ReplFound
+from codriver.core.actions import AddRepl
 from codriver.core.state import Origin
 from codriver.features.jupyter.kernel_entries import check_encrypted, named_kernels
 from codriver.features.jupyter.kernels.named_kernels import KernelUrl, NamedKernel
@@ -30,15 +30,15 @@ def check_configured_kernels(settings: Settings, environ: Mapping[str, str]) -> 
     check_encrypted(configured_kernels(settings, environ))
 
 
-def configured_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[ReplFound, ...]:
+def configured_repls(settings: Settings, environ: Mapping[str, str]) -> tuple[AddRepl, ...]:
     """Return the kernels in the settings as REPLs to connect to."""
     return tuple(map(_as_repl, configured_kernels(settings, environ)))
 
 
-def _as_repl(kernel: NamedKernel) -> ReplFound:
+def _as_repl(kernel: NamedKernel) -> AddRepl:
     location = kernel.location
     if isinstance(location, KernelUrl):
         address = location.address
-        return ReplFound(f"server:{address}", kernel.key or location.key, Origin("server", str(location)), address)
+        return AddRepl(f"server:{address}", kernel.key or location.key, Origin("server", str(location)), address)
     address, key = f"jupyter://{location}", "jup"
-    return ReplFound(f"kernel:{location}", kernel.key or key, Origin("kernel", str(location)), address)
+    return AddRepl(f"kernel:{location}", kernel.key or key, Origin("kernel", str(location)), address)

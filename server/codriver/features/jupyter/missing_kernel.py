@@ -16,7 +16,7 @@ CELLS: Final = "cells"
 
 def advise_on_kernel(state: State, kernelspec: str = "") -> str:
     """Describe how to configure a Jupyter kernel in addition to the REPLs that this server starts."""
-    started = [repl.origin.text for repl in state.repls.values() if repl.owned and not repl.is_stand_in]
+    started = [repl.origin.text for repl in state.repls.values() if repl.is_owned and not repl.is_stand_in]
     names = ", ".join(f"'{name}'" for name in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
     return (
         f"set repl = [{names}] in codriver.toml and have the user run codriver trust; a running server then starts it"

@@ -179,7 +179,7 @@ def _has_code(cell: Cell) -> bool:
 def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> str:
     """Start running a cell, and return the id of its evaluation. Its outputs are written when it finishes."""
     request = Request(
-        id=evaluation_queue.next_id(call.state),
+        id=evaluation_queue.next_evaluation_id(call.state),
         code=cell.source,
         session=target.session.name,
         file=str(notebook.path),
@@ -202,7 +202,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
         raise refused("no-code", f"no cell of {notebook.path.name} has code: nothing was run", hint="")
     deadline = anyio.current_time() + (arguments.timeout_ms or ALL_CELLS_TIMEOUT_MS) / 1000
     fields: dict[str, object] = {"sessionKey": target.repl.key}
-    restarts = target.repl.owned if arguments.restart is None else arguments.restart
+    restarts = target.repl.is_owned if arguments.restart is None else arguments.restart
     if restarts:
         target = await _restarted(call, arguments, target)
     fields["restarted"] = restarts
@@ -317,7 +317,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
 
 def _runs_cells(repl: Repl) -> bool:
     """Return whether the REPL records the outputs of cells, or did so before it had to reconnect."""
-    return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_coming else ())
+    return CELLS in (repl.profile.capabilities if repl.profile else repl.formerly if repl.is_awaited else ())
 
 
 TOOL = Tool(

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.log_facts import facts_of
+from codriver.core.log_facts import decode_facts
 from codriver.core.records import Recent
 from codriver.errors import cut
 from codriver.features.handoff.live_handoff import handoff
@@ -112,7 +112,7 @@ class PageCalls:
             case "diffs":
                 line = given.number("line")
                 entries = services.log.entries(since=line - 1, until=line)
-                return {"files": [file for entry in entries for file in facts_of(entry).get("files", ())]}
+                return {"files": [file for entry in entries for file in decode_facts(entry).get("files", ())]}
             case "shown":
                 return await self._rich_formats(given.text("evaluation"), client)
             case "handoff":

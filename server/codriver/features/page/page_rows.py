@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core import pictures
-from codriver.core.log_facts import FINISHED, LOAD, TESTS, facts_of
+from codriver.core.log_facts import FINISHED_KIND, LOAD_KIND, TESTS_KIND, decode_facts
 from codriver.errors import CodriverError
 from codriver.log.error_lines import error_line
 from codriver.log.output_log import Entry
@@ -180,7 +180,7 @@ class RowReader:
         }  # fmt: skip
         if entry.category == "otherErrorOutput":
             row["status"] = "failed"
-        if files := facts_of(entry).get("files"):
+        if files := decode_facts(entry).get("files"):
             row |= {"kind": "edit", "files": len(files)}
         return row
 
@@ -248,26 +248,26 @@ def _add_result(row: Row, text: str) -> None:
     """Add a value to its row. Its images are counted and left out."""
     row["drawn"] = 0  # only the images of the last value are counted
     if IMAGE_MARK in text:
-        row["drawn"] = len(pictures.DATA.findall(text))
+        row["drawn"] = len(pictures.DATA_URL_PATTERN.findall(text))
         row["pictures"] = row.get("pictures", 0) + row["drawn"]
-        text = pictures.without_data(text, lambda _image: "").strip()
+        text = pictures.replace_image_data(text, lambda _image: "").strip()
     if text or "result" not in row:
         row["result"] = _head(text, MAX_RESULT_BYTES)
 
 
 def _add_report(row: Row, entry: Entry) -> None:
     """Add a report of the server on an evaluation: the result of a test run, the loaded file, or its description."""
-    facts = facts_of(entry)
-    if entry.kind == TESTS:
+    facts = decode_facts(entry)
+    if entry.kind == TESTS_KIND:
         names = ", ".join(map(str, facts.get("failures", ())))
         row |= {
             "kind": "tests", "text": _head(str(facts.get("tests", "")), TEXT_BYTES),
             "tests": sum(int(facts.get(name, 0)) for name in TEST_OUTCOME_NAMES),
             "red": int(facts.get("failed", 0)) + int(facts.get("errors", 0)), "names": _head(names, SHORT_BYTES * 4),
         }  # fmt: skip
-    elif entry.kind == LOAD:
+    elif entry.kind == LOAD_KIND:
         row |= {"kind": "load", "file": _head(str(facts.get("file", "")), SHORT_BYTES * 4)}
-    elif entry.kind == FINISHED:
+    elif entry.kind == FINISHED_KIND:
         row["error"] = _head(str(facts.get("cause", "")), MAX_ERROR_BYTES)
     elif entry.category == "otherErrorOutput":
         row["error"] = _head(entry.text.strip(), MAX_ERROR_BYTES)

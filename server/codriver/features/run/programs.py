@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from codriver.core.actions import ReplForgotten, ReplFound, ReplProgress
+from codriver.core.actions import AddRepl, DropRepl, ReplProgress
 from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import Origin
 from codriver.core.values import PYTHON
@@ -108,7 +108,7 @@ class Programs:
     def find(self, member: Member) -> None:
         """Register a process with the core, which then connects to it."""
         self.services.core.report(
-            ReplFound(
+            AddRepl(
                 member.id,
                 member.named.key,
                 Origin("program", " ".join(member.run.command)),
@@ -157,7 +157,7 @@ class Programs:
     def _forget_finished(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
         for repl in lost:
             if run_of(repl) not in runs:
-                self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
+                self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
         """Connect to processes that replaced lost ones, and forget the REPLs of programs that ended."""
@@ -173,7 +173,7 @@ class Programs:
                 self._lost.pop(repl.id, None)
                 self.find(member)
             elif member is None and repl.id.split(":")[2].startswith("pid "):
-                self.services.core.report(ReplForgotten(repl.id, f"the process has ended: {repl.origin.text}"))
+                self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
             elif member is None and monotonic() - self._lost.setdefault(repl.id, monotonic()) > SILENT_S:
                 pid = (repl.address or "").rpartition("/")[2]
                 words = (
@@ -264,7 +264,7 @@ async def _connect(call: Call, programs: Programs, member: Member) -> None:
         return
     why = repl.note if repl is not None and repl.note else "it did not answer in time"
     if repl is not None and not repl.generation:
-        call.dispatch(ReplForgotten(repl.id, "it did not connect"))
+        call.dispatch(DropRepl(repl.id, "it did not connect"))
     raise refused(
         "repl-unreachable",
         f"{member.named.key} did not provide a REPL: {why}",

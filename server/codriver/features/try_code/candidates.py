@@ -129,7 +129,7 @@ async def _run_candidates(
         candidate_job = replace(job, spec=replace(job.spec, sources=sources))
         name = start_job(call, who, candidate_job, is_parallel=trial.is_parallel)
         current = await wait(call, name, (candidate_job.limit_s or 0) + END_S)
-        if not current.over:
+        if not current.is_finished:
             with anyio.CancelScope(shield=True):
                 await stop(call, name, "the tests of a candidate took too long")
         results[label] = candidate_result(call, label, call.services.tests.report(name))

@@ -26,7 +26,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
-from codriver.core.values import OCCUPYING, Evaluation
+from codriver.core.values import OCCUPYING_STATUSES, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.task_set import TaskSet
 from codriver.protocol.calls import ToolAnswer, ToolRunner, result_of
@@ -527,7 +527,7 @@ class Task:
                 self.request_number += 1
                 self._become("input_required", f"evaluation {evaluation.id} waits for input")
         elif self.status == "input_required" or not self.words:
-            state = "is running" if evaluation.status in OCCUPYING else "is queued"
+            state = "is running" if evaluation.status in OCCUPYING_STATUSES else "is queued"
             self._become("working", f"evaluation {evaluation.id} {state}: see get_evaluation")
 
     def report(self, words: str) -> None:

@@ -16,7 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.values import NO_KNOWN_TEST
+from codriver.core.values import UNKNOWN_TEST_TEXT
 from codriver.errors import cut, few
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST, StackFrame, TestResult, TestRun
 
@@ -59,7 +59,9 @@ def words_of(run: TestRun) -> str:
     counts = f"{_counted(run.tests, 'test')}, {run.passed} passed, {run.failed} failed, {_counted(run.errors, 'error')}"
     names = failed_test_names(run)
     failed = f": {few(names, NAMED)}" if names else ""
-    return counts + failed + (f"; stopped in {stopped_test_name(run.stopped) or NO_KNOWN_TEST}" if run.stopped else "")
+    return (
+        counts + failed + (f"; stopped in {stopped_test_name(run.stopped) or UNKNOWN_TEST_TEXT}" if run.stopped else "")
+    )
 
 
 def failed_test_names(run: TestRun) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from codriver.core.actions import AddServerLine, PortFilesSeen, ProgramsSeen, ReplForgotten, ReplFound, Searching
+from codriver.core.actions import AddRepl, AddServerLine, DropRepl, PortFilesScanned, ProgramsFound, ReplSearchChanged
 from codriver.core.records import replace
 from codriver.core.state import Origin
 from codriver.core.values import ListeningProgram
@@ -56,7 +56,7 @@ class Discovery:
         commands: Sequence[str],
         port_files: Sequence[str],
         recipe_of: Callable[[str], Recipe],
-        named: Sequence[ReplFound] = (),
+        named: Sequence[AddRepl] = (),
     ) -> None:
         self._core = core
         self._workspace = workspace
@@ -74,10 +74,10 @@ class Discovery:
     def begin(self) -> None:
         """Report the configured REPLs to the core, or that a search has started if there are none."""
         if not self._is_configured:
-            self._dispatch(Searching(is_under_way=True))
+            self._dispatch(ReplSearchChanged(is_under_way=True))
         self.configure(self._addresses, self._commands, self._named)
 
-    def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[ReplFound] = ()) -> None:
+    def configure(self, addresses: Sequence[str], commands: Sequence[str], named: Sequence[AddRepl] = ()) -> None:
         """Report configured REPLs that the core does not know yet."""
         found = [_configured_address(text) for text in addresses]
         found += [_configured_command(text) for text in commands if text != kinds.NO_REPL]
@@ -90,7 +90,7 @@ class Discovery:
             await self._found_event.wait()
             if not self._is_configured:
                 await self._choose()
-                self._dispatch(Searching(is_under_way=False))
+                self._dispatch(ReplSearchChanged(is_under_way=False))
             while True:
                 self._found_event = anyio.Event()
                 # A port file may belong to a REPL that is just starting, so it is checked again soon.
@@ -104,7 +104,7 @@ class Discovery:
         self._found = find(self._workspace, self._port_files)
         if not self._is_configured:
             self._report(None if _lead_on(self._found) else choose(self._workspace, self._recipe_of))
-            self._dispatch(Searching(is_under_way=False))
+            self._dispatch(ReplSearchChanged(is_under_way=False))
         self._reconcile()
 
     async def _watch(self) -> None:
@@ -162,8 +162,8 @@ class Discovery:
         """
         state = self._core.state
         connected = {repl.address for repl in state.repls.values() if repl.origin.kind != "port-file"}
-        starting = any(repl.owned and repl.phase == "starting" for repl in state.repls.values())
-        expected: dict[str, ReplFound] = {}
+        starting = any(repl.is_owned and repl.phase == "starting" for repl in state.repls.values())
+        expected: dict[str, AddRepl] = {}
         errors: dict[str, str] = {}
         has_unread = False
         for found in self._found:
@@ -179,7 +179,7 @@ class Discovery:
             if starting and (before is None or before.address != address):
                 has_unread = True
                 continue
-            expected[identity] = ReplFound(
+            expected[identity] = AddRepl(
                 identity,
                 found.key,
                 Origin("port-file", path),
@@ -194,7 +194,7 @@ class Discovery:
             if identity not in known or known[identity].address != found.address or found.rewritten
         ]
         actions += [
-            ReplForgotten(identity)
+            DropRepl(identity)
             for identity, repl in known.items()
             if identity not in expected and repl.phase != "connected"
         ]
@@ -204,7 +204,7 @@ class Discovery:
             if self._errors.get(path) != error
         ]
         if has_unread != state.lifecycle.has_unread_port_files:
-            actions.append(PortFilesSeen(has_unread))
+            actions.append(PortFilesScanned(has_unread))
         self._errors = errors
         self._written = {f"file:{found.path}": found.written_ns for found in self._found}
         self._dispatch(*actions)
@@ -268,23 +268,23 @@ def _lead_on(found: Sequence[Found]) -> bool:
     return False
 
 
-def _configured_address(text: str) -> ReplFound:
+def _configured_address(text: str) -> AddRepl:
     """Parse `[KEY=][HOST:]PORT` as a REPL to connect to."""
     key, equals, address = text.rpartition("=")
     if ":" not in address:
         address = f"127.0.0.1:{address}"
     origin = Origin("address", address)
-    return ReplFound(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
+    return AddRepl(f"address:{address}", key or f"nrepl-{address.rpartition(':')[2]}", origin, address, bool(equals))
 
 
-def _configured_command(text: str) -> ReplFound:
+def _configured_command(text: str) -> AddRepl:
     """Parse a name such as `python`, or a command line, as a REPL to start."""
     kind = kinds.kind_of(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and (spec := text.partition(":")[2]):
         key = kinds.key_of_kernelspec(spec)
         dialect = dialect if key == kind.key else "unknown"
-    return ReplFound(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
+    return AddRepl(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
 
 SEARCH_S: Final = 8 * PORT_FILE_CHECK_INTERVAL_S
@@ -376,4 +376,4 @@ async def watch_programs(core: Core, workspace: Path) -> None:
     poller = Poller(programs.search, interval_s=SEARCH_S, rest_times=REST_TIMES)
     while True:
         seen = await poller.next(is_changed)
-        core.report(ProgramsSeen(seen))
+        core.report(ProgramsFound(seen))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, cast
 import anyio
 
 from codriver import files
-from codriver.core.pictures import DATA
+from codriver.core.pictures import DATA_URL_PATTERN
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
 from codriver.files import working_trees
@@ -55,7 +55,7 @@ SO_FAR_S: Final = 1.0
 """Seconds to wait for the finished tests of a run in progress. A REPL may not answer while code runs."""
 INTERRUPT_S: Final = 2.0
 """Seconds to wait for the interrupt of a test run that nobody waits for."""
-IMAGE: Final = re.compile(f"{DATA.pattern}\\Z")
+IMAGE: Final = re.compile(f"{DATA_URL_PATTERN.pattern}\\Z")
 """Matches a displayed value that ends with an image. The value of the run itself ends with a quotation mark."""
 PENDING_S: Final = 0.05
 """Seconds between polls for the end of a test run that the REPL does not report by itself."""

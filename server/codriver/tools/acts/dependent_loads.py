@@ -75,7 +75,7 @@ async def reload_python_dependents(call: Call, repl: Repl, file: Path, loads: Fi
         evaluation = await loads.file(Path(path))
         if evaluation.status != "done":
             notes.update(dict.fromkeys([f"loaded, too: {few(done)}"] if done else []))
-            notes[f"{name} did not load" if evaluation.over else f"{name} is being loaded"] = None
+            notes[f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded"] = None
             left = [module for module, _ in waiting[number + 1 :]]
             notes.update(dict.fromkeys([f"not loaded: {few(left)}"] if left else []))
             return DependentLoads(tuple(notes), evaluation)
@@ -112,7 +112,7 @@ async def follow(
                 before = [module for module, _ in waiting[:number]]
                 after = [module for module, _ in waiting[number + 1 :]]
                 notes += [f"loaded, too: {few(before)}"] if before else []
-                notes.append(f"{name} did not load" if evaluation.over else f"{name} is being loaded")
+                notes.append(f"{name} did not load" if evaluation.is_finished else f"{name} is being loaded")
                 notes += [f"not loaded: {few(after)}"] if after else []
                 return DependentLoads(tuple(notes), evaluation)
         notes += [f"loaded, too: {few([name for name, _ in waiting], len(waiting))}"] if waiting else []

@@ -355,7 +355,7 @@ class LiveSteps:
         name = start_job(call, self._who, job)
         self._runs.append(name)
         current = await wait(call, name, (job.limit_s or self._limit_s) + END_S)
-        if not current.over:
+        if not current.is_finished:
             with anyio.CancelScope(shield=True):
                 await stop(call, name, "the tests of an edit took too long")
         return name, call.services.tests.report(name)

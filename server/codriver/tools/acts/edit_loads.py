@@ -141,7 +141,7 @@ class EditLoads:
         removals = [Form(code, 1, 1, code_description) for code, code_description in filter(None, found)]
         is_of_python = is_python(path)
         request = Request(
-            id=evaluation_queue.next_id(call.state),
+            id=evaluation_queue.next_evaluation_id(call.state),
             code=file.text,
             namespace=None if is_of_python else file.namespace,
             forms=() if is_of_python else (*file.forms, *removals),
@@ -156,7 +156,7 @@ class EditLoads:
             target = lane_of_caller(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             begin(call, target, self._who, replace(request, session=target.session.name))
             current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
-            if self._undo_id and not current.over:
+            if self._undo_id and not current.is_finished:
                 self.failure = self._timeout_failure(current, file.name)
                 await stop(call, request.id, "it took too long")
                 current = evaluation_of(call.state, request.id)

@@ -12,7 +12,7 @@ import anyio
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import CancelQueued, StartJob
-from codriver.core.values import MAIN_SESSION, OCCUPYING, Request
+from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.systems.programs import typed
@@ -145,7 +145,7 @@ async def run_job(
     current = await wait(call, identity, wait_ms / 1000)
     if current.status == "queued":
         return _not_started_answer(call, current)
-    if not current.over and arguments.is_stopped_at_timeout:
+    if not current.is_finished and arguments.is_stopped_at_timeout:
         # If the client disconnected now, the run would go on. Each step has a time limit.
         with anyio.CancelScope(shield=True):
             await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
@@ -198,7 +198,7 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
     if job.purpose != "comparison":
         call.services.tests.end_comparisons()
     state = call.services.core.state
-    identity = evaluation_queue.next_id(state)
+    identity = evaluation_queue.next_evaluation_id(state)
     command = shell_command(job.spec)
     session = identity if is_parallel else MAIN_SESSION
     request = Request(identity, command, session, kind="run-tests", background=is_parallel, job=job)
@@ -216,7 +216,9 @@ def shell_command(spec: RunSpec) -> str:
 async def _stop_outdated_run(call: Call, who: str) -> None:
     """Stop the caller's earlier run if files changed since it started, because its results are outdated."""
     for evaluation in call.state.unfinished():
-        if not (evaluation.is_test_job and evaluation.status in OCCUPYING and call.belongs_to(evaluation, who)):
+        if not (
+            evaluation.is_test_job and evaluation.status in OCCUPYING_STATUSES and call.belongs_to(evaluation, who)
+        ):
             continue
         if await call.services.tests.changed_since(evaluation.started_at or 0):
             await stop(call, evaluation.id, "files changed since it started, and its caller started a new run")
@@ -236,9 +238,9 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     if job.status == "queued":
         return Answer({"evaluationId": job.id, "status": job.status, "notes": queue_notes(call, job)})
     if job_report is None:
-        if job.over and job.failure is None:
+        if job.is_finished and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
-        return _refusal(job) if job.over else Answer({"evaluationId": job.id, "status": job.status})
+        return _refusal(job) if job.is_finished else Answer({"evaluationId": job.id, "status": job.status})
     sources: Mapping[str, FailureSource] = {}
     if not whole:
         groups = failure_groups(job_report.report.failures, call.services.workspace)
@@ -248,7 +250,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     is_detailed = whole or wants_detail(call, arguments)
     if is_detailed:
         fields["elapsedMs"] = max(0, (job.finished_at or call.services.now()) - (job.started_at or 0))
-    if not job.over:
+    if not job.is_finished:
         about = {"evaluationId": job.id, "status": job.status, "notes": [STILL_RUNNING_HINT]}
         printed = _output(call, job, Delivery(call, None, arguments), whole=True) if whole else {}
         return Answer({**about, **fields, **_progress(job_report), **printed})

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from codriver.core.actions import Evaluate
-from codriver.core.state import queue_at, queue_of
-from codriver.core.values import NO_LIMITS, OCCUPYING, PYTHON, PrintLimits, running_session
+from codriver.core.state import queue_of, session_queue
+from codriver.core.values import NO_LIMITS, OCCUPYING_STATUSES, PYTHON, PrintLimits, execution_session_of
 from codriver.errors import RefusedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.client_traits import traits_of
@@ -97,12 +97,12 @@ def check_free(call: Call, target: Target, who: str, *, kind: Kind = "evaluate")
         RefusedError: the caller has such an evaluation.
     """
     state = call.services.core.state
-    queue_key = running_session(kind, target.session.name)
-    queue = queue_at(state, target.repl.id, queue_key)
+    queue_key = execution_session_of(kind, target.session.name)
+    queue = session_queue(state, target.repl.id, queue_key)
     for evaluation in state.unfinished():
         if (
             evaluation.is_answered
-            and evaluation.status in OCCUPYING
+            and evaluation.status in OCCUPYING_STATUSES
             and queue_of(state, evaluation) == queue
             and call.belongs_to(evaluation, who)
         ):

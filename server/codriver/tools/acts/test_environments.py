@@ -78,7 +78,7 @@ async def session_environment(call: Call, repl: Repl) -> TestEnvironment | None:
         CapabilityMissingError: see `project_environment`.
     """
     profile = repl.profile
-    if profile is None or (repl.owned and repl.origin.text == PYTHON_KIND.repl):
+    if profile is None or (repl.is_owned and repl.origin.text == PYTHON_KIND.repl):
         return await project_environment(call)
     if repl.dialect != PYTHON or profile.process_id is None:
         return None
@@ -100,7 +100,7 @@ def _environment_of_process(
     with suppress(OSError, ValueError):
         if not (
             is_mine(process_directory.stat().st_uid)
-            and (repl.owned or _serves(process_id, repl.address or "", process_of))
+            and (repl.is_owned or _serves(process_id, repl.address or "", process_of))
         ):
             return None
         pairs = [word.partition(b"=") for word in _words(process_directory / "environ") if b"=" in word]

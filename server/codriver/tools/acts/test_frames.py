@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core import evaluation_queue
 from codriver.core.actions import StartJob
-from codriver.core.values import TEST_JOBS, Request
+from codriver.core.values import TEST_JOBS_REPL, Request
 from codriver.errors import refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.testing.retained_failure import FrameCode
@@ -45,7 +45,7 @@ def last_failed_run(call: Call, who: str, session_key: str | None = None) -> Eva
         return (
             job_report is not None
             and job_report.job.purpose == "tests"
-            and session_key in (None, TEST_JOBS, job_report.job.session_key)
+            and session_key in (None, TEST_JOBS_REPL, job_report.job.session_key)
         )
 
     failed = [evaluation for evaluation in call.state.evaluations.values() if is_candidate(evaluation)]
@@ -75,7 +75,7 @@ def begin_in_frame(call: Call, who: str, run: Evaluation, code: str, frame: int,
         raise _no_frame(
             f"there is no frame {frame}: the failure has {len(process.frames)} frames, and 0 is the innermost"
         )
-    identity = evaluation_queue.next_id(call.state)
+    identity = evaluation_queue.next_evaluation_id(call.state)
     job = FrameCode(run.id, frame, code)
     request = Request(identity, code, frame=frame, description=description, job=job)
     check_limits(call.state.unfinished(), call.client, request)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core import evaluation_queue
-from codriver.core.state import TRUST
+from codriver.core.state import TRUST_COMMAND
 from codriver.core.values import PYTHON, Request, TestSelection
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
@@ -101,7 +101,8 @@ async def _test_names_hint(call: Call, repl: Repl | None) -> str:
         return PYTHON_HINT
     return (
         f"{PYTHON_HINT} Codriver runs no program of a workspace that is not accepted, so {repl.key} started pytest, "
-        f"without its options and reports. For those, ask your human to run: {TRUST} (in {call.services.workspace})"
+        f"without its options and reports. For those, ask your human to run: {TRUST_COMMAND} "
+        f"(in {call.services.workspace})"
     )
 
 
@@ -192,7 +193,7 @@ async def _run_in_repl(
     is_in_repl = target.repl.dialect != PYTHON
     tests = TestSelection(namespace, arguments.test, arguments.match, only, extras if is_in_repl else ())
     request = Request(
-        id=evaluation_queue.next_id(call.state),
+        id=evaluation_queue.next_evaluation_id(call.state),
         code=str(tests),
         session=target.session.name,
         kind="run-tests",
@@ -250,7 +251,7 @@ async def describe_run(
     """
     if evaluation.is_test_job:
         return await describe_job(call, evaluation, arguments, whole=whole)
-    if not evaluation.over:
+    if not evaluation.is_finished:
         return await _running(call, evaluation, arguments)
     return await _describe_repl_run(call, evaluation, arguments, passed=passed, whole=whole)
 
@@ -411,7 +412,7 @@ async def runs_of_session(call: Call, repl: str, session: str) -> list[tuple[Eva
         evaluation
         for evaluation in call.state.evaluations.values()
         if evaluation.kind == "run-tests"
-        and evaluation.over
+        and evaluation.is_finished
         and (evaluation.repl, evaluation.session) == (repl, session)
     ]
     reports = [(run, await report_of(call, run)) for run in reversed(runs)]
@@ -425,7 +426,7 @@ async def runs_of_repl(call: Call, repl: str) -> list[tuple[Evaluation, Json]]:
         evaluation
         for evaluation in call.state.evaluations.values()
         if evaluation.kind == "run-tests"
-        and evaluation.over
+        and evaluation.is_finished
         and evaluation.repl == repl
         and evaluation.id not in undone
     ]

@@ -12,7 +12,7 @@ from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import DATA, image
+from codriver.core.pictures import DATA_URL_PATTERN, parse_image
 from codriver.tools.calls.answer import Image
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
@@ -240,7 +240,7 @@ class Images:
 
     def out_of(self, text: str) -> str:
         """Return the text with a mark for each image, numbered across all text."""
-        return DATA.sub(self._mark, text) if "data:image/" in text else text
+        return DATA_URL_PATTERN.sub(self._mark, text) if "data:image/" in text else text
 
     def remove_from_json(self, value: object) -> object:
         """Return the JSON value with all images removed from its strings."""
@@ -270,7 +270,7 @@ class Images:
             self.images.append(Image(data, mime_type))
             return f"<<image-{self.seen}>>"
         if self._way is None:
-            return image(mime_type, data).mark
+            return parse_image(mime_type, data).mark
         kilobytes = -(-len(data) * 3 // 4 // 1024)
         return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
 

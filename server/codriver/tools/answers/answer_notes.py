@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core import caller_names, lanes, reported_evaluations
 from codriver.core.actions import EvaluationsReported
-from codriver.core.state import cautions
+from codriver.core.state import first_answer_warnings
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut, few
 from codriver.log.transcripts import read
@@ -22,7 +22,7 @@ from codriver.tools.ledgers.delivered_notes import COMMANDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.core.state import Repl, Seen, State
+    from codriver.core.state import Repl, ReportedStatus, State
     from codriver.core.values import Evaluation
     from codriver.log.transcripts import Part, Text, Transcript
     from codriver.tools.answers.new_output import Delivery
@@ -58,7 +58,7 @@ class AnswerInProgress:
     """The caller that receives the answer."""
     session: str
     """Key of the evaluation's session."""
-    reported_state: Seen
+    reported_state: ReportedStatus
     """Generation and namespace that this answer reports."""
     delivery: Delivery
     left_out: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
         else ""
     )
     since = f"since your last answer ({why})" if why else "since your last answer"
-    if repl.owned:
+    if repl.is_owned:
         return [f"{repl.key} was restarted {since}: its definitions are gone"]
     return [f"{repl.key} was reconnected {since}: it is a new process, without the previous definitions"]
 
@@ -200,7 +200,7 @@ def _shared_session_notes(state: State, repl: Repl, evaluation: Evaluation) -> l
 def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     """Return new notes for a caller about a REPL of another project, or without the project's packages."""
     outside = repl.profile.outside if repl.profile else None
-    notes = (*cautions(call.services.core.state, repl), outside)
+    notes = (*first_answer_warnings(call.services.core.state, repl), outside)
     new_notes = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
     remarks = call.services.remarks
     if repl.remark and remarks is not None and remarks.is_for(evaluation.id, repl.remark):

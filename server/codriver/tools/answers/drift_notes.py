@@ -24,7 +24,7 @@ import anyio
 
 from codriver import files
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
-from codriver.core.values import NOT_LISP
+from codriver.core.values import NON_LISP_DIALECTS
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
 from codriver.files.working_trees import walk
@@ -242,7 +242,7 @@ async def drift_of(call: ReplUser, repl: Repl, only: OnlyOf = "") -> tuple[Diffe
         CapabilityMissingError, EvaluationFailedError, OpTimedOutError, ReplDisconnectedError: the REPL cannot compare
             them.
     """
-    if repl.dialect not in NOT_LISP:
+    if repl.dialect not in NON_LISP_DIALECTS:
         found = await differences(call, repl)
         if found is not None:
             return found
@@ -296,7 +296,7 @@ def _module_lines(call: ReplUser, repl: Repl, found: Iterable[Difference]) -> li
     modules: dict[str, dict[str, list[str]]] = {}
     for difference in found:
         if difference.kind in DIFFERENCE_DESCRIPTIONS:
-            is_searched = difference.evaluated and repl.dialect in NOT_LISP
+            is_searched = difference.evaluated and repl.dialect in NON_LISP_DIALECTS
             by = (
                 f" ({difference.by})"
                 if difference.by
@@ -468,7 +468,7 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evalu
         )
         if evaluation is None or not is_new or not is_of_this_process:
             continue
-        if evaluation.over:
+        if evaluation.is_finished:
             drift.number += 1
             found.append(_evaluated(drift.number, entry, evaluation))
         else:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from codriver.core import caller_names, evaluation_queue
 from codriver.core.actions import RunningReported
-from codriver.core.state import Seen
-from codriver.core.values import LIVE, NOT_LISP, OCCUPYING, EvaluationStatus
+from codriver.core.state import ReportedStatus
+from codriver.core.values import NON_LISP_DIALECTS, OCCUPYING_STATUSES, UNFINISHED_STATUSES, EvaluationStatus
 from codriver.errors import refused
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, NAMESPACE_MISSING, READING
 from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_collector, image_files, shorten
@@ -157,13 +157,13 @@ async def _described(
         fields["otherWhosSinceLast"] = others
     who = _reader_name(call, evaluation, arguments)
     reader = reader_of(call, arguments, who, evaluation, session, default_session)
-    reported_state = Seen(evaluation.generation, namespace or reader.namespace_seen)
+    reported_state = ReportedStatus(evaluation.generation, namespace or reader.namespace_seen)
     repl = call.services.core.state.repls.get(evaluation.repl)
     answer = AnswerInProgress(
         call, evaluation, repl, who, session, reported_state, delivery, tuple(left_out), of_outcome, notes
     )
     fields["notes"] = await notes_for(answer)
-    if evaluation.status in OCCUPYING and not evaluation.is_answered and call.belongs_to(evaluation, who):
+    if evaluation.status in OCCUPYING_STATUSES and not evaluation.is_answered and call.belongs_to(evaluation, who):
         call.dispatch(RunningReported(evaluation.id))
     failed = evaluation.status in ("failed", "lost", "interrupted")
     if failed:
@@ -266,7 +266,7 @@ def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
     session = repl.sessions.get(evaluation.session) if repl else None
     if repl is None or session is None:
         return []
-    newest = repl.in_common(session).last_evaluation_by
+    newest = repl.with_shared_record(session).last_evaluation_by
     if len(newest) == 1 and evaluation.who in newest:
         return []
     since = {who: number for who, number in newest.items() if who != evaluation.who and number > evaluation.previous}
@@ -276,7 +276,7 @@ def other_callers_since(call: Call, evaluation: Evaluation) -> list[str]:
 def _is_unnamed(call: Call, evaluation: Evaluation, number: int) -> bool:
     """Return whether an evaluation came over the same connection before the caller had a name."""
     state = call.services.core.state
-    other = state.evaluations.get(evaluation_queue.id_of(state, number))
+    other = state.evaluations.get(evaluation_queue.evaluation_id(state, number))
     of = (other.client, other.who) if other is not None else (None, "")
     return caller_names.is_by_caller(state, evaluation.client, evaluation.who, of) and evaluation.client is not None
 
@@ -356,7 +356,7 @@ Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
 async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
     """Return the notes of the REPL or the test runner, with those about edited files once for each caller."""
     notes, repl = answer.evaluation.notes, answer.repl
-    may_use = repl is not None and repl.dialect not in NOT_LISP and answer.evaluation.over
+    may_use = repl is not None and repl.dialect not in NON_LISP_DIALECTS and answer.evaluation.is_finished
     used = await notes_of_use(answer.call, answer.evaluation) if may_use else []
     if not notes and not used:
         return ()
@@ -408,7 +408,7 @@ def _thread_output_notes(answer: AnswerInProgress) -> Notes:
     Each caller gets it once for each REPL.
     """
     repl = answer.repl
-    goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.owned else ""
+    goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.is_owned else ""
     if repl is None or not goes_to or not STARTS_THREADS.search(answer.evaluation.head):
         return ()
     return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
@@ -454,8 +454,8 @@ ADVISERS: Final[tuple[Adviser, ...]] = (
 """All advisers, in the order of an answer's notes: about the subject, its outcome, and other events."""
 _STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
     {
-        notes_of_repetition: frozenset(get_args(EvaluationStatus)) - LIVE,
-        _next_step_notes: LIVE,
+        notes_of_repetition: frozenset(get_args(EvaluationStatus)) - UNFINISHED_STATUSES,
+        _next_step_notes: UNFINISHED_STATUSES,
         _missing_module_notes: frozenset({"failed"}),
     }
 )

@@ -25,7 +25,7 @@ from pydantic import Field
 
 from codriver.core import reported_evaluations
 from codriver.core.records import dataclass
-from codriver.core.values import LIVE
+from codriver.core.values import UNFINISHED_STATUSES
 from codriver.errors import RefusedError, cut
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from codriver.core.state import Seen
+    from codriver.core.state import ReportedStatus
     from codriver.core.values import Evaluation
     from codriver.tools.calls.call import Call
 
@@ -79,7 +79,7 @@ class Reader:
     """Namespace that the reader passed."""
     evaluation: str | None = None
     """Id of the evaluation that the reader passed."""
-    seen: Seen | None = None
+    seen: ReportedStatus | None = None
     """State of this session in the reader's last answer."""
     requests_status: bool = False
     workspace: str = ""
@@ -179,7 +179,8 @@ def _known(fields: Mapping[str, object], reader: Reader, *, is_named: bool) -> M
         "generation": seen is not None and get("generation") == seen.generation,
         "ns": namespace == reader.namespace or (seen is not None and namespace == seen.namespace),
         "notes": not notes,
-        "elapsedMs": (type(elapsed) is int and elapsed < MIN_ELAPSED_MS) or (goes_on and get("status") in LIVE),
+        "elapsedMs": (type(elapsed) is int and elapsed < MIN_ELAPSED_MS)
+        or (goes_on and get("status") in UNFINISHED_STATUSES),
         "outputLines": True,
         "hint": has_failed and not str(get("hint")).startswith(SECOND_FAILURE_PREFIX),
     }

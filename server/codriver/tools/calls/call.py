@@ -295,7 +295,7 @@ class Call:
             RefusedError: the given name is not a slug, or is reserved.
         """
         if given is None:
-            known = caller_names.name_of(self.state, self.client, self.conversation, self.client_name)
+            known = caller_names.caller_name(self.state, self.client, self.conversation, self.client_name)
             unnamed = client_slug(self.client_name) or "mcp-client"
             return known or (unnamed if self.conversation_number == 1 else f"{unnamed}-{self.conversation_number}")
         # Only clients that people use may be named "human".
@@ -323,7 +323,7 @@ class Call:
             RefusedError: see `who`.
         """
         who, formerly = self.who(given), self.who(None)
-        if caller_names.name_of(self.state, self.client, self.conversation) != who:
+        if caller_names.caller_name(self.state, self.client, self.conversation) != who:
             self.dispatch(CallerNamed(self.conversation, formerly, client_name=self.client_name), who=who)
 
     def belongs_to(self, evaluation: Evaluation, who: str) -> bool:

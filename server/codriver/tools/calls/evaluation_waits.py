@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.core import caller_names
-from codriver.core.actions import CancelQueued, InputGiven, InputRequested
-from codriver.core.state import holder
+from codriver.core.actions import CancelQueued, InputRequested, InputSent
+from codriver.core.state import queue_occupant
 from codriver.errors import RefusedError, refused
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ async def wait(
             if lasting is not None:
                 lasting.note(current)
             can_provide_input = lasting is not None and lasting.accepts_input
-            if current.over or (current.status == "needs-input" and not can_provide_input):
+            if current.is_finished or (current.status == "needs-input" and not can_provide_input):
                 return current
             if now >= deadline or transcript is None:
                 return current
@@ -99,7 +99,7 @@ def _is_behind_input(call: Call, evaluation: Evaluation) -> bool:
 
     An evaluation whose client has disconnected, or which is being stopped, does not wait for long.
     """
-    ahead = holder(call.state, evaluation)
+    ahead = queue_occupant(call.state, evaluation)
     if ahead is None or ahead.status != "needs-input" or ahead.stop_requested:
         return False
     return ahead.client is None or ahead.client in call.state.clients
@@ -122,7 +122,7 @@ async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
         RefusedError: the REPL did not accept the line, and the evaluation needs input again.
         ReplDisconnectedError: the connection was lost, which ends the evaluation.
     """
-    _notify_follower(call, InputGiven(evaluation.id))
+    _notify_follower(call, InputSent(evaluation.id))
     try:
         await call.services.repls.adapter(evaluation.repl).send_input(f"{text}\n", evaluation.execution_session)
     except RefusedError:
@@ -130,7 +130,7 @@ async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
         raise
 
 
-def _notify_follower(call: Call, action: InputGiven | InputRequested) -> None:
+def _notify_follower(call: Call, action: InputSent | InputRequested) -> None:
     """Dispatch an action, and notify the call's follower before the evaluation changes again."""
     call.dispatch(action)
     if call.lasting is not None:
@@ -146,7 +146,7 @@ async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = F
     if current.status == "queued":
         call.dispatch(CancelQueued(evaluation, f"removed from the queue before it ran: {why}"))
         return ("it was removed from the queue: its code never ran",)
-    if current.over:
+    if current.is_finished:
         return ("it had already finished",)
     settle_s = call.services.durations.settle_s
     if current.is_job:
@@ -174,7 +174,7 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
     profile = repl.profile if repl is not None else None
     if repl is None or profile is None or "interrupt" in profile.capabilities or evaluation.kind == "run-tests":
         return "interrupt_evaluation"
-    if repl.owned or "restart" in profile.capabilities:
+    if repl.is_owned or "restart" in profile.capabilities:
         return f"restart_repl ({repl.key} cannot interrupt)"
     return f"restarting {repl.key} with the program that started it (it cannot interrupt)"
 
@@ -188,7 +188,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
     if repl is not None and repl.phase != "connected":
         why = f": {repl.note}" if repl.note else ""
         return [f"the REPL {repl.key} is not ready yet ({repl.phase}{why}); the code runs as soon as it is"]
-    ahead = holder(state, evaluation)
+    ahead = queue_occupant(state, evaluation)
     if ahead is None:
         return ["other evaluations are ahead of it in this session"]
     now = call.services.now()
@@ -202,7 +202,7 @@ def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
 
 def _notes_of_waiting_job(call: Call, job: Evaluation) -> list[str]:
     """Return which test run another one waits for, and its progress."""
-    ahead = holder(call.state, job)
+    ahead = queue_occupant(call.state, job)
     if ahead is None:
         return ["other test runs are ahead of it"]
     since_s = max(0, call.services.now() - (ahead.started_at or 0)) // 1000

@@ -14,7 +14,7 @@ import anyio
 from pydantic import ValidationError
 
 from codriver.core.recent_repls import recent_repls_of
-from codriver.core.state import TRUST
+from codriver.core.state import TRUST_COMMAND
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -92,7 +92,7 @@ async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float)
     """Return the refusal of a tool that no connected REPL can serve after starting REPLs had `most_s` to connect."""
     with anyio.move_on_after(most_s):
         while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
-            is_coming = any(repl.is_coming and repl.phase != "waiting" for repl in core.state.repls.values())
+            is_coming = any(repl.is_awaited and repl.phase != "waiting" for repl in core.state.repls.values())
             if not (is_coming or core.state.lifecycle.has_unread_port_files):
                 break
             await anyio.sleep(CHECK_INTERVAL_S)
@@ -116,7 +116,7 @@ async def await_session(call: Call, given: Arguments, key: str) -> None:
     with anyio.move_on_after(call.wait_ms(getattr(given, "timeout_ms", None)) / 1000):
         while not call.state.has_session(key):
             lifecycle = call.state.lifecycle
-            is_coming = any(repl.is_coming and not repl.owned for repl in call.state.repls.values())
+            is_coming = any(repl.is_awaited and not repl.is_owned for repl in call.state.repls.values())
             is_searching = lifecycle.is_searching or lifecycle.has_unread_port_files
             if not (is_coming or is_searching) and anyio.current_time() > started + call.services.durations.found_s:
                 return
@@ -136,7 +136,7 @@ def is_choice_open(state: State, used: Sequence[str]) -> bool:
     `used` has the ids of the REPLs that the caller used.
     """
     able = [repl for repl in state.repls.values() if repl.phase != "stopped" and not repl.origin.is_discovered_only]
-    is_coming = any(repl.is_coming and not repl.owned for repl in able)
+    is_coming = any(repl.is_awaited and not repl.is_owned for repl in able)
     return len(able) > 1 and is_coming and not any(repl.id in used for repl in able)
 
 
@@ -182,11 +182,11 @@ def tools_to_list(
     one of them is refused until then. Tools of another language still answer calls, which may create the first file of
     that language.
     """
-    languages, promised = state.languages(), state.promised()
+    languages, promised = state.languages(), state.expected_capabilities()
     spoken = (tool for tool in tools if not tool.languages or languages.intersection(tool.languages))
     spoken = (tool if tool.without_lisp is None or LISP in languages else tool.without_lisp for tool in spoken)
     repls = state.repls.values()
-    are_known = any(repl.phase == "connected" for repl in repls) and not any(repl.is_coming for repl in repls)
+    are_known = any(repl.phase == "connected" for repl in repls) and not any(repl.is_awaited for repl in repls)
 
     def may_be_listed(tool: Tool) -> bool:
         obstacle = refusal(tool, state, settings)
@@ -210,7 +210,7 @@ def _provider(tool: Tool, state: State, settings: Settings) -> str:
     coming = ", ".join(
         repl.key
         for repl in state.repls.values()
-        if repl.is_coming
+        if repl.is_awaited
         # A REPL that failed is started again and may fail again, so the reason is included.
         and not (repl.phase == "waiting" and repl.note)
         and (source is None or source.may_have(repl))
@@ -224,7 +224,7 @@ def _provider(tool: Tool, state: State, settings: Settings) -> str:
         for repl in state.repls.values()
         if repl.phase in ("stopped", "waiting") and repl.note
     )
-    if waiting := [repl.note for repl in state.repls.values() if repl.note and TRUST in repl.note]:
+    if waiting := [repl.note for repl in state.repls.values() if repl.note and TRUST_COMMAND in repl.note]:
         return "; ".join(waiting)
     why = f" ({gone})" if gone else ""
     start = "start one, which is found by its port file within a second"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.core import lanes, recent_repls
-from codriver.core.actions import LaneRequested, SessionOpened
+from codriver.core.actions import RequestLane, SessionOpened
 from codriver.core.records import dataclass
 from codriver.core.state import Session, free_name
 from codriver.core.values import MAIN_SESSION, Evaluation, Lane
@@ -287,7 +287,7 @@ def lane_of_caller(call: Call, target: Target, who: str) -> Target:
         return replace(target, repl=repl, lane=lane)
     found = lanes.find_lane(call.state, repl, lane, call.client)
     if found is None or found.client != call.client:
-        call.dispatch(LaneRequested(repl.id, lane))
+        call.dispatch(RequestLane(repl.id, lane))
         repl = call.state.repls[repl.id]
         found = lanes.find_lane(call.state, repl, lane, call.client)
     session = target.session if found is None else found
@@ -387,7 +387,7 @@ async def await_server(call: Call, file: Path, wait_s: float) -> None:
     dialects = dialects_by_suffix().get(file.suffix, ())
     with anyio.move_on_after(wait_s):
         while server_of(file, call.state.repls.values(), call.services.workspace) is None:
-            if not any(repl.is_coming and repl.dialect in dialects for repl in call.state.repls.values()):
+            if not any(repl.is_awaited and repl.dialect in dialects for repl in call.state.repls.values()):
                 return
             await anyio.sleep(CHECK_INTERVAL_S)
 
@@ -456,7 +456,7 @@ async def background_session(call: Call, target: Target, who: str, wait_s: float
     """
     repl = target.repl
     with anyio.move_on_after(wait_s):
-        while repl.profile is None and repl.is_coming:
+        while repl.profile is None and repl.is_awaited:
             await anyio.sleep(CHECK_INTERVAL_S)
             repl = call.state.repls.get(repl.id, repl)
     if repl.profile is None:

@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from codriver.core.values import NOT_LISP, Form
+from codriver.core.values import NON_LISP_DIALECTS, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.repls.dialects.seam_providers import is_seam_package
 from codriver.repls.kinds import session_for, suffixes_of
@@ -129,7 +129,7 @@ def possible_repls(state: State, key: str | None, target: Target | None = None) 
 def speaks_lisp(repls: list[Repl]) -> bool:
     """Return whether code is Lisp, judging by the REPLs that it may be intended for."""
     for repl in repls:
-        if repl.dialect in NOT_LISP:
+        if repl.dialect in NON_LISP_DIALECTS:
             return False
     return bool(repls)
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.pictures import images_in, marked, without_data
+from codriver.core.pictures import images_in, replace_image_data, replace_marks
 from codriver_lisp.reader import read
 
 if TYPE_CHECKING:
@@ -73,12 +73,12 @@ def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match 
     pixels are similar. Text next to an image is compared like any other text, unless a kernel sent the image without
     text.
     """
-    recorded, fresh = without_data(recorded), without_data(fresh)
+    recorded, fresh = replace_image_data(recorded), replace_image_data(fresh)
     before, now = images_in(recorded), images_in(fresh)
     if not (before or now):
         return _compare_strings(recorded, fresh, dialect, time_ms)
     note = compare_images(before, now)
-    strings = [marked(text, lambda _one: "").strip() for text in (recorded, fresh)]
+    strings = [replace_marks(text, lambda _one: "").strip() for text in (recorded, fresh)]
     match = Match() if not strings[0] else _compare_strings(strings[0], strings[1], dialect, time_ms)
     return None if note is None or match is None else replace(match, note=note)
 

@@ -13,7 +13,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.core.pictures import DATA, images_in, without_data
+from codriver.core.pictures import DATA_URL_PATTERN, images_in, replace_image_data
 from codriver.features.export.documents.comparison import HOME, opened, python_literal
 from codriver.features.export.documents.layout import Page, comment_out, header, test_names, write_left_out
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
@@ -217,7 +217,7 @@ def _asserted(check: CheckedStep) -> str:
 
     Images are only mentioned in a comment, because other versions of a library draw them differently.
     """
-    images = images_in(without_data("\n".join((*check.images, check.drawn))))
+    images = images_in(replace_image_data("\n".join((*check.images, check.drawn))))
     comments = [f"# shows a picture, which is left out: {image.description}" for image in images]
     return "\n".join([check.step.text if check.drawn else _value_assertion(check), *comments])
 
@@ -422,8 +422,11 @@ def _display(bundle: dict[str, Any]) -> dict[str, Any]:
 
 def _bundles(text: str) -> list[dict[str, Any]]:
     """Return a value as one MIME bundle for each image. The last one also has the text."""
-    *before, last = [{found[1]: found[2]} for found in DATA.finditer(text)] or [{}]
-    return [*before, {**last, "text/plain": _lines(without_data(text, lambda _one: "").strip() if last else text)}]
+    *before, last = [{found[1]: found[2]} for found in DATA_URL_PATTERN.finditer(text)] or [{}]
+    return [
+        *before,
+        {**last, "text/plain": _lines(replace_image_data(text, lambda _one: "").strip() if last else text)},
+    ]
 
 
 def _id(name: str) -> str:

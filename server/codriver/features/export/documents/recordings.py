@@ -7,7 +7,7 @@ import re
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from codriver.core.values import CHECKPOINT, checkpoint_name
+from codriver.core.values import CHECKPOINT_PREFIX, checkpoint_name
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
     for index in range(len(evaluations) - 1, -1, -1):
         if normalized and checkpoint_name(evaluations[index].description) == normalized:
             return tuple(evaluations[index:])
-    raise NothingChosenError(f"is described as `{CHECKPOINT}: {name}`")
+    raise NothingChosenError(f"is described as `{CHECKPOINT_PREFIX}: {name}`")
 
 
 def unknown_names(notes: Iterable[str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver.core.pictures import images_in, without_data
+from codriver.core.pictures import images_in, replace_image_data
 from codriver.features.export.documents.comparison import compare, match_images, opened
 from codriver.features.export.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
 
@@ -277,7 +277,7 @@ def _verify_cell(
         last_checked = _differing_step(steps[last], evaluation, _last_line(evaluation.err), "no failure", observed.out)
     else:
         verdict: Verdict = "varies" if pattern else "ran" if value is None else "same"
-        text = value if value is None else without_data(value)
+        text = value if value is None else replace_image_data(value)
         last_checked = CheckedStep(steps[last], evaluation, verdict, text, pattern, out=observed.out)
     images = tuple(check for index, check in enumerate(displayed) if _images_of(check) and index != result_index)
     drawn = value if value is not None and _images_of(value) else ""
@@ -310,7 +310,7 @@ def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: s
     A pattern is empty if the text is unchanged.
     """
     notes, patterns, is_alike = list[str](), list[str](), True
-    for recorded, fresh in zip_longest(map(without_data, evaluation.values), map(without_data, displayed)):
+    for recorded, fresh in zip_longest(map(replace_image_data, evaluation.values), map(replace_image_data, displayed)):
         is_comparable = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
         match = compare(recorded, fresh, dialect, evaluation.time) if is_comparable else None
         is_alike &= match is not None
@@ -414,12 +414,12 @@ def _check_value(
     """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
     if observed.value is None:
         return CheckedStep(step, evaluation, "ran", out=observed.out)
-    fresh = without_data(observed.value)
+    fresh = replace_image_data(observed.value)
     _move_preceding_images(values, fresh, aside)
     if not values:
         failed = _last_line(evaluation.err) or "no value"
         return _differing_step(step, evaluation, failed, fresh, observed.out)
-    recorded = without_data(values.pop(0))
+    recorded = replace_image_data(values.pop(0))
     match = None if HIDDEN.search(recorded) else compare(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differing_step(step, evaluation, recorded, fresh, observed.out)
@@ -455,7 +455,7 @@ def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> N
 
 
 def _images_of(value: str) -> tuple[ImageFacts, ...]:
-    return images_in(without_data(value))
+    return images_in(replace_image_data(value))
 
 
 def _with_matched_images(

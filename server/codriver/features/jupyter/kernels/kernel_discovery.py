@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from codriver.core.actions import Action, AddServerLine, ReplForgotten, ReplFound
+from codriver.core.actions import Action, AddRepl, AddServerLine, DropRepl
 from codriver.errors import install_extra
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernel_search import DiscoveredKernel, KernelSearch, SearchResult
@@ -98,9 +98,7 @@ class KernelDiscovery:
             or kernel.notebook not in (None, discovered[kernel.identity].notebook)
         ]
         actions += [
-            ReplForgotten(repl.id)
-            for repl in discovered.values()
-            if repl.id not in expected and repl.phase != "connected"
+            DropRepl(repl.id) for repl in discovered.values() if repl.id not in expected and repl.phase != "connected"
         ]
         self._written_ns = {kernel.identity: kernel.written_ns for kernel in expected.values()}
         if actions:
@@ -124,9 +122,9 @@ def _kernel_id(address: str) -> str:
     return name.removeprefix("kernel-").removesuffix(".json")
 
 
-def _found_action(kernel: DiscoveredKernel, *, rewritten: bool) -> ReplFound:
+def _found_action(kernel: DiscoveredKernel, *, rewritten: bool) -> AddRepl:
     error = NOT_INSTALLED if find_spec("jupyter_client") is None else None
-    return ReplFound(
+    return AddRepl(
         kernel.identity, kernel.key, kernel.origin, kernel.address, rewritten=rewritten, notebook=kernel.notebook,
         error=error,
     )  # fmt: skip
