@@ -139,6 +139,21 @@ def test_a_kernel_is_retried_when_its_file_is_rewritten():
     assert server.state.repls[KERNEL.id].phase == "connecting"
 
 
+def test_a_kernel_that_was_given_up_is_tried_once_each_time_it_is_discovered_again():
+    server = Server()
+    server.do(KERNEL)
+    for tries in range(1, MAX_KERNEL_TRIES + 1):
+        server.do(ReplLost(KERNEL.id, "it did not answer"))
+        server.do(RetryDue(KERNEL.id, tries))
+    server.do(KERNEL)
+    again = server.state.repls[KERNEL.id]
+    assert (again.phase, again.note) == ("connecting", "it did not answer")
+    server.do(ReplLost(KERNEL.id, "it did not answer"))
+    assert server.state.repls[KERNEL.id].phase == "stopped"
+    assert not server.of(dispatch.RetryRepl)
+    assert not server.of(dispatch.AppendEntry)
+
+
 def test_a_kernel_with_a_renamed_notebook_is_known_by_the_new_name():
     server = Server()
     server.do(KERNEL)

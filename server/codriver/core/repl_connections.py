@@ -3,7 +3,7 @@
 A REPL that cannot be reached is retried after 0.25 s, then after pauses that double up to 10 s. A process that Codriver
 started is restarted the same way when it ends. After four starts within a minute, it is given up with the reason. A
 kernel that was only discovered is given up after five attempts and without an error, as its connection file may be left
-from a kernel that has ended.
+from a kernel that has ended. Whenever it is discovered again, it is tried once.
 """
 
 from __future__ import annotations
@@ -115,6 +115,8 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
     known, left = state.repls.get(action.id), state.forgotten.get(action.id)
     if known is not None and known.phase != "stopped":
         return _update_known_repl(state, known, action)
+    # A discovered kernel that was given up is tried once, unless its file was rewritten.
+    given_up = known if action.origin.is_discovered_only and not action.rewritten else None
     repl = Repl(
         id=action.id,
         key=known.key if known else _free_key(state, action.key, action.id),
@@ -124,6 +126,8 @@ def add_repl(state: State, action: AddRepl) -> Outcome:
         expected_dialect=action.dialect,
         generation=known.generation if known else left.generation if left else 0,
         end_reason=known.end_reason if known else None,
+        failures=given_up.failures if given_up else 0,
+        note=given_up.note if given_up else None,
         aliases=action.aliases,
         notebook=action.notebook,
     )

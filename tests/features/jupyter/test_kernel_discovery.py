@@ -23,7 +23,7 @@ from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Profile
 from codriver.features.jupyter.kernels import kernel_discovery, kernel_search
 from codriver.features.jupyter.kernels.connection_files import NotebookServer
-from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
+from codriver.features.jupyter.kernels.kernel_discovery import FIRST_ATTEMPT_S, MAX_ATTEMPT_S, KernelDiscovery
 from codriver.features.jupyter.kernels.kernel_search import (
     PROBE_S,
     QUERY_SERVERS_S,
@@ -369,6 +369,7 @@ class Discovered:
             environ={"JUPYTER_RUNTIME_DIR": str(workspace.runtime)},
             protocols=protocols,
             named_ids=named_ids,
+            clock=lambda: workspace.clock_s,
         )
         self.search = self.discovery._search
 
@@ -480,6 +481,20 @@ def test_an_abandoned_kernel_is_forgotten_when_dead_and_discovered_when_rewritte
     path.unlink()
     workspace.kernel("1", jupyter_session=str(workspace.path / "a.ipynb"))
     assert discovered.reconcile()["a-ipynb"].phase == "connecting"
+
+
+def test_an_abandoned_kernel_that_still_listens_is_tried_less_and_less_often(workspace, listener):
+    """A kernel may have been too slow to answer, for example while many start on a busy machine."""
+    workspace.kernel("1", age_ns=OLD_NS, jupyter_session=str(workspace.path / "a.ipynb"))
+    discovered = Discovered(workspace)
+    repl = discovered.reconcile()["a-ipynb"]
+    for interval_s in [min(FIRST_ATTEMPT_S * 2**number, MAX_ATTEMPT_S) for number in range(10)]:
+        discovered.core.report(ReplLost(repl.id, "it did not answer", final=True))
+        assert discovered.reconcile()["a-ipynb"].phase == "stopped"
+        workspace.clock_s += interval_s - 1
+        assert discovered.reconcile()["a-ipynb"].phase == "stopped"
+        workspace.clock_s += 1
+        assert discovered.reconcile()["a-ipynb"].phase == "connecting"
 
 
 def test_without_the_jupyter_extra_a_kernel_is_listed_with_install_advice(workspace, monkeypatch):

@@ -6,6 +6,7 @@ are only restarted for a caller who names their session.
 
 from __future__ import annotations
 
+import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
@@ -21,10 +22,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.core.dispatch import Core
+    from codriver.core.state import Repl
 
 
 POLL_S: Final = 2 * PORT_FILE_CHECK_INTERVAL_S
 """Interval between searches."""
+FIRST_ATTEMPT_S: Final = 15.0
+"""Time after which a kernel that was given up and still listens is tried again. It doubles each time."""
+MAX_ATTEMPT_S: Final = 600.0
+"""Maximum time between two such attempts. A kernel with another key prints a warning for each."""
 NOT_INSTALLED: Final = (
     f"it cannot be used because jupyter_client is not installed: {install_extra('jupyter')}, and restart the server"
 )
@@ -41,16 +47,20 @@ class KernelDiscovery:
         environ: Mapping[str, str],
         protocols: Collection[str],
         named_ids: Callable[[], Collection[str]],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create the discovery.
 
         `protocols` are those of addresses that can be connected. `named_ids` returns the ids of kernels that are REPLs
-        already.
+        already. `clock` returns monotonic seconds.
         """
         self._core = core
         self._named_ids = named_ids
         self._search = KernelSearch(workspace, runtime_directory(environ))
         self._protocols = protocols
+        self._clock = clock
+        self._next_attempts: dict[str, tuple[float, float]] = {}
+        """When to try each kernel that was given up, and the time after which that is repeated."""
         self._written_ns: dict[str, int] = {}
         self._reported: Mapping[str, str] = {}
         self._last_result: SearchResult | None = None
@@ -96,15 +106,36 @@ class KernelDiscovery:
             if (is_rewritten := self._written_ns.get(kernel.identity, kernel.written_ns) != kernel.written_ns)
             or kernel.identity not in discovered
             or kernel.notebook not in (None, discovered[kernel.identity].notebook)
+            or self._is_attempt_due(discovered[kernel.identity])
         ]
         actions += [
             DropRepl(repl.id) for repl in discovered.values() if repl.id not in expected and repl.phase != "connected"
         ]
         self._written_ns = {kernel.identity: kernel.written_ns for kernel in expected.values()}
+        self._next_attempts = {
+            identity: attempt
+            for identity, attempt in self._next_attempts.items()
+            if identity in expected and discovered[identity].phase != "connected"
+        }
         if actions:
             self._core.report(*actions)
         self._report(dict(result.errors))
         self._search.probe_again(repl.origin.text for repl in discovered.values() if repl.phase == "stopped")
+
+    def _is_attempt_due(self, repl: Repl) -> bool:
+        """Return whether it is time to try a kernel again that was given up, and schedule the next attempt.
+
+        It still listens, so it may just have been too busy to answer, as kernels are while they start.
+        """
+        if repl.phase != "stopped" or find_spec("jupyter_client") is None:
+            return False
+        now = self._clock()
+        attempt_at, interval_s = self._next_attempts.get(repl.id, (now + FIRST_ATTEMPT_S, FIRST_ATTEMPT_S))
+        if is_due := now >= attempt_at:
+            interval_s = min(2 * interval_s, MAX_ATTEMPT_S)
+            attempt_at = now + interval_s
+        self._next_attempts[repl.id] = attempt_at, interval_s
+        return is_due
 
     def _report(self, errors: Mapping[str, str]) -> None:
         """Report each error once, until it is resolved."""

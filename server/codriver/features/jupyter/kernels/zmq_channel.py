@@ -403,6 +403,9 @@ async def _probe(address: str, connection_info: Mapping[str, object], found_by: 
         raise ReplUnreachableError(address, f"its address cannot be used: {error}") from error
     if greeting is None:
         raise ReplUnreachableError(address, "nothing listens there: the kernel has exited and left its connection file")
+    if not greeting:
+        cause = f"it sent nothing within {PROBE_S:g} s: it is a kernel that is too busy, or another program on its port"
+        raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
     if not is_greeting(greeting):
         cause = "what listens on its port does not speak ZeroMQ: the kernel has exited and left its connection file"
         raise NotAReplError(address, cause, protocol=PROTOCOL_NAME)
