@@ -296,8 +296,8 @@ def test_the_relay_uses_only_the_standard_library():
 
 # The modules of the relay. Each may import those before it.
 RELAY_MODULES = (
-    "durations", "windows", "messages", "streams", "own_files", "peer", "target", "connection",
-    "starter", "kept_lists", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
+    "durations", "windows", "messages", "streams", "own_files", "workspace_search", "peer", "target",
+    "connection", "starter", "kept_lists", "roots", "reconnect", "command_line", "__init__", "hook", "__main__",
 )  # fmt: skip
 
 
@@ -481,7 +481,7 @@ OPENERS = {
     "repls/worker/loading.py": "runs in the program, before anything of Codriver is loaded",
     "systems/file_system.py": "the one that all others use, through `codriver.files`",
     "repls/worker/serving/start.py": "runs in the project's Python, without Codriver: /dev/null, what is installed",
-    "repls/worker/basics/dialect.py": "runs in the project's Python, without Codriver: source files, for look-ups",
+    "repls/worker/basics/source_files.py": "runs in the project's Python, without Codriver: source files, for look-ups",
     "repls/worker/fresh/shield.py": "runs in the project's Python, without Codriver: /proc",
     "repls/worker/fresh/import_program.py": "runs in the project's Python, without Codriver: the modules to import",
     "repls/worker/basics/systems.py": "runs in an application, without Codriver: the kernel's word in /proc",

@@ -33,7 +33,7 @@ from codriver.repls import kinds
 from codriver.repls.contract import adapter_values
 from codriver.repls.nrepl import probe
 from codriver.repls.worker.basics import features as worker_features
-from codriver.settings import model, trust
+from codriver.settings import durations, model, trust
 from codriver.tools import manifest
 from codriver.tools.calls import argument_reading, caller_slugs
 from codriver.tools.calls.arguments import Given
@@ -294,7 +294,7 @@ def derived() -> Names:
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
         "settings.kernels": {info.alias for info in kernel_entry().model_fields.values()},
-        "settings.durations": {*model.Durations.__dataclass_fields__, *features.durations()} - {"others"},
+        "settings.durations": {*durations.Durations.__dataclass_fields__, *features.durations()} - {"others"},
         "settings.variables": variables(),
         "answers.reasons": get_args(Reason),
         "log.attributes": {

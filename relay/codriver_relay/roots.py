@@ -11,7 +11,7 @@ import time
 from codriver_relay.connection import Handshake
 from codriver_relay.messages import Backlog, Message, cancelled_key, encode_answer, encode_error, survey
 from codriver_relay.streams import POLLIN, Input, Output, PollSet, report
-from codriver_relay.target import is_workspace, resolve_workspace
+from codriver_relay.workspace_search import is_workspace, resolve_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from codriver_datalog.edn import Text, print_edn, read, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 from codriver_datalog.functions import AGGREGATES, failure_reason
 from codriver_datalog.operators import Context, Scope, bound_after
-from codriver_datalog.query import Inputs, parse_pull, read_inputs
+from codriver_datalog.query import parse_pull
+from codriver_datalog.query_inputs import Inputs, read_inputs
 from codriver_datalog.query_plan import Plan, plan
 from codriver_datalog.syntax_tree import (
     Aggregate,

@@ -15,15 +15,15 @@ import pytest
 from live_server import Bare
 
 from codriver.app import features, shutdown
-from codriver.app.hot_reload import LiveSettings
+from codriver.app.live_settings import LiveSettings
 from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.app.workspace_settings import load
 from codriver.log import history, logbook
 from codriver.log.output_log import NO_LINE, Entry
 from codriver.net.registration import claim
+from codriver.settings.durations import durations_from
 from codriver.settings.layers import Reloader
-from codriver.settings.model import durations_from
 
 pytestmark = pytest.mark.anyio
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.editing.code_names import ImportGraph
+from codriver.editing.import_graph import ImportGraph
 
 
 def reached(folder, changed, **files):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.files.working_trees import SKIPPED, file_kinds_in, walk
+from codriver.files.tree_walk import SKIPPED, file_kinds_in, walk
 
 
 def make(root, *names):

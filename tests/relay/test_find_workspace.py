@@ -15,7 +15,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from codriver.repls.kinds import project_marks
 from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
-from codriver_relay.target import PROJECT_FILES, is_search_boundary
+from codriver_relay.workspace_search import PROJECT_FILES, is_search_boundary
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
 
 QUESTION = {"jsonrpc": "2.0", "id": "codriver-relay-roots", "method": "roots/list"}

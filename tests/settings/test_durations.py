@@ -3,7 +3,7 @@
 import pytest
 from live_server import Live
 
-from codriver.settings.model import Durations, WrongDurationError, durations_from
+from codriver.settings.durations import Durations, WrongDurationError, durations_from
 
 
 def test_without_the_variable_the_defaults_hold():

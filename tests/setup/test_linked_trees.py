@@ -14,7 +14,7 @@ from live_server import WAIT_S, environ
 from codriver.repls.launch.projects import find_python
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
-from codriver_relay.target import find_workspace
+from codriver_relay.workspace_search import find_workspace
 
 RELAY = ("codriver-relay", "--workspace", "auto", "--start")
 

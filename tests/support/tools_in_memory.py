@@ -26,7 +26,7 @@ from codriver.files.own_folders import server_directory
 from codriver.net.client import request_stop
 from codriver.net.server_record import read_record
 from codriver.repls import kinds
-from codriver.settings.model import GIVEN as DURATIONS
+from codriver.settings.durations import GIVEN as DURATIONS
 
 MEMORY = kinds.Kind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
 OWN = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "CODRIVER_EVENT_LOOP")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codriver.systems import programs
-from codriver_relay import roots, target
+from codriver_relay import roots, workspace_search
 
 pytestmark = pytest.mark.skipif(sys.platform != "win32", reason="is about paths of Windows")
 
@@ -22,12 +22,12 @@ def test_a_root_uri_becomes_its_path(uri, path):
 
 @pytest.mark.parametrize("name", ["TEMP", "SystemRoot", "USERPROFILE"])
 def test_system_and_temporary_directories_are_not_workspaces(name):
-    assert target.is_search_boundary(os.environ[name])
+    assert workspace_search.is_search_boundary(os.environ[name])
 
 
 def test_a_drive_is_not_a_workspace_but_a_users_directory_may_be(tmp_path):
-    assert target.is_search_boundary(tmp_path.anchor)
-    assert not target.is_search_boundary(str(tmp_path))
+    assert workspace_search.is_search_boundary(tmp_path.anchor)
+    assert not workspace_search.is_search_boundary(str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from pydantic_core import to_json
 from tools_in_memory import serving
 
-from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, Images, fit, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_budget import ALWAYS_WHOLE_BYTES, fit, head, json_bytes, shorten, tail
+from codriver.tools.answers.answer_images import Images
 
 STRINGS = st.integers(0, 3000).flatmap(lambda size: st.sampled_from(["a" * size, "é" * size, "漢" * (size // 2)]))
 JSON = st.recursive(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.editing.code_names import ImportGraph
+from codriver.editing.import_graph import ImportGraph
 from codriver.tools.acts.affected_tests import _find_related_tests, targets_of
 
 

@@ -10,7 +10,8 @@ from live_server import serving, until
 from codriver.core.state import State
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
-from codriver.settings.model import Durations, Settings
+from codriver.settings.durations import Durations
+from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.wait_for import WaitArguments, wait_for

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from codriver.app import features, serve
 from codriver.app.workspace_settings import load
 from codriver.protocol import calls
-from codriver.settings.model import durations_from
+from codriver.settings.durations import durations_from
 from codriver.tools.calls import gate
 
 pytestmark = [

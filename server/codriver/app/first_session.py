@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import __version__
 from codriver.app import features, kept_lists
-from codriver.app.hot_reload import selection
+from codriver.app.live_settings import selection
 from codriver.app.workspace_settings import load
 from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
@@ -25,7 +25,7 @@ from codriver.core.state import State, first_answer_warnings
 from codriver.core.values import LISP, NOTEBOOK, PYTHON
 from codriver.editing.editable_paths import SUFFIXES as LISP_SUFFIXES
 from codriver.files.polling import Poller
-from codriver.files.working_trees import file_kinds_in
+from codriver.files.tree_walk import file_kinds_in
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
 from codriver.repls.kinds import kind_of

@@ -26,7 +26,7 @@ import anyio
 from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import watch_languages
-from codriver.app.hot_reload import LiveSettings
+from codriver.app.live_settings import LiveSettings
 from codriver.app.shutdown import Shutdown, guarded
 from codriver.app.wiring import build, disk_error_reporter, history_error_actions, now_ms
 from codriver.app.workspace_settings import load
@@ -55,8 +55,8 @@ from codriver.net.server_record import ServerRecord
 from codriver.repls.launch.discovery import Discovery, watch_programs
 from codriver.repls.launch.recipes import check_word
 from codriver.server_hooks import RunningServer
+from codriver.settings.durations import Durations, durations_from
 from codriver.settings.layers import Reloader, withheld_message
-from codriver.settings.model import Durations, Settings, durations_from
 from codriver.systems import terminals
 from codriver.systems.machine import IDENTIFIES_USERS
 
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, State
     from codriver.settings.layers import Loaded
+    from codriver.settings.model import Settings
 
 
 logger = logging.getLogger(__name__)

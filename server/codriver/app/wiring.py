@@ -19,8 +19,9 @@ import anyio
 from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import instructions_for
-from codriver.app.hot_reload import Watcher, selection
+from codriver.app.hot_reload import Watcher
 from codriver.app.kept_lists import StoredLists
+from codriver.app.live_settings import selection
 from codriver.core import dispatch, evaluation_queue
 from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
@@ -60,12 +61,13 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from codriver.app.hot_reload import LiveSettings
+    from codriver.app.live_settings import LiveSettings
     from codriver.core.actions import Action
     from codriver.net.fair_threads import Work
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Connector
-    from codriver.settings.model import Durations, Settings
+    from codriver.settings.durations import Durations
+    from codriver.settings.model import Settings
     from codriver.tools.calls.tool import Manifest
 
 

@@ -95,7 +95,7 @@ def workspace_above(directory: Path) -> Path | None:
     if _is_workspace(directory):
         return None
     from codriver.files.working_trees import is_linked_tree  # noqa: PLC0415  # not needed if a server is running
-    from codriver_relay.target import is_search_boundary  # noqa: PLC0415  # as above; the relay uses the same rule
+    from codriver_relay.workspace_search import is_search_boundary  # noqa: PLC0415  # as above; the relay uses the same rule
 
     if is_linked_tree(directory) or is_search_boundary(str(directory)):
         return None

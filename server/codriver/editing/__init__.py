@@ -9,8 +9,8 @@ from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
+from codriver.editing.other_uses import OtherUses
 from codriver.editing.python_edits import InsertDef, ReplaceDef
-from codriver.editing.references import OtherUses
 
 __all__ = [
     "HY",

@@ -1,8 +1,7 @@
-"""The names that code defines and uses, and the imports between files, found without running code.
+"""The names that code defines and uses, found without running it.
 
 A name belongs to a *space*: a namespace of Lisp, or a module of Python. Code that cannot be parsed defines and uses
-nothing. Imports between the files of a project are matched by name, directly or not. Only changed files are read again.
-Files with the same name in several directories are not distinguished, because running too many tests does no harm.
+nothing.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import symtable
-import threading
 import warnings
-from collections import deque
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
@@ -20,9 +17,7 @@ from itertools import takewhile
 from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
-from codriver import files
 from codriver.errors import cut
-from codriver.files import Links, Rules
 from codriver_lisp.binding_forms import find_occurrences, namespace_of
 from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
@@ -31,8 +26,7 @@ from codriver_lisp.source_text import Document
 from codriver_lisp.symbol_rename import DefinitionRenaming, find_references
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterator
 
 
 Language = Literal["lisp", "hy", "python"]
@@ -250,110 +244,5 @@ def _dotted(node: ast.AST) -> str:
     return ""
 
 
-RULES: Final = Rules(Links.ANY, 2**20)
-PYTHON: Final = ".py"
 LISP: Final = frozenset({".clj", ".cljc", ".cljs", ".lpy", ".bb"})
-MAX_BYTES: Final = 2**20
 CONFTEST: Final = "conftest"
-_IMPORT: Final = re.compile(
-    rb"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#;]*)|import[ \t]+([^\n#;]*))", re.MULTILINE
-)
-_NS: Final = re.compile(r"\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\"]+)(.*?)(?=^\(|\Z)", re.DOTALL | re.MULTILINE)
-_WORD: Final = re.compile(r"[^\s()\[\]{}\"',;]+")
-
-
-class ImportGraph:
-    """The imports of files that were queried, for the lifetime of a server. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._known: dict[Path, tuple[files.Stamp, str, frozenset[str]]] = {}
-        """Stamp, namespace in Lisp, and imported names, by file."""
-
-    def importers(self, changed: Iterable[Path], among: Iterable[Path], root: Path) -> dict[Path, int]:
-        """Return the files among `among` that import the changed ones directly or indirectly.
-
-        The values are the numbers of imports in between. Blocks on the disk.
-        """
-        with self._lock:
-            names: dict[str, set[Path]] = {}
-            imports: dict[Path, frozenset[str]] = {}
-            for file in {*among, *changed}:
-                known = self._read(file)
-                if known is not None:
-                    imports[file] = known[2]
-                    for name in names_of(file, root, known[1]):
-                        names.setdefault(name, set()).add(file)
-        return _reached(changed, imports, names)
-
-    def _read(self, file: Path) -> tuple[files.Stamp, str, frozenset[str]] | None:
-        try:
-            status = file.stat()
-            stamp = files.stamp_of(status)
-            known = self._known.get(file)
-            if known is not None and known[0] == stamp:
-                return known
-            text = files.read(file, RULES) if status.st_size <= MAX_BYTES else b""
-        except OSError:
-            return None
-        space, found = ("", frozenset(python_imports(text, file))) if file.suffix == PYTHON else lisp_imports(text)
-        self._known[file] = stamp, space, found
-        return self._known[file]
-
-
-def _reached(
-    changed: Iterable[Path], imports: Mapping[Path, frozenset[str]], names: Mapping[str, set[Path]]
-) -> dict[Path, int]:
-    by: dict[Path, list[Path]] = {}
-    for file, found in imports.items():
-        for target in {using for name in found for using in names.get(name, ()) if using != file}:
-            by.setdefault(target, []).append(file)
-    reached = dict.fromkeys(changed, 0)
-    waiting = deque(reached)
-    while waiting:
-        current = waiting.popleft()
-        for file in by.get(current, ()):
-            if file not in reached:
-                reached[file] = reached[current] + 1
-                waiting.append(file)
-    return reached
-
-
-def names_of(file: Path, root: Path, space: str = "") -> Iterator[str]:
-    """Yield the names by which a file may be imported: its namespace, or its path from any directory of the project."""
-    if file.suffix != PYTHON:
-        yield space
-        return
-    parts = file.with_suffix("").relative_to(root).parts if file.is_relative_to(root) else (file.stem,)
-    parts = parts[:-1] if parts[-1] == "__init__" else parts
-    for start in range(len(parts)):
-        yield ".".join(parts[start:])
-
-
-def python_imports(text: bytes, file: Path) -> Iterator[str]:
-    """Yield the modules that Python text may import anywhere. Relative imports are resolved by the directories."""
-    for found in _IMPORT.finditer(text):
-        source, names, modules = (part.decode("utf-8", "replace") if part else "" for part in found.groups())
-        for module in filter(None, (part.split()[0] if part.split() else "" for part in modules.split(","))):
-            yield from _dotted_prefixes(module)
-        if source:
-            level = len(source) - len(source.lstrip("."))
-            directories = file.parent.parts[: len(file.parent.parts) - level + 1]
-            base = ".".join(filter(None, [directories[-1] if level and directories else "", source.lstrip(".")]))
-            yield from _dotted_prefixes(base)
-            for name in re.findall(r"[\w*]+", re.sub(r"\bas\s+\w+|#[^\n]*", "", names)):
-                yield f"{base}.{name}"
-
-
-def _dotted_prefixes(name: str) -> Iterator[str]:
-    parts = name.split(".")
-    for end in range(1, len(parts) + 1):
-        yield ".".join(parts[:end])
-
-
-def lisp_imports(text: bytes) -> tuple[str, frozenset[str]]:
-    """Return the namespace of Lisp text, and the names in its `ns` form, which include required namespaces."""
-    found = _NS.search(text.decode("utf-8", "replace"))
-    if found is None:
-        return "", frozenset()
-    return found[1], frozenset(_WORD.findall(found[2])) - {found[1]}

@@ -29,7 +29,7 @@ from codriver.editing.file_changes import (
     read,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
-from codriver.editing.references import OtherUses, externally_renamed, find_other_uses
+from codriver.editing.other_uses import OtherUses, externally_renamed, find_other_uses
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
 from codriver_lisp.errors import EditError, EditFailedError

@@ -1,8 +1,7 @@
-"""Git working trees, related without running git, and a walk through the files of a workspace.
+"""Git working trees, related without running git.
 
 The content of a `.git` file may come with a stranger's checkout, so it only counts if the repository confirms it. Such
-a file is only read if it is regular and small and no link leads to it. The walk skips hidden directories and those of
-dependencies and build results.
+a file is only read if it is regular and small and no link leads to it.
 
 Source: gitrepository-layout(5), "gitdir" and "commondir".
 """
@@ -11,8 +10,6 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
-from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -21,7 +18,7 @@ from codriver import files
 from codriver.files import Links, Rules
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
 
 GIT: Final = ".git"
@@ -139,68 +136,3 @@ def _is_known(tree: WorkingTree) -> bool:
 
 def _line_of(path: Path, root: Path, rules: Rules) -> str:
     return files.read_text(path, rules, root=root).strip()
-
-
-SKIPPED: Final = frozenset({
-    "node_modules", "target", "build", "dist", "out", "venv", "__pycache__", "site-packages", "vendor",
-})  # fmt: skip
-"""Names of directories with dependencies or build results, which the walk skips."""
-
-
-def walk(
-    workspace: Path, *, max_depth: int = sys.maxsize, max_entries: int = sys.maxsize
-) -> Iterator[tuple[str, int, list[os.DirEntry[str]]]]:
-    """Yield each directory as its path, its depth below the workspace, and its entries that are not directories.
-
-    Directories near the top come first. Links to directories are not followed. After `max_entries` entries, no further
-    directory is opened. Unreadable directories count as empty.
-    """
-    waiting, seen = deque([(os.fspath(workspace), 0)]), 0
-    while waiting and seen < max_entries:
-        path, depth = waiting.popleft()
-        try:
-            with os.scandir(path) as found:
-                entries = list(found)
-        except OSError:
-            entries = []
-        seen += len(entries)
-        visible = [entry for entry in entries if not entry.name.startswith(".")]
-        others = [entry for entry in visible if not _is_directory(entry)]
-        yield path, depth, others
-        if depth < max_depth and len(others) < len(visible):
-            directories = (entry for entry in visible if entry.name not in SKIPPED and _is_directory(entry))
-            waiting.extend((directory, depth + 1) for directory in sorted(entry.path for entry in directories))
-
-
-def files_of(
-    directory: Path, suffixes: tuple[str, ...], *, max_entries: int = sys.maxsize, max_depth: int = sys.maxsize
-) -> Iterator[Path]:
-    """Yield the files of the walk whose names have one of these suffixes, sorted within each directory.
-
-    The files may include links.
-    """
-    for _path, _depth, entries in walk(directory, max_entries=max_entries, max_depth=max_depth):
-        yield from (Path(path) for path in sorted(entry.path for entry in entries if entry.name.endswith(suffixes)))
-
-
-def file_kinds_in(
-    workspace: Path, suffixes: Mapping[str, tuple[str, ...]], *, max_entries: int = sys.maxsize
-) -> frozenset[str]:
-    """Return the kinds of files that occur among the first `max_entries` entries of the walk.
-
-    `suffixes` defines each kind by the suffixes of its files.
-    """
-    missing = dict(suffixes)
-    for _path, _depth, entries in walk(workspace, max_entries=max_entries):
-        names = [entry.name for entry in entries]
-        missing = {kind: ends for kind, ends in missing.items() if not any(name.endswith(ends) for name in names)}
-        if not missing:
-            break
-    return frozenset(suffixes.keys() - missing.keys())
-
-
-def _is_directory(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir(follow_symlinks=False)
-    except OSError:  # the entry has just been removed
-        return False

@@ -27,7 +27,8 @@ from codriver import files
 from codriver.files.own_folders import make_private_directory
 from codriver.log import durable_files
 from codriver.log.durable_files import DiskErrorReporter, set_aside
-from codriver.log.history_file import HistoryFile, most_read_bytes, open_existing, read_newest
+from codriver.log.history_file import HistoryFile
+from codriver.log.history_reading import most_read_bytes, open_existing, read_newest
 from codriver.log.line_numbers import LineNumbers
 from codriver.log.newest_entries import cut, size_of
 from codriver.log.output_log import SCHEMA, Entry

@@ -10,37 +10,20 @@ import contextlib
 import errno
 import os
 import threading
-from contextlib import closing
-from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from codriver import files
-from codriver.files import UnsafeFileError
 from codriver.log import durable_files
-from codriver.log.newest_entries import Newest
 from codriver.log.transit_format import (
-    MAX_LINE_BYTES,
-    EntityLines,
     EntityWriter,
-    UnreadableError,
-    check_version,
     file_chunks,
-    last_number,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from codriver.log.output_log import Entry
-
-MAX_READ_BYTES = 256 * 2**20
-"""Maximum size of a file that is read, which takes about 5 s. Larger if the history's limit requires it."""
-HEAD_BYTES = 4096
-"""Number of bytes read to check the header."""
-TAIL_BYTES = 2**20
-"""Number of bytes at the end in which the last line is searched first. If there is none, more are read."""
 
 
 class HistoryFile:
@@ -236,95 +219,8 @@ def _write(descriptor: int, content: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """The result of reading a file: its newest entries, its number of broken lines, and whether the last is torn."""
-
-    newest: Newest
-    broken: int
-    is_torn: bool
-
-
-def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
-    """Check a file's header, cut off a torn last line, and return its size and highest line number.
-
-    Both are 0 if the file is missing or empty. Only the last lines are searched for the line number.
-
-    Raises:
-        UnreadableError: the file is not a history.
-        NewerFormatError: it was written by a newer version. It is left unchanged.
-        OSError: it cannot be used.
-    """
-    whole, torn, size = b"", b"", 0
-    for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
-        try:
-            found = durable_files.read_ends(path, most_read_bytes(max_bytes), HEAD_BYTES, most)
-        except UnsafeFileError as error:
-            raise UnreadableError(error.strerror) from None
-        if found is None:
-            return 0, 0
-        head, tail, size = found
-        check_version(head)
-        whole, newline, torn = tail.rpartition(b"\n")
-        if last_number(whole) or len(tail) == size:
-            break
-    if torn and (newline or len(torn) == size):
-        size -= len(torn)
-        descriptor = files.open_for_writing(path, links=files.Links.NEVER, root=path.parent)
-        try:
-            os.ftruncate(descriptor, size)
-        finally:
-            os.close(descriptor)
-    return size, last_number(whole)
-
-
-def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> Reading:
-    """Read the newest entries of a file within the limits, or of its first `most` bytes.
-
-    Raises:
-        UnreadableError: the file is not a history, or does not exist.
-        NewerFormatError: it was written by a newer version.
-        OSError: it cannot be read.
-    """
-    newest = Newest(max_entities, max_bytes)
-    with closing(_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
-        chunks = iter(read if most is None else _first(most, read))
-        head = next(chunks, b"")
-        check_version(head)
-        lines = EntityLines(chain([head], chunks))
-        for entity in lines.entities():
-            newest.add(entity)
-    return Reading(newest, lines.broken, lines.is_torn)
-
-
-def most_read_bytes(max_bytes: int) -> int:
-    """Return the maximum size of a file that is read for a history limited to `max_bytes`."""
-    return max(MAX_READ_BYTES, 4 * max_bytes)
-
-
 def _noting(sizes: list[int], chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the chunks and append the length of each to `sizes`."""
     for chunk in chunks:
         sizes.append(len(chunk))
         yield chunk
-
-
-def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the first `most` bytes of the chunks."""
-    for chunk in chunks:
-        yield chunk[:most]
-        most -= len(chunk)
-        if most <= 0:
-            return
-
-
-def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
-    """Yield the content of the file in chunks, or nothing if it does not exist.
-
-    Raises:
-        UnreadableError: it is not a file of this user, or it is too large.
-    """
-    try:
-        yield from durable_files.read(path, most_read_bytes(max_bytes))
-    except UnsafeFileError as error:
-        raise UnreadableError(error.strerror) from None

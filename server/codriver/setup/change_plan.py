@@ -31,7 +31,7 @@ from codriver.setup.clients import (
 from codriver.setup.jsonc import FileFormatError
 from codriver.systems.file_system import mode_of
 from codriver.systems.programs import program_in, typed
-from codriver_relay.target import is_search_boundary
+from codriver_relay.workspace_search import is_search_boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

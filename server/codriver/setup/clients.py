@@ -23,7 +23,7 @@ from codriver.files.own_folders import port_file, relay_file, shipped_directory
 from codriver.setup import jsonc
 from codriver_relay.own_files import SERVER_DIRECTORY
 from codriver_relay.starter import server_environment
-from codriver_relay.target import is_search_boundary
+from codriver_relay.workspace_search import is_search_boundary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

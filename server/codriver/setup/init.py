@@ -48,7 +48,7 @@ from codriver.setup.clients import (
 )
 from codriver.systems.programs import to_open, typed
 from codriver.wire.untrusted import as_map
-from codriver_relay.target import is_workspace
+from codriver_relay.workspace_search import is_workspace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -6,7 +6,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from codriver.files.working_trees import walk
+from codriver.files.tree_walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

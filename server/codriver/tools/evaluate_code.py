@@ -10,7 +10,8 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import TEST_JOBS_REPL, Evaluation, Request
-from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits, frame_fields
+from codriver.tools.acts.failure_selection import frame_fields
+from codriver.tools.acts.submission import MAX_ELEMENTS, MAX_LEVELS, begin, default_limits
 from codriver.tools.acts.test_frames import begin_in_frame, last_failed_run
 from codriver.tools.answers.drift_notes import record_loaded_code
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe

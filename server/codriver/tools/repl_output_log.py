@@ -9,7 +9,7 @@ from pydantic import Field, WithJsonSchema
 
 from codriver.errors import refused
 from codriver.log.output_log import SCHEMA, Category, LogQuery
-from codriver.tools.answers.answer_budget import image_collector
+from codriver.tools.answers.answer_images import image_collector
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
 from codriver.tools.calls.client_traits import traits_of

@@ -12,8 +12,8 @@ from pydantic import Field
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
 from codriver.repls.contract.questions import LastError
 from codriver.repls.contract.reports import fold_repeated_frames, read_frame
+from codriver.tools.acts.failure_selection import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.python_tests import trace_of_tests
-from codriver.tools.acts.submission import has_frames, has_test_frames, last_failed_evaluation
 from codriver.tools.acts.test_frames import last_failed_run, why_no_frames
 from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes

@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.errors import refused
 from codriver.log.output_log import LogQuery
 from codriver.net.fair_threads import NoTurnError
-from codriver.tools.answers.answer_budget import image_collector
+from codriver.tools.answers.answer_images import image_collector
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
 from codriver.tools.calls.tool import Tool

@@ -10,7 +10,8 @@ from codriver.core.state import State
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.log.output_log import NO_LINE, Entry, OutputLog
 from codriver.net.fair_threads import Work
-from codriver.settings.model import Durations, Settings
+from codriver.settings.durations import Durations
+from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.ledgers.standing_queries import Waits
 from codriver.tools.repl_output_log import LogArguments, repl_output_log

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.page.page_calls import blocks, spans
+from codriver.features.page.markdown_blocks import blocks, spans
 
 ALPHABET = st.sampled_from([*"ab *`|#-+1.[]()\n<>\\", "```", "**", "| a |", "](javascript:x)"])
 

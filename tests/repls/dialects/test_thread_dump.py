@@ -1,6 +1,6 @@
 """Parsing thread dumps, and selecting the user's frames."""
 
-from codriver.repls.dialects.server_dialect import Thread, dump_of, read_python
+from codriver.repls.dialects.thread_dumps import Thread, dump_of, read_python
 
 PYTHON = """Thread-1 (watch):
   File "/usr/lib/python3.11/threading.py", line 982, in run

@@ -9,7 +9,8 @@ import needs
 import pytest
 
 from codriver.repls import dialects, programs
-from codriver.repls.dialects.server_dialect import REMOVALS, Dialect
+from codriver.repls.dialects.removal import REMOVALS
+from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.worker.basics.plain_values import SECRET
 from codriver_lisp.reader import read, top_level_forms
 

@@ -9,7 +9,8 @@ from codriver.feature import Command, Feature
 if TYPE_CHECKING:
     from codriver.server_hooks import ServerHooks
 
-MODULE: Final = "codriver.features.export.commands"
+EXPORT_COMMAND: Final = "codriver.features.export.export_command"
+REPLAY_COMMAND: Final = "codriver.features.export.replay_command"
 
 
 def _server() -> ServerHooks:
@@ -20,5 +21,8 @@ def _server() -> ServerHooks:
 
 
 FEATURE = Feature(
-    "export", server=_server, requires=("jupyter",), commands=(Command("export", MODULE), Command("replay", MODULE))
+    "export",
+    server=_server,
+    requires=("jupyter",),
+    commands=(Command("export", EXPORT_COMMAND), Command("replay", REPLAY_COMMAND)),
 )

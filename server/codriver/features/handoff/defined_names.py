@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from codriver.files import KIBIBYTE, MEBIBYTE, Links, Rules, read
-from codriver.files.working_trees import files_of
+from codriver.files.tree_walk import files_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

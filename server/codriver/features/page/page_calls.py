@@ -1,11 +1,7 @@
 """The calls that the page makes: a few tools, and requests for data that no tool returns. Answers are JSON.
 
 The page calls tools as `human`, through the same checks as an agent, and its actions are recorded in the log. It cannot
-evaluate code. Its Datalog queries are the examples it offers, the history, and earlier runs.
-
-Markdown is converted to blocks of plain text, for the features that notebooks use. Links are not clickable, because a
-program wrote them. A block is `{"tag", "spans"}`; a list is `{"tag": "ul", "items"}`, a table `{"tag": "table", "head",
-"rows"}`, and code `{"tag": "pre", "text"}`. A span is a tag, which may be empty, and a text.
+evaluate code.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ import json
 import re
 import secrets
 import time
-from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,15 +17,15 @@ import anyio
 
 from codriver.core.log_facts import decode_facts
 from codriver.core.records import Recent
-from codriver.errors import cut
 from codriver.features.handoff.live_handoff import handoff
+from codriver.features.page.markdown_blocks import blocks
 from codriver.features.page.page_admission import FRAMES
+from codriver.features.page.page_queries import EXAMPLE_QUERIES, evaluation_of, history, matching_row_ids, run, runs
 from codriver.features.page.table_markup import remove_external_references
-from codriver.log.output_log import LogQuery
 from codriver.systems.programs import typed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from codriver.features.page.request_body import RequestBody
     from codriver.net.client_sessions import ClientSession
@@ -221,237 +216,3 @@ HUMAN: Final = "human"
 
 async def _ignore(_elapsed_s: float, _words: str) -> None:
     """Ignore progress, because the page does not request it."""
-
-
-Block = dict[str, Any]
-Span = tuple[str, str]
-
-MAX_LINES: Final = 5000
-"""Maximum number of lines of a Markdown text that are converted to blocks."""
-_SPAN_MARKUP: Final = re.compile(r"`([^`\n]+)`|\*\*([^*\n]+)\*\*|\*([^*\s][^*\n]*)\*|\[([^\]\n]*)\]\(([^)\s]*)\)")
-"""Matches code, strong text, emphasized text, or a link in a line of Markdown."""
-_SPAN_TAGS: Final = ("code", "strong", "em")
-"""HTML tags of the first three groups of the pattern for spans."""
-_HEADING_LINE: Final = re.compile(r"(#{1,6})\s+(.*)")
-_LIST_ITEM: Final = re.compile(r"\s*(?:[-*+]|\d+\.)\s+(.*)")
-_TABLE_ROW: Final = re.compile(r"\s*\|.*\|\s*")
-_TABLE_RULE: Final = re.compile(r"[\s|:-]+")
-
-
-def blocks(text: str) -> list[Block]:
-    """Return the blocks of a Markdown text."""
-    lines = text.splitlines()[:MAX_LINES]
-    found: list[Block] = []
-    at = 0
-    while at < len(lines):
-        if lines[at].startswith("```"):
-            block, end = _fenced_block(lines, at)
-        else:
-            end = next((n for n in range(at + 1, len(lines)) if not _continues_block(lines[at], lines[n])), len(lines))
-            block = _block(lines[at:end])
-        if block is not None:
-            found.append(block)
-        at = end
-    return found
-
-
-def spans(text: str) -> list[Span]:
-    """Return the spans of a line. A link becomes its text followed by its address in brackets."""
-    return list(_spans(text))
-
-
-def _spans(text: str) -> Iterator[Span]:
-    at = 0
-    for found in _SPAN_MARKUP.finditer(text):
-        if found.start() > at:
-            yield "", text[at : found.start()]
-        tag = next(
-            ((tag, words) for tag, words in zip(_SPAN_TAGS, found.groups(), strict=False) if words is not None), None
-        )
-        yield tag or ("", f"{found[4]} ({found[5]})")
-        at = found.end()
-    if at < len(text):
-        yield "", text[at:]
-
-
-def _continues_block(first: str, line: str) -> bool:
-    """Return whether a line continues the block that `first` started: rows of a table, or items of a list."""
-    return any(kind.fullmatch(first) and kind.fullmatch(line) for kind in (_TABLE_ROW, _LIST_ITEM))
-
-
-def _fenced_block(lines: list[str], at: int) -> tuple[Block | None, int]:
-    """Return the code block whose fence starts at line `at`, and the index of the line after it."""
-    end = next((n for n in range(at + 1, len(lines)) if lines[n].startswith("```")), len(lines))
-    return {"tag": "pre", "text": "\n".join(lines[at + 1 : end])}, end + 1
-
-
-def _block(lines: list[str]) -> Block | None:
-    """Return the block with these lines, or None if there is nothing to display."""
-    first = lines[0]
-    if _TABLE_ROW.fullmatch(first):
-        rows = [
-            [cell.strip() for cell in line.strip().strip("|").split("|")]
-            for line in lines
-            if not _TABLE_RULE.fullmatch(line)
-        ]
-        return {"tag": "table", "head": rows[0], "rows": rows[1:]} if rows else None
-    if _LIST_ITEM.fullmatch(first):
-        return {"tag": "ul", "items": [spans(_LIST_ITEM.sub(r"\1", line)) for line in lines]}
-    if heading := _HEADING_LINE.fullmatch(first):
-        return {"tag": f"h{min(6, len(heading[1]) + 2)}", "spans": spans(heading[2])}
-    return {"tag": "p", "spans": spans(first)} if first.strip() else None
-
-
-EXAMPLE_QUERIES: Final = (
-    (
-        "What went wrong?",
-        (
-            '[:find ?line ?text :where [?e :output/category "evaluationErrorOutput"] [?e :output/line ?line] '
-            "[?e :output/text ?text]]"
-        ),
-        "",
-    ),
-    (
-        "Who evaluated how much?",
-        '[:find ?who (count ?e) :where [?e :output/category "evaluatedCode"] [?e :output/who ?who]]',
-        "",
-    ),
-    (
-        "What did others do since line 3?",
-        (
-            "[:find (pull ?e [*]) :in $ ?since ?me :where [?e :output/line ?line] [(> ?line ?since)] "
-            "[?e :output/who ?who] [(not= ?who ?me)]]"
-        ),
-        '[3, "me"]',
-    ),
-    (
-        "Which result belongs to which code?",
-        (
-            '[:find ?code ?result :where [?a :output/category "evaluatedCode"] [?a :output/evaluation ?id] '
-            '[?a :output/text ?code] [?b :output/evaluation ?id] [?b :output/category "evaluationResults"] '
-            "[?b :output/text ?result]]"
-        ),
-        "",
-    ),
-    (
-        "Where was a time-out mentioned?",
-        '[:find ?line ?text :where [?e :output/text ?text] [(re-find #"(?i)time-?out" ?text)] [?e :output/line ?line]]',
-        "",
-    ),
-    (
-        "How was it done last week?",
-        (
-            "[:find [?code ...] :in $ $history ?part :where [$history ?e :output/text ?code] "
-            "[(clojure.string/includes? ?code ?part)]]"
-        ),
-        '["price"]',
-    ),
-    (
-        "Which code in the kernel uses a value from Clojure?",
-        (
-            "[:find ?value ?code :in $ ?clj ?py :where [?a :output/repl-session-key ?clj] "
-            '[?a :output/category "evaluationResults"] [?a :output/text ?value] [?b :output/repl-session-key ?py] '
-            '[?b :output/category "evaluatedCode"] [?b :output/text ?code] [(clojure.string/includes? ?code ?value)]]'
-        ),
-        '["clj", "sales-ipynb"]',
-    ),
-    (
-        "What did my changes do in the application?",
-        (
-            "[:find ?line ?text :in $ $app ?me :where [?e :output/who ?me] [?e :output/evaluation ?id] "
-            '[?e :output/category "evaluatedCode"] [$app ?a :output/evaluation ?id] [$app ?a :output/line ?line] '
-            "[$app ?a :output/text ?text]]"
-        ),
-        '["me"]',
-    ),
-    (
-        "What did the human evaluate in each notebook?",
-        (
-            "[:find ?notebook ?line ?code :where [?e :output/notebook ?notebook] [?e :output/line ?line] "
-            "[?e :output/text ?code]]"
-        ),
-        "",
-    ),
-)
-"""Example queries with a title and their inputs as JSON, as in the documentation of the log."""
-
-HISTORY_CODE_QUERY: Final = (
-    "[:find ?line ?when ?who ?key ?code :in $ $history ?part :where [$history ?e :output/text ?code] "
-    "[(clojure.string/includes? ?code ?part)] [$history ?e :output/line ?line] [$history ?e :output/timestamp ?when] "
-    '[(get-else $history ?e :output/who "") ?who] [(get-else $history ?e :output/repl-session-key "") ?key]]'
-)
-_PART_CLAUSES: Final = (
-    "[{0} ?e :output/text ?text] [(clojure.string/lower-case ?text) ?low] [(clojure.string/includes? ?low ?part)] "
-    '[{0} ?e :output/line ?line] [(get-else {0} ?e :output/evaluation "") ?id]]'
-)
-ENTRIES_WITH_PART: Final = f"[:find ?line ?id :in $ ?part :where {_PART_CLAUSES.format('$')}"
-"""Query for the entries whose text contains a part, ignoring case."""
-EVENTS_WITH_PART: Final = f"[:find ?line ?id :in $ $app ?part :where {_PART_CLAUSES.format('$app')}"
-"""Query for the events of applications whose text contains a part, ignoring case."""
-RUNS: Final = (
-    "[:find ?run (min ?when) (max ?when) (count ?e) :in $ $memory :where [$memory ?e :output/run ?run] "
-    "[$memory ?e :output/timestamp ?when]]"
-)
-"""Query for the earlier runs: name, start, end, number of entries."""
-RUN_ENTRIES_QUERY: Final = (
-    "[:find ?line ?when ?category ?who ?text :in $ $memory ?run :where [$memory ?e :output/run ?run] "
-    "[$memory ?e :output/line ?line] [$memory ?e :output/timestamp ?when] [$memory ?e :output/category ?category] "
-    '[(get-else $memory ?e :output/who "") ?who] [$memory ?e :output/text ?text]]'
-)
-MAX_MATCHING_ROWS: Final = 5000
-"""Maximum number of matching rows to return."""
-MAX_ROWS: Final = 300
-"""Maximum number of rows that a list displays."""
-MAX_CHARACTERS: Final = 4000
-"""Maximum number of characters of each text in a list."""
-EVALUATION: Final = re.compile(r"[0-9a-f]{4}-\d+")
-"""Matches the id of an evaluation."""
-
-
-async def _query(services: Services, client: ClientSession, text: str, *inputs: str) -> list[Any]:
-    """Return the rows of a query with these inputs."""
-    query = partial(services.query, LogQuery(text, inputs, MAX_MATCHING_ROWS))
-    return (await services.work.queries.run(client.id, query)).rows
-
-
-async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
-    """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
-    rows = sorted(await _query(services, client, HISTORY_CODE_QUERY, part), reverse=True)
-    newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_ROWS]]
-    return {"rows": newest, "count": len(rows)}
-
-
-async def matching_row_ids(services: Services, client: ClientSession, part: str) -> list[str]:
-    """Return the ids of the rows whose text contains this part, ignoring case."""
-    entries = await _query(services, client, ENTRIES_WITH_PART, part.lower())
-    events = await _query(services, client, EVENTS_WITH_PART, part.lower())
-    return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
-
-
-async def runs(services: Services, client: ClientSession) -> dict[str, object]:
-    """Return the earlier runs, newest first: name, start, end, number of entries."""
-    return {"rows": sorted(await _query(services, client, RUNS), key=lambda row: row[1], reverse=True)}
-
-
-async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
-    """Return the entries of an earlier run in order: time, category, who, text."""
-    rows = sorted(await _query(services, client, RUN_ENTRIES_QUERY, name))
-    return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
-
-
-def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
-    """Return the evaluation that a row of a query's answer refers to by an id, a line or a text, or None."""
-    values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
-    entries = services.log.entries()
-    for candidate in values:
-        if isinstance(candidate, str) and EVALUATION.fullmatch(candidate):
-            return candidate
-    lines = {value for value in values if type(value) is int}
-    strings = {value for value in values if isinstance(value, str) and value}
-    by_line = [entry.evaluation for entry in entries if entry.evaluation and entry.line in lines]
-    by_text = [entry.evaluation for entry in reversed(entries) if entry.evaluation and entry.text in strings]
-    return next(iter([*by_line, *by_text]), None)
-
-
-def _short(text: str) -> str:
-    return cut(text, MAX_CHARACTERS)

@@ -12,7 +12,7 @@ from codriver.features.run.naming import named
 from codriver.features.run.processes import run_processes
 from codriver.features.run.run_directory import read_runs
 from codriver.files import Links, Rules
-from codriver.files.working_trees import files_of
+from codriver.files.tree_walk import files_of
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects
 from codriver.setup.doctor_checks import Check, FeatureChecks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.dialects import server_dialect
+from codriver.repls.dialects import loaded_namespaces, python_programs
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.programs import Program, Programs, program
 
@@ -73,8 +73,8 @@ CLOJURE: Final = Dialect(
             ),
             "keep": program("clojure/keep.clj", SESSION=_SESSION),
             "kept": program("clojure/kept.clj"),
-            "drift": server_dialect.CALL_LOADED,
-            "drift-keep": server_dialect.CACHE_LOADED,
+            "drift": loaded_namespaces.CALL_LOADED,
+            "drift-keep": loaded_namespaces.CACHE_LOADED,
             "hold": program("clojure/hold.clj"),
             "restore": "(@(find-var 'codriver.holds/run) $hold $step)",
         }
@@ -194,7 +194,7 @@ HY: Final = Dialect(
     json='(.dumps (__import__ "json") VALUE)',
     python_text=True,
     facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
-    expressions=server_dialect.HY_EXPRESSIONS,
+    expressions=python_programs.HY_EXPRESSIONS,
     runs_files=True,
     namespace_by="none",
     tooling=_PYTHON_TOOLING,
@@ -204,7 +204,7 @@ HY: Final = Dialect(
     broken=frozenset({"load-file"}),
     adapted={"load-file": "eval", "stacktrace": "the traceback of the last failure"},
     sends_traceback=True,
-    fixes=server_dialect.HY_FIXES,
+    fixes=python_programs.HY_FIXES,
     isolates="session",
     shares="imported modules are shared, names are not",
     # The evaluating thread has its session. Source: hy-nrepl 1.0.4, `session.hy` and `ops/eval.hy`.
@@ -225,7 +225,7 @@ WORKER_PYTHON: Final = Dialect(
     accepts_missing_position=True,
     python_text=True,
     facts='__import__("json").dumps({"root": __import__("os").getcwd(), "pid": __import__("os").getpid()})',
-    expressions=server_dialect.PYTHON_EXPRESSIONS,
+    expressions=python_programs.PYTHON_EXPRESSIONS,
     runs_files=True,
     adapted={"stacktrace": "the traceback of the last failure"},
     sends_traceback=True,

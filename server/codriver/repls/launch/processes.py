@@ -31,8 +31,8 @@ from codriver import files, systems
 from codriver.errors import StartError
 from codriver.files import Links, Rules
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
+from codriver.files.tree_walk import walk
 from codriver.files.whole_files import ReadCache
-from codriver.files.working_trees import walk
 from codriver.net.server_record import LARGEST_PORT
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls import kinds

@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver import files
 from codriver.files import Links, Rules, toml_file
 from codriver.files.toml_file import TomlFileError
-from codriver.files.working_trees import files_of, main_checkout
+from codriver.files.tree_walk import files_of
+from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.kinds import PYTHON
 from codriver.systems.programs import is_path, python_in_path, python_of, python_path

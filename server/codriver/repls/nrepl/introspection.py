@@ -29,7 +29,8 @@ from codriver.repls.contract.questions import (
     candidate_of,
 )
 from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.dialects.server_dialect import Thread, Words, dump_of, read_loaded, read_python
+from codriver.repls.dialects.loaded_namespaces import read_loaded
+from codriver.repls.dialects.thread_dumps import Thread, dump_of, read_python
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
 from codriver.repls.nrepl.responses import check, read_data, require
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from codriver.repls.contract import adapter_values
     from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
+    from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.probe import ProbeResult

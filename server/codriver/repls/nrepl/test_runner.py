@@ -18,7 +18,7 @@ from codriver import files
 from codriver.core.pictures import DATA_URL_PATTERN
 from codriver.core.values import TEST_SESSION, Request, TestSelection
 from codriver.errors import CodriverError, refused
-from codriver.files import working_trees
+from codriver.files import tree_walk
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError, missing_namespace_refusal
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
@@ -371,7 +371,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     if directory.is_file():
         yield str(directory)
         return
-    yield from map(str, working_trees.files_of(directory, suffixes, max_entries=MAX_ENTRIES))
+    yield from map(str, tree_walk.files_of(directory, suffixes, max_entries=MAX_ENTRIES))
 
 
 def located(run: TestRun, workspace: Path | None) -> TestRun:

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.editing import HY
-from codriver.editing.code_names import CONFTEST, LISP, PYTHON
+from codriver.editing.code_names import CONFTEST, LISP
+from codriver.editing.import_graph import PYTHON
 from codriver.errors import RefusedError, ReplDisconnectedError, few
-from codriver.files.working_trees import files_of
+from codriver.files.tree_walk import files_of
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
 from codriver.testing.executions import function_of
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.editing import FileResult
-    from codriver.editing.code_names import ImportGraph
+    from codriver.editing.import_graph import ImportGraph
     from codriver.testing.executions import Executions
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.arguments import Json

@@ -14,7 +14,7 @@ from codriver.core.values import Evaluation, Form
 from codriver.errors import few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Dependents
-from codriver.repls.dialects.server_dialect import removal
+from codriver.repls.dialects.removal import removal
 from codriver.tools.answers.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.repls.dialects.server_dialect import removal
+from codriver.repls.dialects.removal import removal
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget

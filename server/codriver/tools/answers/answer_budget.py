@@ -1,4 +1,4 @@
-"""Size limits of answers: truncate text, and move images out of text into image content.
+"""Size limits of answers: truncate text to a number of bytes.
 
 Sizes are bytes of the answer's JSON, in which a newline has two bytes.
 """
@@ -12,12 +12,10 @@ from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.core.pictures import DATA_URL_PATTERN, parse_image
-from codriver.tools.calls.answer import Image
 from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from codriver.tools.calls.call import Call
 
@@ -39,12 +37,6 @@ MAX_OVERVIEW_BYTES = 40
 """Bytes of a flood that are displayed in an overview."""
 FLOODS = 10
 """Factor by which text has to exceed its share to count as a flood, which is not read in full."""
-MAX_IMAGES_BYTES = 4 * 2**20
-"""Maximum size of all images of an answer in base64. A model accepts at most 5 MB for one."""
-MAX_IMAGES = 100
-"""Maximum number of images in an answer to Codriver's commands, whose readers are people."""
-MAX_IMAGE_BYTES = 12 * 2**20
-"""Maximum base64 size of an image that is requested by itself. A message may have 16 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,23 +58,6 @@ def requested_budget(call: Call, tool: str, requested: int | None = None) -> int
     """Return the maximum bytes in an answer of `tool` if more is requested, or everything."""
     most = most_bytes(call.client_name, tool)
     return most if requested is None else min(requested, most)
-
-
-def image_collector(call: Call, requested: int, way: str) -> Images:
-    """Return a collector for the number of images that a caller requested and the setting `maxImages` allows.
-
-    See `Images` for `way`. Codriver's commands need none.
-    """
-    if traits_of(call.client_name).wants_detail:
-        return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
-    allowed = call.services.live.settings.max_images
-    words = way if allowed else "the setting maxImages allows none"
-    return Images(min(requested, allowed), words, save=image_files(call))
-
-
-def image_files(call: Call) -> Callable[[str, str], str | None] | None:
-    """Return a function that saves images as files, or None for a client that passes images to its model."""
-    return None if traits_of(call.client_name).shows_images else call.services.image_files.save
 
 
 def json_bytes(text: str) -> int:
@@ -207,77 +182,3 @@ def _cut(value: object, cap: int, of_flood: int, *, flood: int) -> object:
     if isinstance(value, dict):
         return {key: _cut(item, cap, of_flood, flood=flood) for key, item in value.items()}
     return value
-
-
-class Images:
-    """Removes the images from the text of one answer, and leaves a mark for each.
-
-    Up to `most` images, with at most `max_bytes` of base64 in total, are added to `images`, or only the one with the
-    given `number`. The mark of any other image describes it, and how to get it according to `way`, because base64 text
-    is useless to a reader. Without `way`, marks are those of `codriver.core.pictures`, for programs.
-    """
-
-    def __init__(
-        self,
-        most: int,
-        way: str | None,
-        *,
-        max_bytes: int = MAX_IMAGES_BYTES,
-        number: int | None = None,
-        save: Callable[[str, str], str | None] | None = None,
-    ) -> None:
-        self._most = most
-        self._way = way
-        self._left_bytes = max_bytes
-        self._number = number
-        self._save = save
-        """Function that saves an image as a file, for a client that displays none. The mark has the path."""
-        self._marks: dict[str, str] = {}
-        """Mark of each image by its data, so that an image displayed both as a figure and as a value counts once."""
-        self.files: list[str] = []
-        self.seen = 0
-        self.images: list[Image] = []
-
-    def out_of(self, text: str) -> str:
-        """Return the text with a mark for each image, numbered across all text."""
-        return DATA_URL_PATTERN.sub(self._mark, text) if "data:image/" in text else text
-
-    def remove_from_json(self, value: object) -> object:
-        """Return the JSON value with all images removed from its strings."""
-        if isinstance(value, str):
-            return self.out_of(value)
-        if isinstance(value, list | tuple):
-            return [self.remove_from_json(item) for item in value]
-        if isinstance(value, dict):
-            return {key: self.remove_from_json(item) for key, item in value.items()}
-        return value
-
-    def _mark(self, match: re.Match[str]) -> str:
-        """Return the mark for an image. Equal images have the same mark."""
-        mime_type, data = match[1], match[2]
-        if data not in self._marks:
-            self.seen += 1
-            self._marks[data] = self._new_mark(mime_type, data)
-        return self._marks[data]
-
-    def _new_mark(self, mime_type: str, data: str) -> str:
-        """Collect an image if it was requested and fits, and return its mark."""
-        is_requested = self._number in (None, self.seen) and len(self.images) + len(self.files) < self._most
-        if is_requested and len(data) <= self._left_bytes:
-            if self._save is not None:
-                return self._save_as_file(mime_type, data)
-            self._left_bytes -= len(data)
-            self.images.append(Image(data, mime_type))
-            return f"<<image-{self.seen}>>"
-        if self._way is None:
-            return parse_image(mime_type, data).mark
-        kilobytes = -(-len(data) * 3 // 4 // 1024)
-        return f"<<image-{self.seen} left out: {mime_type}, {kilobytes} KB; {self._way.format(number=self.seen)}>>"
-
-    def _save_as_file(self, mime_type: str, data: str) -> str:
-        """Save an image as a file, and return its mark."""
-        path = self._save(mime_type, data) if self._save is not None else None
-        if path is None:
-            return f"<<image-{self.seen}: {mime_type}, which could not be saved as a file>>"
-        self.files.append(path)
-        return f"<<image-{self.seen}: {path}>>"

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from codriver.log.transcripts import Chunk, Part, Transcript
-    from codriver.tools.answers.answer_budget import Images
+    from codriver.tools.answers.answer_images import Images
 
 MAX_VALUES = 100
 """Maximum number of values in an answer in addition to the last one."""

@@ -27,7 +27,7 @@ from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.values import NON_LISP_DIALECTS
 from codriver.editing.file_languages import is_python
 from codriver.errors import CodriverError, few
-from codriver.files.working_trees import walk
+from codriver.files.tree_walk import walk
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift

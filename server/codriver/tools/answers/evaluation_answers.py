@@ -1,44 +1,31 @@
-"""The answer about an evaluation: its result, output or failure so far, and notes of advisers.
-
-An adviser is a function that returns notes of one kind. The advisers for the evaluation's status are called in the
-order of their notes in an answer, each with the same arguments.
-"""
+"""The answer about an evaluation: its result, output or failure so far, and notes."""
 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Final
 
 from codriver.core import caller_names, evaluation_queue
 from codriver.core.actions import RunningReported
 from codriver.core.state import ReportedStatus
-from codriver.core.values import NON_LISP_DIALECTS, OCCUPYING_STATUSES, UNFINISHED_STATUSES, EvaluationStatus
+from codriver.core.values import OCCUPYING_STATUSES
 from codriver.errors import refused
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, NAMESPACE_MISSING, READING
-from codriver.tools.answers.answer_budget import MAX_IMAGE_BYTES, Images, budget, image_collector, image_files, shorten
+from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, READING
+from codriver.tools.answers.answer_budget import budget, shorten
+from codriver.tools.answers.answer_images import MAX_IMAGE_BYTES, Images, image_collector, image_files
 from codriver.tools.answers.answer_notes import (
     AnswerInProgress,
     fails_again,
-    notes_of_background,
-    notes_of_first_use,
-    notes_of_generation,
-    notes_of_others,
-    notes_of_repetition,
     with_notes,
 )
 from codriver.tools.answers.answer_texts import add_text, collect_images
 from codriver.tools.answers.drift_notes import (
     drift_or_none,
     may_be_file_of_module,
-    notes_of_missing_module,
-    notes_of_use,
 )
-from codriver.tools.answers.file_editors import with_editor
+from codriver.tools.answers.evaluation_advice import ADVISERS_BY_STATUS
 from codriver.tools.answers.lean_answers import (
     EVALUATE_IN_FRAMES,
     SECOND_FAILURE_PREFIX,
@@ -50,10 +37,11 @@ from codriver.tools.answers.lean_answers import (
 from codriver.tools.answers.new_output import NOTHING_NEW, START_FIELDS, Delivery
 from codriver.tools.answers.source_lines import file_excerpt
 from codriver.tools.calls.answer import STRINGS, Answer
-from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
 from codriver.tools.calls.ipython_syntax import python_equivalent
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from codriver.core.values import Evaluation, Failure
     from codriver.tools.answers.lean_answers import Evaluating
     from codriver.tools.calls.arguments import Schema
@@ -345,128 +333,6 @@ def _reason(call: Call, evaluation: Evaluation) -> tuple[str, str]:
     if failure is not None and failure.phase in READING and (reads_all_first or failure.form == 1):
         return "evaluation-failed", "nothing was evaluated: correct the code and call again"
     return "evaluation-failed", "see error and stderr; the forms before the failing one have taken effect"
-
-
-STARTS_THREADS: Final = re.compile(r"[Tt]hread|Executor|System/(?:out|err)|Timer|daemon|server|core\.async|log/")
-"""Code that may produce output outside of its evaluation."""
-Notes = list[str] | tuple[str, ...]  # these two types distinguish notes from an awaitable
-Adviser = Callable[[AnswerInProgress], Notes | Awaitable[Notes]]
-
-
-async def _evaluation_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the REPL or the test runner, with those about edited files once for each caller."""
-    notes, repl = answer.evaluation.notes, answer.repl
-    may_use = repl is not None and repl.dialect not in NON_LISP_DIALECTS and answer.evaluation.is_finished
-    used = await notes_of_use(answer.call, answer.evaluation) if may_use else []
-    if not notes and not used:
-        return ()
-    about_edits = [note for note in notes if note.endswith(LOAD_IT_SUFFIX)]
-    edits = [*about_edits, *used]
-    with_editors = [await with_editor(answer.call, answer.who, note) for note in answer.delivery.new_notes(edits)]
-    return [*with_editors, *(note for note in notes if note not in about_edits)]
-
-
-def _outcome_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of features about the outcome."""
-    return answer.of_outcome
-
-
-def _of_text(answer: AnswerInProgress) -> Notes:
-    """Return the notes about truncated or discarded text."""
-    if answer.delivery.transcript is None:
-        return ("its output was discarded, because too much has been evaluated since",)
-    return answer.left_out
-
-
-def _next_step_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about what to do while an evaluation runs or waits for input, once for each caller."""
-    call, evaluation = answer.call, answer.evaluation
-    if evaluation.status == "queued":
-        return queue_notes(call, evaluation)
-    if evaluation.status == "running":
-        ends = way_to_end(call, evaluation)
-        way = f"still running: get_evaluation waits for it, {ends} stops it"
-        profile = answer.repl.profile if answer.repl is not None else None
-        way += ", background: true runs code in parallel" if profile is not None and profile.runs_concurrently else ""
-        return answer.delivery.new_notes([way])
-    return answer.delivery.new_notes([_input_note(call, evaluation)]) if evaluation.status == "needs-input" else ()
-
-
-def _input_note(call: Call, evaluation: Evaluation) -> str:
-    """Return the note about code that waits for input."""
-    repl = call.state.repls.get(evaluation.repl)
-    profile = repl.profile if repl else None
-    if profile and "stdin" in profile.capabilities:
-        return "the code reads from standard input: send it a line with send_input"
-    ends = way_to_end(call, evaluation)
-    return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
-
-
-def _thread_output_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about where output of threads goes, for code that may start some.
-
-    Each caller gets it once for each REPL.
-    """
-    repl = answer.repl
-    goes_to = repl.profile.thread_output if repl is not None and repl.profile is not None and not repl.is_owned else ""
-    if repl is None or not goes_to or not STARTS_THREADS.search(answer.evaluation.head):
-        return ()
-    return answer.delivery.new_notes([f"output of threads and System/out in {repl.key} goes to {goes_to}"])
-
-
-def _test_difference_notes(answer: AnswerInProgress) -> Notes:
-    """Return the difference between a failed test's calls and the previous ones, if found since the last answer."""
-    return answer.call.services.ledger.tests.pop_differences(answer.who)
-
-
-async def _missing_module_notes(answer: AnswerInProgress) -> Notes:
-    """Return the note about the directory of the workspace that contains a missing module."""
-    return await notes_of_missing_module(answer.call, answer.evaluation)
-
-
-async def _feature_notes(answer: AnswerInProgress) -> Notes:
-    """Return the notes of features."""
-    call, evaluation = answer.call, answer.evaluation
-    return [note for hook in call.services.hooks.notes for note in await hook(call, evaluation)]
-
-
-def _of_tool(answer: AnswerInProgress) -> Notes:
-    """Return the notes of the tool that answers."""
-    return answer.given
-
-
-ADVISERS: Final[tuple[Adviser, ...]] = (
-    notes_of_first_use,
-    _evaluation_notes,
-    _outcome_notes,
-    _of_text,
-    notes_of_repetition,
-    _next_step_notes,
-    _thread_output_notes,
-    _test_difference_notes,
-    notes_of_generation,
-    _missing_module_notes,
-    _feature_notes,
-    _of_tool,
-    notes_of_others,
-    notes_of_background,
-)
-"""All advisers, in the order of an answer's notes: about the subject, its outcome, and other events."""
-_STATUSES_BY_ADVISER: Final[Mapping[Adviser, frozenset[EvaluationStatus]]] = MappingProxyType(
-    {
-        notes_of_repetition: frozenset(get_args(EvaluationStatus)) - UNFINISHED_STATUSES,
-        _next_step_notes: UNFINISHED_STATUSES,
-        _missing_module_notes: frozenset({"failed"}),
-    }
-)
-"""Statuses of evaluations about which an adviser may have notes. Other advisers may have notes for any status."""
-ADVISERS_BY_STATUS: Final[Mapping[EvaluationStatus, tuple[Adviser, ...]]] = MappingProxyType(
-    {
-        status: tuple(adviser for adviser in ADVISERS if status in _STATUSES_BY_ADVISER.get(adviser, (status,)))
-        for status in get_args(EvaluationStatus)
-    }
-)
-"""Advisers that may have notes about an evaluation, by its status."""
 
 
 async def notes_for(answer: AnswerInProgress) -> list[str]:

@@ -12,7 +12,7 @@ from codriver.core.actions import Action, CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import refused
 from codriver.net.fair_threads import Work
-from codriver.settings.model import Durations, Settings
+from codriver.settings.durations import Durations
 from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, slug
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.delivered_notes import NoteRecords
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from codriver.repls.launch.recipes import Recipe
     from codriver.repls.supervisor import Repls
     from codriver.settings.interpreter_grants import InterpreterGrants
+    from codriver.settings.model import Settings
     from codriver.testing.test_jobs import TestJobs
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.arguments import Arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from codriver.editing.code_names import ImportGraph
+from codriver.editing.import_graph import ImportGraph
 from codriver.tools.ledgers.file_edits import FileEdits
 from codriver.tools.ledgers.lisp_drift import LispKnown
 from codriver.tools.ledgers.own_saves import SavedFiles

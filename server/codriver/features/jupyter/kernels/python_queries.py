@@ -28,7 +28,7 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.questions import Complete, LastError, Query
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.dialects.server_dialect import dump_of, read_python
+from codriver.repls.dialects.thread_dumps import dump_of, read_python
 from codriver.repls.stack_traces import marked, read_trace, with_locals
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text
 

@@ -1,23 +1,14 @@
-"""The interface of a dialect, which is a language that the worker evaluates, and access to source text.
-
-To look up source, only regular files up to a maximum size are read, and opening one never blocks.
-"""
+"""The interface of a dialect, which is a language that the worker evaluates."""
 
 from __future__ import annotations
 
-import collections
-import io
 import keyword
-import linecache
-import os
-import stat
 import types
 
 from .error_report import locals_of, plain_locals_of
 from .held_definitions import UndoRecords
 from .plain_values import PYTHON
 from .printing import NoSuchPartError, StoredValues, display_of, send_value, shows
-from .systems import patiently
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,10 +23,6 @@ COMPLETIONS = 500
 
 LISTED = 50
 """Maximum number of names in a list of names."""
-MAX_BYTES = 2**24
-"""Maximum size in bytes of a file in which a definition is looked up. Loading a file has the same limit."""
-NONBLOCKING_FLAGS = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_BINARY", 0)
-"""Flags for opening files without blocking. Opening a pipe without them would wait for a writer."""
 
 
 class NamespaceMissingError(Exception):
@@ -252,82 +239,3 @@ def kind_of(value: object, name: str) -> str:
     if issubclass(kind, type):
         return "class"
     return "function" if callable(value) or issubclass(kind, (staticmethod, classmethod)) else "variable"
-
-
-MAX_SOURCES = 2000
-"""Maximum number of evaluated texts that are retained."""
-
-
-class Sources:
-    """The texts that a worker has evaluated. The oldest are dropped beyond `MAX_SOURCES`."""
-
-    def __init__(self) -> None:
-        self._files: collections.deque[str] = collections.deque()
-
-    def newest_first(self) -> list[str]:
-        """Return the file names of the texts, newest first."""
-        return list(reversed(self._files))
-
-    def store(self, file: str, text: str) -> None:
-        """Store an evaluated text, so that tracebacks can display its lines.
-
-        A modification time of None prevents `linecache` from checking for a file.
-        """
-        if file.startswith("<") or not os.path.exists(file):
-            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-            self._files.append(file)
-            if len(self._files) > MAX_SOURCES:
-                linecache.cache.pop(self._files.popleft(), None)
-
-
-def read_regular_file(file: str, most: int = MAX_BYTES) -> tuple[os.stat_result, bytes] | None:
-    """Return the status and content of a file, or None if it is not a regular file or is longer than `most` bytes.
-
-    Raises:
-        OSError, ValueError: the file cannot be read.
-    """
-    number = patiently(lambda: os.open(file, os.O_RDONLY | NONBLOCKING_FLAGS))
-    try:
-        status = os.fstat(number)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > most:
-            return None
-        with open(number, "rb", closefd=False) as stream:
-            return status, stream.read(status.st_size)
-    finally:
-        os.close(number)
-
-
-def read_source(file: str, most: int = MAX_BYTES) -> str | None:
-    """Return the text of a Python file, or None if it is not a regular file or is longer than `most` bytes.
-
-    Raises:
-        OSError: the file cannot be read.
-        SyntaxError, ValueError: the encoding is unknown, or not the declared one.
-    """
-    found = read_regular_file(file, most)
-    if found is None:
-        return None
-    data = found[1]
-    import tokenize
-
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return io.TextIOWrapper(io.BytesIO(data), encoding).read()
-
-
-def lines_of(name: str) -> list[str]:
-    """Return the lines of a Python file or an evaluated text, or [] if the file cannot be read.
-
-    `linecache` is used only for evaluated texts, because it would open any kind of file.
-    """
-    stored_values: Any = linecache.cache.get(name)
-    # An entry with a lazy loader is shorter.
-    known: list[str] = stored_values[2] if stored_values is not None and len(stored_values) > 2 else []
-    if known and stored_values[1] is None:
-        return known
-    try:
-        text = read_source(name)
-    except FileNotFoundError:
-        return known
-    except (OSError, SyntaxError, ValueError, LookupError):
-        return []
-    return [] if text is None else io.StringIO(text).readlines()

@@ -16,10 +16,8 @@ from ..basics.dialect import (
     LISTED,
     Dialect,
     NamespaceMissingError,
-    Sources,
     first_line,
     kind_of,
-    lines_of,
     matcher,
 )
 from ..basics.error_report import (
@@ -33,6 +31,7 @@ from ..basics.error_report import (
 from ..basics.frame_spaces import FRAME, failed_test_frames, frames_of
 from ..basics.plain_values import BRACKETS, PlainPrinter
 from ..basics.printing import limits, requested_print_limits
+from ..basics.source_files import Sources, lines_of
 from .loaded_namespaces import LispLoaded
 from .undo_records import LispUndoRecords
 from .value_parts import LispValues, print_string

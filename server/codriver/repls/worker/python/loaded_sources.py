@@ -23,8 +23,8 @@ import weakref
 import zlib
 from importlib.machinery import ModuleSpec
 
-from ..basics.dialect import read_regular_file
 from ..basics.held_definitions import INSTALLED, function_in, home_of, is_class, space_of, unwrap_functions
+from ..basics.source_files import read_regular_file
 from ..basics.systems import process_start_ns, status_ns
 from .bound_names import BoundNames, Names
 from .python_names import space_of_module

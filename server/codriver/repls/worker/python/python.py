@@ -17,12 +17,13 @@ import traceback
 import types
 
 from ..basics import sensitive_texts
-from ..basics.dialect import Dialect, NamespaceMissingError, Sources
+from ..basics.dialect import Dialect, NamespaceMissingError
 from ..basics.displays import display_of
 from ..basics.error_report import add_position, common_error_fields, set_phase, trim
 from ..basics.frame_spaces import FRAME, FrameSpace, check, frames_of
 from ..basics.held_definitions import ABSENT, UndoRecords
 from ..basics.printing import QUOTA, Printer, limits, part_at, requested_print_limits, text_of
+from ..basics.source_files import Sources
 from .follow_failures import Reporting
 from .images import Figures, image_of, with_image
 from .loaded_sources import MAX_AT_ONCE, LoadedSources

@@ -19,9 +19,10 @@ import os
 import sys
 import types
 
-from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, lines_of, matcher
+from ..basics.dialect import COMPLETIONS, LISTED, first_line, kind_of, matcher
 from ..basics.held_definitions import home_of, is_class, qualname_of, space_of, unwrap_functions
 from ..basics.previews import glimpse_of
+from ..basics.source_files import lines_of
 from .unimported_names import describe_unimported, unimported_members
 
 TYPE_CHECKING = False

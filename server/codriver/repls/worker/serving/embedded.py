@@ -21,8 +21,9 @@ import sys
 from ..basics.connections import BencodeError, encode, read_value, start_thread
 from ..basics.jobs import ABANDONED
 from ..basics.systems import lock, patiently
-from .app_python import AppPython, RoutedOutput
+from .app_python import AppPython
 from .nrepl_server import Server
+from .routed_output import RoutedOutput
 from .start import find_roots
 from .thread_interrupts import ThreadInterrupts
 

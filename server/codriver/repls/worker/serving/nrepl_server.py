@@ -26,7 +26,7 @@ from ..basics.stacks import stacks
 from ..basics.systems import current_user, user_behind
 from ..fresh.comparison import Comparison
 from . import thread_interrupts
-from .thread_interrupts import RequestThreads
+from .request_threads import RequestThreads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,21 +2,18 @@
 
 Background evaluations run on their own threads, concurrently with the main thread. The exception is raised when the
 thread next runs Python code, so a call that blocks outside Python does not end. In that case the evaluation is
-abandoned and its thread reported. Lookups also run on threads, so that one that never ends blocks no other request.
+abandoned and its thread reported.
 
 Source: Python's C API, `PyThreadState_SetAsyncExc`.
 """
 
 from __future__ import annotations
 
-import queue
 import sys
 import threading
-import traceback
 from time import monotonic
 
-from ..basics import sensitive_texts
-from ..basics.connections import START_THREAD, start_thread
+from ..basics.connections import START_THREAD
 from ..basics.jobs import INTERRUPT_S, SIGNAL_INTERVAL_S, Interrupts, Shield
 
 TYPE_CHECKING = False
@@ -197,59 +194,3 @@ def _wake(job: Job) -> None:
     if loop is not None and loop.is_running():
         loop.call_soon_threadsafe(lambda: None)
     job.session.input.put("")
-
-
-LOOKUPS = frozenset(
-    ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
-)
-"""Ops that read files or the user's objects."""
-SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
-"""Ops that return values without running code."""
-MAX_THREADS = 64
-"""Maximum number of busy threads. Further requests wait."""
-
-
-class RequestThreads:
-    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_THREADS`."""
-
-    def __init__(self) -> None:
-        self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
-        self._count = 0
-        self._spare = 0
-        """The number of idle threads minus the number of waiting requests."""
-
-    def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
-        """Handle a request, on one of the threads if it is a lookup."""
-        if message["op"] in LOOKUPS:
-            self._run(lambda: _answer(op, message, connection, session))
-        else:
-            _answer(op, message, connection, session)
-
-    def _run(self, act: Callable[[], object]) -> None:
-        with self._lock:
-            self._spare -= 1
-            is_added = self._spare < 0 and self._count < MAX_THREADS
-            if is_added:
-                self._count += 1
-                self._spare += 1
-        self._waiting.put(act)
-        if is_added:
-            start_thread(self._serve)
-
-    def _serve(self) -> None:
-        while True:
-            self._waiting.get()()
-            with self._lock:
-                self._spare += 1
-
-
-def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
-    """Handle a request, or report the error if that fails."""
-    try:
-        if message["op"] in SHOWING:
-            sensitive_texts.check_with_timeout()
-        op(message, connection, session)
-    except Exception as error:  # the server must survive any error of a request
-        words = "".join(traceback.format_exception_only(type(error), error)).strip()
-        connection.refuse(message, "failed", words)

@@ -1,15 +1,13 @@
-"""`codriver export` and `codriver replay`: turn evaluations into documents or recordings, and run recordings again.
+"""`codriver export`: turn evaluations into documents or recordings.
 
-A document is a test file, a script, a comment or a notebook. A replay runs a recorded session in a fresh REPL and
-compares the results with the recorded ones. Exit status of `export`: 0 the file was written, 1 it was not, 2 wrong
-usage, 3 no server. Exit status of `replay`: 0 all results are the same, 1 a result differs, 2 wrong usage.
+A document is a test file, a script, a comment or a notebook. Exit status: 0 the file was written, 1 it was not, 2 wrong
+usage, 3 no server.
 """
 
 from __future__ import annotations
 
 import os
 import re
-import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -18,8 +16,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from codriver import files
-from codriver.commands.call import FAILED, session_option
+from codriver.commands.call import session_option
 from codriver.commands.log import bare
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import (
@@ -28,36 +25,30 @@ from codriver.commands.options import (
     WholeNumberRange,
     images_option,
     python_option,
-    quiet_option,
     workspace_option,
 )
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import echo, patience, reading, write_file
-from codriver.commands.testing import Case, render_junit_xml
+from codriver.commands.terminal import echo, patience, reading
 from codriver.errors import CodriverError
 from codriver.features.export.documents.layout import Format, Origin, summary
 from codriver.features.export.documents.recordings import (
     NothingChosenError,
     Recording,
-    RecordingError,
     last_that_define,
-    parse_recording,
     recorded,
     since_checkpoint,
     to_json_lines,
     unknown_names,
     with_ids,
 )
-from codriver.files import MEBIBYTE, Links, Rules, whole_files
+from codriver.files import Links, whole_files
 from codriver.files.own_folders import workspace_state_directory
-from codriver.log.control_characters import one_line
 from codriver.net import client
 from codriver.repls.kinds import JUPYTER, PYTHON, dialect_of_key, kind_of, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.commands.testing import Outcome
     from codriver.features.export.documents.recordings import Recorded
     from codriver.features.export.documents.verification import CheckedStep
     from codriver.features.export.fresh_runs import FreshRuns
@@ -72,8 +63,6 @@ STDOUT = "-"
 """The output name that means standard output."""
 _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
-MAX_BYTES = 64 * MEBIBYTE
-"""Maximum size of a recording that is read."""
 
 
 class ExistsError(CodriverError):
@@ -359,109 +348,3 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
             waiting += check
         elif isinstance(check, dict):
             waiting += check.values()
-
-
-@click.command(
-    "replay",
-    short_help="Run a recorded session in a fresh REPL.",
-    epilog="Exit status: 0 all is the same, 1 something differs, 2 wrong usage.",
-)
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`; by default as recorded.")
-@python_option
-@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
-@click.option(
-    "--timeout",
-    type=Number(1, 600),
-    default=60.0,
-    metavar="SECONDS",
-    help="Time limit for each step, 1 to 600 (60).",
-)
-@images_option
-@workspace_option
-@quiet_option("Print what differs, and nothing else.")
-def replay_command(
-    *,
-    file: Path,
-    repl: str | None,
-    python: str,
-    junit: Path | None,
-    timeout: float,
-    pictures: str,
-    workspace: Path,
-    is_quiet: bool,
-) -> None:
-    """Run the recording FILE in a fresh REPL, and compare the results with the recorded ones.
-
-    FILE was written by `codriver export --format recording`. The code runs with all its side effects, so read a
-    recording from someone else first. Values that differ only in addresses, times and the like count as the same.
-    Images of the same kind and size also count as the same, and are reported. The output of the code is printed to
-    standard error.
-    """
-    import anyio  # noqa: PLC0415  # as below
-
-    from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it imports everything that starts REPLs
-
-    workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
-    recording = _read(file)
-    if repl is None and kind_of(recording.repl) is None:
-        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
-    runs = FreshRuns(
-        workspace,
-        repl or recording.repl,
-        timeout,
-        is_strict=pictures == STRICT,
-        is_quiet=is_quiet,
-        is_chosen=bool(repl),
-        python=python,
-    )
-    with patience(lambda: runs.progress.words(runs.words)):
-        checked = anyio.run(runs.verify, recording)
-    cases = _cases(recording, checked, file.stem)
-    if junit is not None:
-        write_file(junit, render_junit_xml(cases, started_at), workspace)
-    for case in cases:
-        if case.outcome == "fail":
-            echo(one_line(case.name))
-            echo("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
-    for check in () if is_quiet else checked:
-        if check.is_alike and check.reproduces:
-            echo(one_line(f"{check.of.id} {check.note}"), hang=2)
-    wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
-    if not is_quiet:
-        echo(f"{_summary(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
-    sys.exit(FAILED if wrong else 0)
-
-
-def _summary(count: int, wrong: int, skipped: int) -> str:
-    """Return a line with the numbers of steps that reproduced, differed and were skipped."""
-    text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
-    return f"{text}, {skipped} cannot run again" if skipped else text
-
-
-def _read(file: Path) -> Recording:
-    """Read a recording from a file.
-
-    Raises:
-        RecordingError: the file is not a recording.
-    """
-    try:
-        return parse_recording(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
-    except UnicodeDecodeError as error:
-        raise RecordingError("it is not a text file") from error
-
-
-def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[Case]:
-    """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
-    cases = []
-    for evaluation in recording.evaluations:
-        steps = [check for check in checked if check.of is evaluation]
-        wrong = [step for step in steps if not step.reproduces]
-        outcome: Outcome = "fail" if wrong else "pass"
-        if wrong and all(check.is_hidden for check in wrong):
-            outcome = "skip"
-        head = evaluation.code.strip().partition("\n")[0][:60]
-        details = "\n".join(f"{check.step.text.strip()}\n  {check.note}" for check in wrong)
-        message = wrong[0].note if wrong else ""
-        cases.append(Case(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
-    return cases

@@ -1,0 +1,83 @@
+"""Find the workspace: the nearest possible directory, from the current one up."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from codriver_relay.own_files import (
+    SERVER_DIRECTORY,
+    is_mine,
+    is_open,
+)
+
+PROJECT_FILES = (
+    "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
+    "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "build.boot", "package.json",
+)  # fmt: skip
+"""Files that mark a directory as a workspace. Source: `codriver.repls.kinds`, project_marks."""
+
+
+TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not written to
+
+
+OTHERS_WRITE_BIT = 0o002
+"""The bit of a file mode that allows other users to write."""
+
+
+def is_search_boundary(directory: str) -> bool:
+    """Return whether a directory and all directories above it cannot be workspaces.
+
+    This is true of the home directory, the root, the directories for temporary files, and those that others own or can
+    write to.
+    """
+    given = [os.path.expanduser("~"), *TEMPORARY_DIRECTORIES, os.environ.get("TMPDIR") or "/"]
+    if sys.platform == "win32":
+        from codriver_relay.windows import shared_directories
+
+        given += shared_directories()
+    try:
+        status = os.stat(directory)
+    except (OSError, ValueError):
+        return True
+    if not is_mine(status.st_uid) or is_open(status, OTHERS_WRITE_BIT):
+        return True
+    real = comparable(directory)
+    return os.path.dirname(real) == real or real in {comparable(path) for path in given}
+
+
+def comparable(path: str) -> str:
+    """Return a path with links resolved, and in lower case on systems that ignore case."""
+    return os.path.normcase(os.path.realpath(path))
+
+
+def is_workspace(directory: str) -> bool:
+    """Return whether a directory has a server's directory, `codriver.toml`, a project file or `.git`."""
+    join, is_file = os.path.join, os.path.isfile
+    if os.path.isdir(join(directory, *SERVER_DIRECTORY)) or os.path.exists(join(directory, ".git")):
+        return True
+    return any(is_file(join(directory, name)) for name in PROJECT_FILES)
+
+
+def find_workspace() -> str | None:
+    """Return the workspace named by the environment, or the nearest one from the current directory up, or None."""
+    named = resolve_workspace(os.environ.get("CLAUDE_PROJECT_DIR", ""))
+    if named is not None:
+        return named
+    try:
+        directory = os.getcwd()
+    except OSError:  # the directory was removed
+        return None
+    while not is_search_boundary(directory):
+        if is_workspace(directory):
+            return directory
+        directory = os.path.dirname(directory)
+    return None
+
+
+def resolve_workspace(path: str) -> str | None:
+    """Return the resolved path of a directory, or None if it cannot be a workspace."""
+    if not os.path.isabs(path) or not os.path.isdir(path):
+        return None
+    directory = os.path.realpath(path)
+    return None if is_search_boundary(directory) else directory

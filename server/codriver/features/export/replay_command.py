@@ -1,0 +1,151 @@
+"""`codriver replay`: run a recorded session in a fresh REPL and compare the results with the recorded ones.
+
+Exit status: 0 all results are the same, 1 a result differs, 2 wrong usage.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from codriver import files
+from codriver.commands.call import FAILED
+from codriver.commands.options import (
+    STRICT,
+    Number,
+    images_option,
+    python_option,
+    quiet_option,
+    workspace_option,
+)
+from codriver.commands.terminal import echo, patience, write_file
+from codriver.commands.testing import Case, render_junit_xml
+from codriver.features.export.documents.recordings import (
+    Recording,
+    RecordingError,
+    parse_recording,
+)
+from codriver.files import MEBIBYTE, Links, Rules
+from codriver.log.control_characters import one_line
+from codriver.repls.kinds import kind_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver.commands.testing import Outcome
+    from codriver.features.export.documents.verification import CheckedStep
+
+
+MAX_BYTES = 64 * MEBIBYTE
+"""Maximum size of a recording that is read."""
+
+
+@click.command(
+    "replay",
+    short_help="Run a recorded session in a fresh REPL.",
+    epilog="Exit status: 0 all is the same, 1 something differs, 2 wrong usage.",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--repl", metavar="WORDS", help="What starts the fresh REPL, as for `serve`; by default as recorded.")
+@python_option
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit XML there.")
+@click.option(
+    "--timeout",
+    type=Number(1, 600),
+    default=60.0,
+    metavar="SECONDS",
+    help="Time limit for each step, 1 to 600 (60).",
+)
+@images_option
+@workspace_option
+@quiet_option("Print what differs, and nothing else.")
+def replay_command(
+    *,
+    file: Path,
+    repl: str | None,
+    python: str,
+    junit: Path | None,
+    timeout: float,
+    pictures: str,
+    workspace: Path,
+    is_quiet: bool,
+) -> None:
+    """Run the recording FILE in a fresh REPL, and compare the results with the recorded ones.
+
+    FILE was written by `codriver export --format recording`. The code runs with all its side effects, so read a
+    recording from someone else first. Values that differ only in addresses, times and the like count as the same.
+    Images of the same kind and size also count as the same, and are reported. The output of the code is printed to
+    standard error.
+    """
+    import anyio  # noqa: PLC0415  # as below
+
+    from codriver.features.export.fresh_runs import FreshRuns  # noqa: PLC0415  # it imports everything that starts REPLs
+
+    workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
+    recording = _read(file)
+    if repl is None and kind_of(recording.repl) is None:
+        raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
+    runs = FreshRuns(
+        workspace,
+        repl or recording.repl,
+        timeout,
+        is_strict=pictures == STRICT,
+        is_quiet=is_quiet,
+        is_chosen=bool(repl),
+        python=python,
+    )
+    with patience(lambda: runs.progress.words(runs.words)):
+        checked = anyio.run(runs.verify, recording)
+    cases = _cases(recording, checked, file.stem)
+    if junit is not None:
+        write_file(junit, render_junit_xml(cases, started_at), workspace)
+    for case in cases:
+        if case.outcome == "fail":
+            echo(one_line(case.name))
+            echo("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
+    for check in () if is_quiet else checked:
+        if check.is_alike and check.reproduces:
+            echo(one_line(f"{check.of.id} {check.note}"), hang=2)
+    wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
+    if not is_quiet:
+        echo(f"{_summary(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
+    sys.exit(FAILED if wrong else 0)
+
+
+def _summary(count: int, wrong: int, skipped: int) -> str:
+    """Return a line with the numbers of steps that reproduced, differed and were skipped."""
+    text = f"{count} evaluations: {count - wrong - skipped} the same, {wrong} differ"
+    return f"{text}, {skipped} cannot run again" if skipped else text
+
+
+def _read(file: Path) -> Recording:
+    """Read a recording from a file.
+
+    Raises:
+        RecordingError: the file is not a recording.
+    """
+    try:
+        return parse_recording(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
+    except UnicodeDecodeError as error:
+        raise RecordingError("it is not a text file") from error
+
+
+def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[Case]:
+    """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
+    cases = []
+    for evaluation in recording.evaluations:
+        steps = [check for check in checked if check.of is evaluation]
+        wrong = [step for step in steps if not step.reproduces]
+        outcome: Outcome = "fail" if wrong else "pass"
+        if wrong and all(check.is_hidden for check in wrong):
+            outcome = "skip"
+        head = evaluation.code.strip().partition("\n")[0][:60]
+        details = "\n".join(f"{check.step.text.strip()}\n  {check.note}" for check in wrong)
+        message = wrong[0].note if wrong else ""
+        cases.append(Case(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
+    return cases

@@ -1,0 +1,69 @@
+"""The program that reports the loaded namespaces of a Lisp, and the parser of its report.
+
+The program takes longer to compile than to run, so it is compiled once and stored in the REPL.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
+from codriver.repls.programs import Written, program
+from codriver.wire.untrusted import as_list
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_LOADED: Final = program("clojure/loaded.clj")
+
+
+@cache
+def _cached_program_name() -> str:
+    """Return the name of the stored program. It depends on the code, because a REPL may serve several versions."""
+    return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
+
+
+CALL_LOADED: Final = Written(
+    lambda: (
+        f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_program_name()})] "
+        "(f $known $root) {:absent true})"
+    )
+)
+
+
+CACHE_LOADED: Final = Written(
+    lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED}) nil)"
+)
+
+
+def read_loaded(data: Mapping[str, object]) -> Loaded:
+    """Parse the reply of the program that lists loaded code."""
+    started = str(data.get("began") or "0")
+    spaces = (_namespace(item) for item in as_list(data.get("spaces")) if isinstance(item, dict))
+    lists = [
+        [str(word) for word in item] for item in as_list(data.get("old")) if isinstance(item, list) and len(item) == 4
+    ]
+    counted = [item for item in as_list(data.get("instances")) if isinstance(item, list) and len(item) == 3]
+    old = [SurvivingObject(home, name, "former" if kind == "former" else "old", of) for home, name, kind, of in lists]
+    old += [SurvivingObject(str(home), str(name), "instances", str(count)) for home, name, count in counted]
+    return Loaded(
+        int(started) if started.isdigit() else 0,
+        frozenset(str(data.get("names") or "").split()),
+        tuple(spaces),
+        tuple(old),
+    )
+
+
+def _namespace(described: Mapping[str, object]) -> LoadedNamespace:
+    found = [_var(row) for row in as_list(described.get("vars")) if isinstance(row, list) and len(row) == 5]
+    files = tuple(str(file) for file in as_list(described.get("files")))
+    return LoadedNamespace(str(described.get("ns")), str(described.get("mark")), files, tuple(found))
+
+
+def _var(row: list[object]) -> LoadedVar:
+    name, file, line, root, stamp = row
+    position = file if isinstance(file, str) else "", (line or None) if isinstance(line, int) else None
+    return LoadedVar(str(name), *position, str(root), str(stamp))

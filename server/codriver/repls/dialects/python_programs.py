@@ -1,0 +1,93 @@
+"""Codriver's Python programs for REPLs of Python and Hy: tests, lists of names, and fixes for hy-nrepl."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.programs import Programs, Written, python_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@cache
+def test_program_source() -> str:
+    """Return the source of the program that runs tests. Its function `answer` returns the report."""
+    return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
+
+
+@cache
+def _process_starter() -> str:
+    return python_text("python/run_values.py", "python/runs_anew.py")
+
+
+@cache
+def _process() -> str:
+    return python_text("python/new_process.py")
+
+
+def _test() -> str:
+    """Return the expression that runs tests in a new process, without the code that the REPL has loaded.
+
+    `$ns`, `$name` and `$match` are string literals, empty for no restriction. `$only` lists namespaces with tests.
+    `$root` is the directory to run in, or empty for the REPL's own. `$words` is `$match` as alternatives of words that
+    must all match, with an exclamation mark before those that must not.
+
+    The program is on a line of its own, because tracebacks and stacks display the line of a call.
+    """
+    return (
+        '[space["run_in_new_process"](process, program, $root, $ns, $name, $match, $words, $only)\n'
+        ' for space in [{"__name__": "tests"}]\n'
+        f" for process, program in [({_process()!r}, {test_program_source()!r})]\n"
+        f" for _ in [exec(\n{_process_starter()!r}\n, space)]][0]"
+    )
+
+
+def _test_hy() -> str:
+    """Return the Hy expression that runs tests in the REPL with the same program.
+
+    `$session` is the id of the session whose definitions are included.
+    """
+    return (
+        '(get (lfor\n space [{"__name__" "tests"}]\n'
+        f" _ [(exec {json.dumps(test_program_source())} space)]\n"
+        ' (.loads (__import__ "json") ((get space "answer") $ns $name $match $words $only $session :root $root))) 0)'
+    )
+
+
+def _hy_names_expression(call: str) -> Callable[[], str]:
+    """Return a function that creates the Hy expression for a call of the program about names.
+
+    `$session` is the id of the session whose definitions are included.
+    """
+
+    def expression() -> str:
+        code = json.dumps(python_text("hy/hy_names.py"))
+        return f'((fn [space] (exec {code} space) {call}) {{"__name__" "names"}})'
+
+    return expression
+
+
+PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test)})
+
+
+HY_EXPRESSIONS: Final = Programs(
+    {
+        "test": Written(_test_hy),
+        "names": Written(_hy_names_expression('((get space "answer") $name $pattern $session)')),
+        "glimpse": Written(_hy_names_expression('((get space "glimpse") $name $session)')),
+    }
+)
+"""The programs for each capability. See `Dialect.expressions`."""
+
+
+def _fix(path: str) -> Written:
+    return Written(lambda: f"(exec {json.dumps(python_text(path))} {{}})")
+
+
+HY_FIXES: Final = (
+    _fix("hy/quiet_server.py"), _fix("hy/request_reader.py"), _fix("hy/output_by_context.py"),
+)  # fmt: skip
+"""Fixes for hy-nrepl, in order. The first one is needed so that longer ones can be sent."""

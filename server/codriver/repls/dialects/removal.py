@@ -1,0 +1,39 @@
+"""Programs that remove a name from a namespace."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.programs import program
+
+if TYPE_CHECKING:
+    from codriver.repls.programs import Code
+
+
+_REMOVE: Final = program("lisp/remove.cljc")
+
+
+REMOVALS: Final[dict[str, Code]] = {
+    "clojure": _REMOVE,
+    "babashka": _REMOVE,
+    "nbb": _REMOVE,
+    "basilisp": program("basilisp/remove.lpy"),
+    "hy": '(do (.pop (globals) ((. (__import__ "hy") mangle) $name) None) None)',
+}
+
+
+def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
+    """Return code that removes `name`, defined in `home`, from a namespace, and a short form of it for the log.
+
+    Returns None for a dialect in which that is impossible.
+    """
+    values = {"$ns": namespace, "$name": name, "$home": home}
+    code = REMOVALS.get(dialect)
+    # Substituting in one pass is necessary because a name may look like a placeholder.
+    if code is None:
+        return None
+    description = f"(del {name})" if dialect == "hy" else f"(ns-unmap '{namespace} '{name})"
+    whole = re.sub(r"\$(?:ns|name|home)\b", lambda found: json.dumps(values[found[0]], ensure_ascii=False), str(code))
+    return whole, description

@@ -1,0 +1,63 @@
+"""Thread dumps, reduced to the user's code."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.contract.adapter_values import ThreadDump
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+_MODULE: Final = re.compile(r"^(?:[^/() ]*//|[\w.]+@[^/() ]+/)")
+"""Matches the class loader or module that the JVM prints before a class."""
+
+
+_PYTHON_FRAME: Final = re.compile(r'^ +File "')
+
+
+@dataclass(frozen=True, slots=True)
+class Thread:
+    """A thread in a dump: its title line and its frames in the printed order."""
+
+    title: str
+    frames: tuple[str, ...]
+
+
+def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
+    """Build a dump of threads, or return None if there are none. `tooling` identifies frames of tools."""
+    if not threads:
+        return None
+    user_threads = [
+        Thread(thread.title, tuple(f for f in thread.frames if not _is_tooling(f, tooling))) for thread in threads
+    ]
+    return ThreadDump(_dump_text(threads), _dump_text([thread for thread in user_threads if thread.frames]))
+
+
+def read_python(text: str) -> tuple[Thread, ...]:
+    """Parse a dump in Python's format, which has blocks separated by blank lines and two lines per frame."""
+    threads = []
+    for block in text.strip("\n").split("\n\n"):
+        title, *lines = block.split("\n")
+        frames: list[str] = []
+        for line in lines:
+            if frames and not _PYTHON_FRAME.match(line):
+                frames[-1] += f"\n{line}"
+            else:
+                frames.append(line)
+        if title.strip():
+            threads.append(Thread(title, tuple(frames)))
+    return tuple(threads)
+
+
+def _is_tooling(frame: str, tooling: tuple[str, ...]) -> bool:
+    if _PYTHON_FRAME.match(frame):
+        return any(part in frame.split("\n", 1)[0] for part in tooling)
+    return _MODULE.sub("", frame.strip().removeprefix("at ")).startswith(tooling)
+
+
+def _dump_text(threads: Sequence[Thread]) -> str:
+    return "\n\n".join("\n".join([thread.title, *thread.frames]) for thread in threads)

@@ -1,0 +1,79 @@
+"""Threads that answer lookups, so that one that never ends blocks no other request."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import traceback
+
+from ..basics import sensitive_texts
+from ..basics.connections import start_thread
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..basics.connections import Connection, Message
+    from ..basics.jobs import Session
+
+    Op = Callable[[Message, Connection, Session], object]
+
+
+LOOKUPS = frozenset(
+    ("completions", "complete", "lookup", "codriver/names", "codriver/source", "codriver/drift", "codriver/stacks")
+)
+"""Ops that read files or the user's objects."""
+
+
+SHOWING = frozenset({"lookup", "codriver/names", "codriver/locals"})
+"""Ops that return values without running code."""
+
+
+MAX_THREADS = 64
+"""Maximum number of busy threads. Further requests wait."""
+
+
+class RequestThreads:
+    """Threads that handle lookups. A thread is added if all are busy, up to `MAX_THREADS`."""
+
+    def __init__(self) -> None:
+        self._waiting: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._count = 0
+        self._spare = 0
+        """The number of idle threads minus the number of waiting requests."""
+
+    def perform(self, op: Op, message: Message, connection: Connection, session: Session) -> None:
+        """Handle a request, on one of the threads if it is a lookup."""
+        if message["op"] in LOOKUPS:
+            self._run(lambda: _answer(op, message, connection, session))
+        else:
+            _answer(op, message, connection, session)
+
+    def _run(self, act: Callable[[], object]) -> None:
+        with self._lock:
+            self._spare -= 1
+            is_added = self._spare < 0 and self._count < MAX_THREADS
+            if is_added:
+                self._count += 1
+                self._spare += 1
+        self._waiting.put(act)
+        if is_added:
+            start_thread(self._serve)
+
+    def _serve(self) -> None:
+        while True:
+            self._waiting.get()()
+            with self._lock:
+                self._spare += 1
+
+
+def _answer(op: Op, message: Message, connection: Connection, session: Session) -> None:
+    """Handle a request, or report the error if that fails."""
+    try:
+        if message["op"] in SHOWING:
+            sensitive_texts.check_with_timeout()
+        op(message, connection, session)
+    except Exception as error:  # the server must survive any error of a request
+        words = "".join(traceback.format_exception_only(type(error), error)).strip()
+        connection.refuse(message, "failed", words)

@@ -1,0 +1,82 @@
+"""The inputs of a query: check the values that a caller passes for `:in`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import TYPE_CHECKING
+
+from codriver_datalog import operators
+from codriver_datalog.edn import from_json
+from codriver_datalog.errors import QueryError
+from codriver_datalog.syntax_tree import (
+    Query,
+    Rules,
+    RulesInput,
+    Source,
+    binding_variables,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from codriver_datalog.entity_store import Schema
+    from codriver_datalog.operators import Rows
+from codriver_datalog.query import parse_rules
+
+MAX_ROWS = 100_000  # that inputs are destructured into, all together
+"""Maximum number of rows that all inputs of a query bind together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """The inputs of a query: constants by variable, rows for variables with several values, and rules."""
+
+    constants: dict[str, object]
+    names: tuple[str, ...]
+    rows: Rows
+    rules: Rules
+
+
+def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Inputs:
+    """Convert JSON values to the inputs of a query, in the order of `:in` without its sources.
+
+    Raises:
+        QueryError: there are too few or too many inputs, or one does not fit its binding.
+    """
+    takers = [item for item in query.inputs if not isinstance(item, Source)]
+    if len(takers) != len(values):
+        raise _error(f"{len(takers)} inputs, one for each part of `:in` besides the sources", f"{len(values)}")
+    constants: dict[str, object] = {}
+    names: list[str] = []
+    tables: list[Rows] = []
+    rules = query.rules
+    size = 1
+    for number, (taker, given) in enumerate(zip(takers, values, strict=True), 1):
+        if isinstance(taker, RulesInput):
+            if not isinstance(given, str):
+                raise _error("rules as an EDN string, such as `[[(name ?a) clause …]]`", f"input {number}: {given!r}")
+            rules = {**rules, **parse_rules(given, schema, query.rules)}
+            continue
+        try:
+            rows = list(dict.fromkeys(operators.expand(taker, from_json(given))))
+        except (TypeError, ValueError) as error:
+            raise _error(
+                f"a value for input {number} that its binding can destructure ({error})", repr(given)
+            ) from None
+        variables = binding_variables(taker)
+        if len(rows) == 1:
+            constants.update(zip(variables, rows[0], strict=True))
+        else:
+            names += variables
+            tables.append(rows)
+            size *= len(rows)
+    if size > MAX_ROWS:
+        raise _error(f"inputs with at most {MAX_ROWS} rows in total", f"{size}")
+    combined: Rows = [tuple([cell for row in chosen for cell in row]) for chosen in product(*tables)]
+    return Inputs(constants, tuple(names), combined, rules)
+
+
+def _error(expected: str, found: str) -> QueryError:
+    """Return an error about the inputs."""
+    return QueryError(expected, found, line=1, column=1, part="inputs")
