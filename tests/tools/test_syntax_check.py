@@ -143,6 +143,12 @@ IPYTHON = pytest.mark.parametrize(
         ("here = %pwd", "os.getcwd()"),
         ("%%time\nf()", "time.perf_counter"),
         ("%nosuch", "plain Python"),
+        ("%matplotlib inline", "%matplotlib is an IPython magic: leave it out, because figures need no setting"),
+        ("%%bash\nls", "subprocess.run(script, shell=True, check=True)"),
+        ("import os; !ls -l", "subprocess.run('ls -l', shell=True, check=True)"),
+        ("len?", "call symbol_info with the symbol 'len'"),
+        ("?str.join", "call symbol_info with the symbol 'str.join'"),
+        ("json.dumps??", "call symbol_info with the symbol 'json.dumps'"),
     ],
 )
 

@@ -10,20 +10,40 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-MAGIC_EQUIVALENTS: Mapping[str, str] = MappingProxyType({
-    "%timeit": "timeit.timeit(...)", "%time": "time.perf_counter() before and after", "%run": "load_file",
-    "%cd": "os.chdir(...)", "%pwd": "os.getcwd()", "%pip": "subprocess.run([sys.executable, '-m', 'pip', ...])",
-    "%load_ext": "import", "%who": "dir()", "%env": "os.environ", "%matplotlib": "nothing: figures need no setting",
-})  # fmt: skip
-"""Python's equivalents of the magics of IPython."""
+MAGIC_EQUIVALENTS: Mapping[str, str] = MappingProxyType(
+    {
+        "%timeit": "use timeit.timeit(...)",
+        "%time": "use time.perf_counter() before and after",
+        "%run": "use load_file",
+        "%cd": "use os.chdir(...)",
+        "%pwd": "use os.getcwd()",
+        "%pip": "use subprocess.run([sys.executable, '-m', 'pip', ...])",
+        "%bash": "use subprocess.run(script, shell=True, check=True)",
+        "%sh": "use subprocess.run(script, shell=True, check=True)",
+        "%load_ext": "use import",
+        "%autoreload": "leave it out, because edit_files and load_file load changes",
+        "%who": "use dir()",
+        "%env": "use os.environ",
+        "%matplotlib": "leave it out, because figures need no setting",
+    }
+)
+"""What to do instead of each magic of IPython."""
 _ASSIGNMENT_START = re.compile(r"[^=!%]+=\s*(?=[!%])")
 """Matches the start of a line that assigns the result of a command of IPython."""
+_STATEMENT_BEFORE = re.compile(r"[^!%]*;\s*(?=[!%])")
+"""Matches statements of a line before a command of IPython."""
+_LOOKUP = re.compile(r"\?{1,2}([\w.]+)|([\w.]+)\?{1,2}")
+"""Matches a name with the question marks that display its documentation or source."""
 
 
 def python_equivalent(line: str) -> str | None:
     """Return Python's equivalent of a line with IPython's syntax, or None for any other line."""
     text = line.strip()
     capture_arguments = ""
+    if lookup := _LOOKUP.fullmatch(text):
+        return f"{text} is IPython syntax: call symbol_info with the symbol {lookup[1] or lookup[2]!r}"
+    if before := _STATEMENT_BEFORE.match(text):
+        text = text[before.end() :]
     if assigned := _ASSIGNMENT_START.match(text):
         text, capture_arguments = text[assigned.end() :], ", capture_output=True, text=True"
     if text.startswith("!"):
@@ -33,5 +53,5 @@ def python_equivalent(line: str) -> str | None:
         )
     if text.startswith("%"):
         magic = "%" + text.lstrip("%").partition(" ")[0]
-        return f"{magic} is an IPython magic: use {MAGIC_EQUIVALENTS.get(magic, 'plain Python')}"
+        return f"{magic} is an IPython magic: {MAGIC_EQUIVALENTS.get(magic, 'use plain Python')}"
     return None
