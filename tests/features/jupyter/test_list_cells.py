@@ -6,6 +6,9 @@ import pytest
 from live_server import until
 from tools_in_memory import serving
 
+from codriver.core.state import Origin, Repl, State
+from codriver.features.jupyter.missing_kernel import describe_missing_kernel
+
 
 def book(*cells, **metadata):
     return json.dumps({"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}, indent=1) + "\n"
@@ -105,6 +108,19 @@ def test_running_a_cell_without_a_kernel_is_refused_with_a_suggestion(listed, cl
     listed(book(code("1")))
     refused = client.call("run_cell", filePath="work/x.ipynb", cell="0")
     assert (refused["reason"], "'jupyter'] in codriver.toml" in refused["hint"]) == ("capability-missing", True)
+
+
+@pytest.mark.parametrize(
+    ("phase", "note"),
+    [
+        ("starting", None),
+        ("connecting", None),
+        ("stopped", "run_cell needs a kernel, and jup is stopped: ipykernel is missing"),
+    ],
+)
+def test_the_kernel_that_the_server_starts_is_not_configured_again(phase, note):
+    kernel = Repl("1", "jup", Origin("process", "jupyter"), phase=phase, note="ipykernel is missing")
+    assert describe_missing_kernel(State(repls={"1": kernel})) == note
 
 
 def test_a_file_that_is_not_a_notebook_is_refused_with_a_reason(live, client, listed):

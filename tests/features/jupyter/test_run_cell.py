@@ -142,6 +142,12 @@ def test_all_cells_run_in_order_with_one_report(client, notebook):
     assert cells_of(notebook)[3]["outputs"] == [value("3", counts[3])]
 
 
+def test_an_image_is_reported_by_its_type(client, notebook):
+    notebook.write_text(book(code(f'"a plot data:image/png;base64,{"iVBO" * 1000}"'), code("(+ 1 2)")))
+    answer = client.call("run_cell", filePath=notebook.name, cells="all")
+    assert answer["cells"][0].endswith(': "a plot <image/png>')
+
+
 def test_running_all_cells_stops_at_the_first_failure_and_lists_the_rest(client, notebook):
     notebook.write_text(book(code("1"), code("(/ 1 0)"), code("2"), code("3")))
     answer = client.call("run_cell", filePath=notebook.name, cells="all")

@@ -14,7 +14,7 @@ from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import cut
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import digest_of
-from codriver.features.jupyter.missing_kernel import CELLS, advise_on_kernel
+from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.tools.answers.answer_budget import budget, fit
@@ -70,8 +70,8 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     if repl is not None:
         fields["sessionKey"] = repl.key
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(fitting)}"] if omitted else []
-    if CELLS not in call.state.capabilities():
-        notes.append(f"run_cell needs a kernel: {advise_on_kernel(call.state)}")
+    if note := describe_missing_kernel(call.state):
+        notes.append(note)
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 

@@ -27,3 +27,13 @@ KERNELS: Final = CapabilitySource(
     may_have=lambda repl: repl.origin.text.startswith(JUPYTER),
     advice=lambda state: f"a Jupyter kernel has it: {advise_on_kernel(state)}",
 )
+
+
+def describe_missing_kernel(state: State) -> str | None:
+    """Return a note that `run_cell` has no kernel and how to get one, or None if there is one or it is starting."""
+    kernels = [repl for repl in state.repls.values() if KERNELS.may_have(repl)]
+    if CELLS in state.capabilities() or any(repl.is_awaited for repl in kernels):
+        return None
+    if stopped := next((repl for repl in kernels if repl.phase == "stopped" and repl.note), None):
+        return f"run_cell needs a kernel, and {stopped.key} is stopped: {stopped.note}"
+    return f"run_cell needs a kernel: {advise_on_kernel(state)}"

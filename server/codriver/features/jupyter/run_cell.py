@@ -13,6 +13,7 @@ import anyio
 from pydantic import Field, model_validator
 
 from codriver.core import evaluation_queue
+from codriver.core.pictures import replace_image_data
 from codriver.core.values import NOTEBOOK, Request
 from codriver.editing.editable_paths import NotEditableError, editable_path, show
 from codriver.editing.file_changes import UnreadableError, read
@@ -228,10 +229,15 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
 
 
 def _short_outcome(call: Call, evaluation: str) -> str:
-    """Return the last line of a cell's value, or of what it printed, or an empty string."""
+    """Return the last line of a cell's value, or of what it printed, or an empty string. An image is its media type."""
     transcript = call.services.transcripts.get(evaluation)
     if transcript is None:
         return ""
+    value_start = next((value.start for value in reversed(transcript.values())), 0)
+    beginning = transcript.chunk("result", value_start, OUTCOME_BYTES).text
+    without_data = replace_image_data(beginning, lambda image: f"<{image.kind}>")
+    if without_data != beginning:
+        return cut(without_data, OUTCOME_CHARACTERS)
     outputs = (one.last(OUTCOME_BYTES).text.strip() for one in (transcript.result, transcript.out))
     lines = next((one.splitlines() for one in outputs if one and one != "None"), [""])
     return cut(lines[-1], OUTCOME_CHARACTERS)
