@@ -15,7 +15,7 @@ PROJECT_FILES = (
     "codriver.toml", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "deps.edn",
     "project.clj", "bb.edn", "shadow-cljs.edn", "nbb.edn", "build.boot", "package.json",
 )  # fmt: skip
-"""Files that mark a directory as a workspace. Source: `codriver.repls.kinds`, project_marks."""
+"""Files that mark a directory as a workspace. Source: `codriver.repls.kinds`, project_file_names."""
 
 
 TEMPORARY_DIRECTORIES = ("/tmp", "/var/tmp")  # noqa: S108  # only compared, not written to

@@ -129,7 +129,7 @@ def nrepl_message(data):
         values = error.decoded
     for value in values:
         try:
-            found = connection.parse(value)
+            found = connection.parse_message(value)
         except connection.NotAMessageError:
             assert not isinstance(value, dict)
             continue

@@ -13,7 +13,7 @@ import pytest
 from live_server import environ
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from codriver.repls.kinds import project_marks
+from codriver.repls.kinds import project_file_names
 from codriver_relay.roots import GREETING, HANDSHAKE_VERSIONS, path_of, workspace_of_roots
 from codriver_relay.workspace_search import PROJECT_FILES, is_search_boundary
 from relay.relay_process import INITIALIZED, RELAY, WAIT_S, RelayProcess, answer, encode, polls_alone, request, waiting
@@ -95,7 +95,7 @@ def refusal(relay, number=1):
 
 
 def test_the_two_lists_of_project_files_match():
-    assert set(PROJECT_FILES) == {"codriver.toml", *project_marks()}
+    assert set(PROJECT_FILES) == {"codriver.toml", *project_file_names()}
 
 
 def test_the_directory_named_by_the_client_takes_precedence(auto, project, tmp_path):

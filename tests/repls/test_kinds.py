@@ -13,14 +13,14 @@ from codriver.repls import dialects, kinds
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.launch import processes
 from codriver.repls.launch.discovery import _configured_command
-from codriver.repls.launch.projects import find_projects, running_repls
-from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.repls.launch.projects import find_projects, port_files_with_port
+from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.setup import doctor_checks
 from codriver.tools.calls.session_choice import server_of
 
 pytestmark = pytest.mark.anyio
 
-MOON = kinds.Kind(
+MOON = kinds.ReplKind(
     "Moonlisp",
     "moon",
     "moonlisp",
@@ -62,10 +62,10 @@ async def test_discovery_finds_the_port_file_of_a_repl_kind_under_its_key(tmp_pa
     write(tmp_path / "far" / ".moon" / "port", "7001")
     write(tmp_path / ".moon" / "port", "7002")
     with anyio.fail_after(60):
-        async for found in processes.watch(tmp_path, kinds.port_files()):
+        async for found in processes.watch_port_files(tmp_path, kinds.port_file_names()):
             assert [(one.port, one.key) for one in found] == [(7002, "moon"), (7001, "far-moon")]
             break
-    assert running_repls(tmp_path) == (".moon/port",)
+    assert port_files_with_port(tmp_path) == (".moon/port",)
 
 
 def test_doctor_checks_the_port_file_of_a_repl_kind(tmp_path):
@@ -83,14 +83,14 @@ def test_the_name_of_a_repl_kind_starts_it_under_its_key():
 def test_a_repl_recipe_has_program_arguments_and_port_file(tmp_path):
     program = write(tmp_path / "bin" / "moonrise")
     program.chmod(0o755)
-    found = recipe("moon", tmp_path, {"PATH": str(program.parent)})
+    found = find_recipe("moon", tmp_path, {"PATH": str(program.parent)})
     assert found.command == (str(program), "--repl", "0")
     assert found.port_file == tmp_path / ".moon" / "port"
 
 
 def test_a_missing_repl_program_is_reported_with_advice(tmp_path):
     with pytest.raises(RecipeError, match=r"no 'moonrise' in PATH or node_modules; see moon\.example"):
-        recipe("moon", tmp_path, {"PATH": "/nowhere"})
+        find_recipe("moon", tmp_path, {"PATH": "/nowhere"})
 
 
 def test_hot_reload_loads_files_in_the_repl_of_their_kind(tmp_path):
@@ -110,18 +110,18 @@ def test_a_workspace_can_request_a_repl_kind_by_name(tmp_path):
     [("python", ".py", ".clj"), ("hy", ".hy", ".py"), ("basilisp", ".cljc", ".py"), ("clojurescript", ".cljs", ".py")],
 )
 def test_a_dialect_loads_the_files_of_its_family(dialect, loads, refuses):
-    suffixes = kinds.suffixes_of(dialect)
+    suffixes = kinds.loadable_suffixes(dialect)
     assert loads in suffixes
     assert refuses not in suffixes
 
 
 def test_every_detectable_dialect_has_its_own_key():
     shown = [one.name for one in vars(dialects).values() if isinstance(one, Dialect) and one.name != "unknown"]
-    keys = {dialect: kinds.key_of_dialect(dialect) for dialect in shown}
+    keys = {dialect: kinds.session_key_for_dialect(dialect) for dialect in shown}
     assert len(set(keys.values())) == len(keys)
     assert "repl" not in keys.values()
-    assert kinds.key_of_dialect("unknown") == "repl"
+    assert kinds.session_key_for_dialect("unknown") == "repl"
 
 
 def test_an_unknown_dialect_has_no_file_suffixes():
-    assert kinds.suffixes_of("unknown") == frozenset()
+    assert kinds.loadable_suffixes("unknown") == frozenset()

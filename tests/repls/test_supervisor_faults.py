@@ -17,9 +17,9 @@ from codriver.log.logbook import Logbook
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 from codriver.repls.kinds import NREPL
-from codriver.repls.launch.recipes import recipe
+from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
-from codriver.repls.supervisor import Repls
+from codriver.repls.supervisor import ReplSupervisor
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
@@ -55,12 +55,12 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
                 said.append(effect.text)
 
         def performers(core):
-            repls = Repls(
+            repls = ReplSupervisor(
                 core=core,
                 tasks=tasks,
                 connectors={NREPL: connect_nrepl},
                 workspace=workspace,
-                recipe_of=lambda words: recipe(words, workspace, {}),
+                recipe_of=lambda words: find_recipe(words, workspace, {}),
                 logbook=logbook,
                 transcripts=transcripts,
             )
@@ -79,7 +79,7 @@ async def served(workspace, handlers=HANDLERS, ops=OPS):
         with anyio.fail_after(60):
             await until(lambda: core.state.repls["r1"].phase == "connected")
             yield core, repls, said, transcripts
-            await repls.end_all()
+            await repls.close_all()
         tasks.cancel_scope.cancel()
 
 
@@ -92,7 +92,7 @@ async def run(core, transcripts, name, code):
     """Evaluate `code` and wait until it has ended."""
     transcripts.open(name, (code,))
     core.dispatch({"who": "me", "client": None}, [Evaluate("r1", Request(name, code))])
-    await until(lambda: core.state.evaluations[name].over)
+    await until(lambda: core.state.evaluations[name].is_finished)
     return core.state.evaluations[name]
 
 

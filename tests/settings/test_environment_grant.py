@@ -12,7 +12,7 @@ from linked_tree import git
 from live_server import RELAY, WAIT_S, Relayed, environ
 from other_user import needs_root
 
-from codriver.repls.launch.recipes import recipe
+from codriver.repls.launch.recipes import find_recipe
 from codriver.settings import trust
 
 OTHER_USER = 65534
@@ -84,7 +84,7 @@ def run(*words, cwd):
 
 def chosen_python(workspace):
     """Return the interpreter that a server started by a client uses, and what it says about it."""
-    made = recipe("python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance)
+    made = find_recipe("python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance)
     return made.command[0], made.caution
 
 
@@ -169,7 +169,7 @@ def test_the_environment_of_the_python_setting_is_the_one_accepted(workspace):
     other = make_environment(workspace, "tools/env")
     (workspace / "codriver.toml").write_text('python = "tools/env/bin/python"\n')
     accept(workspace)
-    made = recipe(
+    made = find_recipe(
         "python", workspace, {"PATH": ""}, acceptance_of=trust.environment_acceptance, python="tools/env/bin/python"
     )
     assert made.command[0] == str(other)

@@ -16,8 +16,8 @@ from live_server import serving
 from codriver.app.workspace_settings import load
 from codriver.files import toml_file
 from codriver.files.own_folders import workspace_state_directory
-from codriver.repls.kinds import by_word
-from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.repls.kinds import kinds_by_word
+from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.settings import trust
 from codriver.settings.layers import Reloader, SettingsError, withheld_message
 from codriver.settings.model import Settings, spelled
@@ -43,7 +43,7 @@ GRANTING = [
     ("port_files", ["/home/other/.nrepl-port"]),
 ]
 HARMLESS = [
-    *(("repl", [word]) for word in by_word()),
+    *(("repl", [word]) for word in kinds_by_word()),
     ("repl", ["none"]),
     ("nrepl", ["7888"]),
     ("nrepl", ["clj=localhost:7888"]),
@@ -141,7 +141,7 @@ def test_a_value_already_granted_by_the_user_needs_no_acceptance(workspace):
 
 
 def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
-    said = [_answer_to(word) for word in by_word()]
+    said = [_answer_to(word) for word in kinds_by_word()]
     assert "no command" in _answer_to("no-such-word")
     assert not [text for text in said if "no command" in text]
 
@@ -149,7 +149,7 @@ def test_the_repl_words_allowed_in_a_workspace_match_the_recipes():
 def _answer_to(word):
     """Return the command of the recipe for a name if nothing is installed, or why there is none."""
     try:
-        return recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}).command[0]
+        return find_recipe(word, Path("/nowhere"), {"PATH": "/nowhere"}).command[0]
     except RecipeError as error:
         return str(error)
 

@@ -22,7 +22,7 @@ from codriver.errors import StartError
 from codriver.files.own_folders import try_lock
 from codriver.net.relay_install import install_relay, shipped_relay
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.nrepl.probe import missing
+from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.settings import trust
 from codriver.setup.change_plan import apply, plan
 from codriver.setup.clients import Environment, Launch, known_clients
@@ -321,7 +321,7 @@ def test_unreadable_skills_are_reported(examine, launch, monkeypatch, tmp_path):
 @pytest.mark.parametrize("dialect", ["clojure", "babashka", "clojurescript", "nbb", "basilisp", "hy", "python"])
 def test_advice_for_a_missing_capability_fits_the_language(dialect):
     for capability in set(CAPABILITIES) - {"evaluate", "load-file"}:
-        line = missing(capability, dialect)
+        line = missing_capability_hint(capability, dialect)
         assert line, capability
         assert "\n" not in line
         assert ("cider-nrepl" in line) <= (dialect == "clojure")

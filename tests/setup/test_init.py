@@ -10,7 +10,7 @@ from live_server import environ
 
 from codriver.app.workspace_settings import load
 from codriver.files.own_folders import workspace_state_directory
-from codriver.repls.launch.projects import find_projects, running_repls
+from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.setup.clients import Environment, Launch, NoSuchScopeError, UnknownClientError
 from codriver.setup.init import InitOptions, run_init
 
@@ -98,7 +98,7 @@ def test_an_unreadable_pyproject_does_not_stop_the_search(workspace):
 
 def test_a_valid_port_file_means_a_running_repl(workspace):
     write(workspace, {".nrepl-port": "1234\n", ".shadow-cljs/nrepl.port": "x"})
-    assert running_repls(workspace) == (".nrepl-port",)
+    assert port_files_with_port(workspace) == (".nrepl-port",)
 
 
 def test_init_writes_entries_of_detected_clients(init, workspace):

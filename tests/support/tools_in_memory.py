@@ -28,7 +28,7 @@ from codriver.net.server_record import read_record
 from codriver.repls import kinds
 from codriver.settings.durations import GIVEN as DURATIONS
 
-MEMORY = kinds.Kind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
+MEMORY = kinds.ReplKind("Memory", "mem", "memory", protocol=memory_repl.PROTOCOL, port_files=(".memory-port",))
 OWN = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "JUPYTER_RUNTIME_DIR", "CODRIVER_EVENT_LOOP")
 """The variables of a server that are not those of the tests."""
 

@@ -169,9 +169,9 @@ def attach(services: Services, tasks: TaskGroup) -> None:
     services.repls.listen(reports)
     for connectors in (server for hooks in every for server in hooks.connectors):
         for protocol, connector in connectors.make(services.part(connectors.part)).items():
-            services.repls.connect_by(protocol, connector, connectors.silence)
+            services.repls.set_connector(protocol, connector, connectors.silence)
     for repls in (server for hooks in every for server in hooks.accepted):
         accept = partial(repls.accept, services.part(repls.part))
-        services.repls.connect_by(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))
+        services.repls.set_connector(repls.protocol, partial(connect_accepted, accept=accept, hooks=adapter_hooks()))
     added = tuple((source, services.part(kind)) for hooks in every for source, kind in hooks.query_sources)
     services.log.sources = services.log.sources.with_sources(added)

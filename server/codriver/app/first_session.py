@@ -28,10 +28,10 @@ from codriver.files.polling import Poller
 from codriver.files.tree_walk import file_kinds_in
 from codriver.log.redaction import Redactor
 from codriver.protocol.results import FirstAnswers
-from codriver.repls.kinds import kind_of
+from codriver.repls.kinds import find_kind
 from codriver.repls.launch.discovery import Discovery
-from codriver.repls.launch.projects import repl_of_project
-from codriver.repls.launch.recipes import recipe
+from codriver.repls.launch.projects import suggested_repl
+from codriver.repls.launch.recipes import find_recipe
 from codriver.settings import trust
 from codriver.skills import Connected, SkillLibrary, instructions
 from codriver.tools.calls.client_traits import traits_of
@@ -88,7 +88,7 @@ def expected_state(workspace: Path, settings: Settings) -> State:
         named=features.named_repls(settings, os.environ),
         port_files=settings.port_files,
         recipe_of=partial(
-            recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
+            find_recipe, workspace=workspace, environ=os.environ, acceptance_of=trust.environment_acceptance,
             is_requested=False,
             python=settings.python, launchers=features.launchers(),
         ),
@@ -190,7 +190,7 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
     """Scan the files for languages and the suitable REPL. `known` are languages found before. Blocks on the disk."""
     missing = {name: suffixes for name, suffixes in SUFFIXES_SEARCHED.items() if name not in known}
     found = file_kinds_in(workspace, missing, max_entries=MAX_SEARCHED) if missing else frozenset()
-    repl = repl_of_project(workspace)
+    repl = suggested_repl(workspace)
     is_accepted = trust.is_accepted(workspace)
     needs_trust = not is_accepted and _starts_programs(repl)
     return LanguagesFound(known | found, repl, needs_trust=needs_trust, is_accepted=is_accepted)
@@ -198,5 +198,5 @@ def find_languages(workspace: Path, known: frozenset[str] = frozenset()) -> Lang
 
 def _starts_programs(repl: str) -> bool:
     """Return whether the REPL is started as a program, which requires that the user has accepted the workspace."""
-    kind = kind_of(repl) if repl else None
+    kind = find_kind(repl) if repl else None
     return bool(repl) and (kind is None or kind.launcher != "worker")

@@ -52,8 +52,8 @@ from codriver.net.listener import Listener, ListenerLimits
 from codriver.net.listening_sockets import listen
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.net.server_record import ServerRecord
-from codriver.repls.launch.discovery import Discovery, watch_programs
-from codriver.repls.launch.recipes import check_word
+from codriver.repls.launch.discovery import Discovery, watch_listening_programs
+from codriver.repls.launch.recipes import check_repl_word
 from codriver.server_hooks import RunningServer
 from codriver.settings.durations import Durations, durations_from
 from codriver.settings.layers import Reloader, withheld_message
@@ -133,7 +133,7 @@ def run(options: ServeOptions) -> int:
     with on_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
-            check_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python,
+            check_repl_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python,
                        launchers=features.launchers())  # fmt: skip
         durations = durations_from(os.environ, features.durations())
         features.check_settings(loaded.settings, os.environ)
@@ -353,7 +353,7 @@ class Server:
         for part in features.parts():
             if part.seek is not None:
                 self._tasks.start_soon(part.seek, self._parts.services.part(part.kind))
-        self._tasks.start_soon(watch_programs, self._core, self._workspace)
+        self._tasks.start_soon(watch_listening_programs, self._core, self._workspace)
 
     async def _print_arrivals(self) -> None:
         """Print a line for each REPL or client that connects or disconnects."""
@@ -405,7 +405,7 @@ class Server:
         for part in features.parts():
             if part.end is not None:
                 add(f"end {part.kind.__name__}", partial(part.end, parts.services.part(part.kind)))
-        add("end the REPLs", parts.repls.end_all)
+        add("end the REPLs", parts.repls.close_all)
         add("end the test runs", parts.services.tests.end_all)
         for part in features.parts():
             if part.stop is not None:

@@ -41,10 +41,10 @@ from codriver.net.seen_clients import SeenClients
 from codriver.protocol.mcp_server import McpServer
 from codriver.protocol.results import ServerOffer
 from codriver.repls.kinds import NREPL, PYTHON
-from codriver.repls.launch.recipes import Recipe, RecipeError, is_embedded, recipe
+from codriver.repls.launch.recipes import Recipe, RecipeError, find_recipe, is_embedded_repl
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.nrepl.session_record import SessionRecord
-from codriver.repls.supervisor import Repls
+from codriver.repls.supervisor import ReplSupervisor
 from codriver.settings import trust
 from codriver.settings.interpreter_grants import InterpreterGrants
 from codriver.skills import SkillLibrary
@@ -112,7 +112,7 @@ class Parts:
     transcripts: Transcripts
     logbook: Logbook
     recorder: RunRecorder
-    repls: Repls
+    repls: ReplSupervisor
     recipe_of: Callable[[str], Recipe]
     clients: Clients
     services: Services
@@ -154,7 +154,7 @@ def build(
 
         grants = InterpreterGrants(workspace, partial(_embedded_python, workspace, live))
         recipe_of = partial(_recipe_of, workspace, live, grants, is_user_started)
-        repls = Repls(
+        repls = ReplSupervisor(
             core=core, tasks=tasks, connectors=_connectors(core, workspace), workspace=workspace,
             recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, added=features.adapter_hooks().capabilities,
         )  # fmt: skip
@@ -201,7 +201,7 @@ async def _changed_since(workspace: Path, since_ms: int) -> Sequence[str]:
 def _embedded_python(workspace: Path, live: LiveSettings) -> str | None:
     """Return the interpreter that the embedded REPL would use if the workspace were accepted, or None."""
     try:
-        return recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
+        return find_recipe(PYTHON.repl, workspace, os.environ, python=live.settings.python).command[0]
     except RecipeError:
         return None
 
@@ -218,14 +218,14 @@ def _recipe_of(
     A user who starts a server requests the configured REPLs, or the embedded one if none is configured.
     """
     settings = live.settings
-    requested = is_user_started and (words in settings.repl or is_embedded(words))
+    requested = is_user_started and (words in settings.repl or is_embedded_repl(words))
     python = settings.python
-    if grants.is_given and is_embedded(words):
-        embedded_recipe = recipe(words, workspace, os.environ, is_requested=requested, python=python)
+    if grants.is_given and is_embedded_repl(words):
+        embedded_recipe = find_recipe(words, workspace, os.environ, is_requested=requested, python=python)
         if grants.allows(embedded_recipe.command[0]):
             return embedded_recipe
     acceptance_of = trust.environment_acceptance
-    return recipe(
+    return find_recipe(
         words, workspace, os.environ, acceptance_of=acceptance_of, is_requested=requested, python=python,
         launchers=features.launchers(),
     )  # fmt: skip
@@ -306,7 +306,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
     workspace: Path,
     logbook: Logbook,
     transcripts: Transcripts,
-    repls: Repls,
+    repls: ReplSupervisor,
     tests: TestJobs,
     recipe_of: Callable[[str], Recipe],
     may_run_files: Callable[[], bool],

@@ -14,7 +14,7 @@ from codriver.commands.terminal import Styled, echo, reading
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import one_line
 from codriver.net import client
-from codriver.repls.kinds import PYTHON, dialect_of_key
+from codriver.repls.kinds import PYTHON, dialect_for_session_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_python(key: str, codes: Sequence[str]) -> bool:
-    dialect = dialect_of_key(key)
+    dialect = dialect_for_session_key(key)
     return sum(map(_parses_as_python, codes)) * 2 > len(codes) if dialect is None else dialect == PYTHON.dialect
 
 

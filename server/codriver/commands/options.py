@@ -110,9 +110,9 @@ def workspace_above(directory: Path) -> Path | None:
 def _is_workspace(directory: Path) -> bool:
     if server_record.lock_status(server_directory(directory)) is not None:
         return True
-    from codriver.repls.kinds import project_marks  # noqa: PLC0415  # not needed if a server is running
+    from codriver.repls.kinds import project_file_names  # noqa: PLC0415  # not needed if a server is running
 
-    return any(os.path.isfile(directory / name) for name in ("codriver.toml", *project_marks()))  # noqa: PTH113  # `Path.is_file` raises if permission is denied
+    return any(os.path.isfile(directory / name) for name in ("codriver.toml", *project_file_names()))  # noqa: PTH113  # `Path.is_file` raises if permission is denied
 
 
 def python_option(function: F) -> F:

@@ -36,7 +36,7 @@ class _ReplOption(click.Option):
         """Return the help text with the current list of REPL kinds."""
         from codriver.repls import kinds  # noqa: PLC0415  # only needed for `--help`
 
-        words = ", ".join([*kinds.by_word(), f"{kinds.JUPYTER}:SPEC"])
+        words = ", ".join([*kinds.kinds_by_word(), f"{kinds.JUPYTER}:SPEC"])
         self.help = f"Start this REPL: {words}, any command line, or {kinds.NO_REPL}. Can be repeated."
         return super().get_help_record(ctx)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import OnEnd
 
 
-async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
+async def evaluate_in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaitable[Ending]]) -> Ending:
     """Evaluate forms in order until one fails, and return the last ending with the notes of all.
 
     `evaluate` gets a form and its number, starting at 1, and returns its ending.
@@ -30,7 +30,7 @@ async def in_order(forms: Iterable[Form], evaluate: Callable[[Form, int], Awaita
     return ending if len(notes) == len(ending.notes) else replace(ending, notes=tuple(notes))
 
 
-class Evaluations(TaskSet):
+class EvaluationTasks(TaskSet):
     """The evaluations of one adapter that run as tasks. Each reports its end exactly once."""
 
     def start_reporting(self, on_end: OnEnd, act: Coroutine[object, object, Ending]) -> None:

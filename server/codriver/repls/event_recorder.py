@@ -90,7 +90,7 @@ class EventRecorder:
         elif isinstance(event, ValueStored):
             self._mark_stored(evaluation, event.cut)
         else:
-            failure = event.failure and self.cleared(event.failure)
+            failure = event.failure and self.without_secrets(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
     def _pass_on(self, event: SeamFound | Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
@@ -105,7 +105,7 @@ class EventRecorder:
             if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
                 self._core.report(actions.SeamFound(repl.id, event.session_id, event.provider))
 
-    def cleared(self, failure: Failure) -> Failure:
+    def without_secrets(self, failure: Failure) -> Failure:
         """Return the failure without secrets.
 
         It is stored for longer than the secrets of the application, so it cannot be redacted later.
@@ -114,7 +114,7 @@ class EventRecorder:
         def clear(value: Any) -> Any:
             if isinstance(value, tuple):
                 return tuple(map(clear, value))
-            return self.cleared(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
+            return self.without_secrets(value) if isinstance(value, Failure) else self._transcripts.cleared(value)
 
         return replace(failure, **{field.name: clear(getattr(failure, field.name)) for field in fields(failure)})
 

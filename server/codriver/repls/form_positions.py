@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from codriver.core.values import Failure, Form, Request
 
 
-def placed(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
+def add_position(error: Failure, request: Request, form: int | None, *, counts_lines: bool) -> Failure:
     """Add the number of the failed form and its position to a failure, if they can be determined.
 
     `form` is the number of a form that was sent alone. `counts_lines` means that the server was sent the line of the

@@ -76,7 +76,7 @@ class Interrupter:
         self._core.report(actions.RestartRepl(repl.id, why))
         return (*reports, "the REPL is being restarted: its definitions are lost")
 
-    async def stacks(self, evaluation: Evaluation) -> ThreadDump | None:
+    async def read_stacks(self, evaluation: Evaluation) -> ThreadDump | None:
         """Return the stacks of the REPL's threads, or None if they are not received within `STACKS_S`."""
         adapter = self._adapters.get(evaluation.repl)
         with anyio.move_on_after(STACKS_S):

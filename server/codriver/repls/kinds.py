@@ -30,7 +30,7 @@ NREPL_VERSION: Final = "1.3.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ReplKind:
     """A kind of REPL. Entries of `KINDS` are ordered by likelihood, which breaks ties."""
 
     title: str
@@ -91,7 +91,7 @@ _CLOJURE_BY_HAND: Final = (
     "-M -m nrepl.cmdline --middleware '[cider.nrepl/cider-middleware]'"
 )
 
-PYTHON: Final = Kind(
+PYTHON: Final = ReplKind(
     "Python", "py", "python", ("python",),
     suffixes=(".py",), distinctive_suffixes=(".py", ".ipynb"), precedence=1,
     marks=("pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile"),
@@ -100,27 +100,27 @@ PYTHON: Final = Kind(
     launcher="worker", arguments=("python",), by_hand="codriver serve --repl python",
 )  # fmt: skip
 
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[ReplKind, ...] = (
+    ReplKind(
         "Clojure with deps.edn", "clj", "clojure", ("clojure", "clj"),
         suffixes=(".clj", ".cljc"), marks=("deps.edn",), port_files=_NREPL_PORT, programs=("clojure", "clj"),
         install="install it (clojure.org/guides/install_clojure), or on Debian run "
         "`apt install clojure libnrepl-clojure`",
         launcher="clojure", is_slow=True, by_hand=_CLOJURE_BY_HAND,
     ),
-    Kind(
+    ReplKind(
         "Clojure with Leiningen", "clj", "clojure", ("lein",),
         suffixes=(".clj", ".cljc"), marks=("project.clj",), port_files=_NREPL_PORT, programs=("lein",),
         install="see leiningen.org", arguments=("repl", ":headless"), is_slow=True, by_hand="lein repl :headless",
     ),
-    Kind(
+    ReplKind(
         "Babashka", "bb", "babashka", ("bb",),
         suffixes=(".clj", ".cljc", ".bb"), marks=("bb.edn",), port_files=_NREPL_PORT, programs=("bb",),
         install="see babashka.org",
         # With port 0 babashka chooses a free port. Another project may already use its default port.
         arguments=("nrepl-server", "127.0.0.1:0"), by_hand="bb nrepl-server 127.0.0.1:0",
     ),
-    Kind(
+    ReplKind(
         "ClojureScript with shadow-cljs", "cljs", "clojure", ("shadow-cljs",),
         suffixes=(".cljs", ".cljc"), file_dialect="clojurescript", marks=("shadow-cljs.edn",),
         precedence=-1,  # its projects may also have a deps.edn
@@ -129,25 +129,25 @@ KINDS: tuple[Kind, ...] = (
         notes=("the REPL starts in Clojure: evaluate (shadow/repl :BUILD) to enter a ClojureScript build",),
         by_hand="npx shadow-cljs server",
     ),
-    Kind(
+    ReplKind(
         "nbb", "nbb", "nbb", ("nbb",),
         suffixes=(".cljs", ".cljc"), marks=("nbb.edn",), needed_packages=(("package.json", "nbb"),),
         port_files=_NREPL_PORT, programs=("nbb",),
         install="run `npm install nbb`", arguments=("nrepl-server",), by_hand="npx nbb nrepl-server",
     ),
-    Kind(
+    ReplKind(
         "Basilisp", "lpy", "basilisp", ("lisp",),
         suffixes=(".lpy", ".cljc"), distinctive_suffixes=(".lpy",), needed_packages=(("pyproject.toml", "basilisp"),),
         install="run `pip install 'basilisp>=0.5.1,<0.6'`",
         launcher="worker", arguments=("lisp",), is_slow=True, by_hand="codriver serve --repl lisp",
     ),
-    Kind(
+    ReplKind(
         "Basilisp", "lpy", "basilisp", ("basilisp",),
         suffixes=(".lpy", ".cljc"), port_files=_NREPL_PORT, programs=("basilisp",),
         install="run `pip install basilisp`", launcher="python-program", arguments=("nrepl-server",), is_slow=True,
         notes=("Basilisp compiles its core for about 20 s at its first start",), by_hand="basilisp nrepl-server",
     ),
-    Kind(
+    ReplKind(
         "Hy", "hy", "hy", ("hy",),
         suffixes=(".hy",), distinctive_suffixes=(".hy",), needed_packages=(("pyproject.toml", "hy"),), programs=("hy",),
         install="run `pip install hy hy-nrepl`", launcher="python-program", arguments=("-m", "hy_nrepl.server"),
@@ -155,7 +155,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     PYTHON,
     # It follows Python so that a kernel is started only on request, and `init` never suggests one.
-    Kind(
+    ReplKind(
         "Jupyter kernel", "jup", "python", (JUPYTER,), protocol=JUPYTER,
         install="run `pip install ipykernel` in the project's environment",
         launcher="jupyter", needs_project=True, by_hand="codriver serve --repl jupyter",
@@ -181,38 +181,38 @@ _OTHER_MARKS: Final = ("build.boot",)
 """Project files of REPLs that Codriver can connect to, but that `init` does not start."""
 
 
-def by_word() -> Mapping[str, Kind]:
+def kinds_by_word() -> Mapping[str, ReplKind]:
     """Return the kinds by each name that `--repl` accepts."""
     return {word: kind for kind in KINDS for word in kind.words}
 
 
-def kind_of(words: str) -> Kind | None:
+def find_kind(words: str) -> ReplKind | None:
     """Return the kind that a `repl` setting names, or None if the setting is a command line.
 
     `jupyter:SPEC` selects a kernelspec.
     """
     word, colon, _spec = words.strip().partition(":")
-    return by_word().get(word) if not colon or word == JUPYTER else None
+    return kinds_by_word().get(word) if not colon or word == JUPYTER else None
 
 
-def title_of(words: str) -> str:
+def display_name(words: str) -> str:
     """Return the display name of the REPL that a `repl` setting selects. A command line is its own name."""
-    found = kind_of(words) or next((kind for kind in KINDS if kind.repl == words), None)
+    found = find_kind(words) or next((kind for kind in KINDS if kind.repl == words), None)
     return found.title if found else words
 
 
-def port_files() -> tuple[str, ...]:
+def port_file_names() -> tuple[str, ...]:
     """Return the paths of all known port files, relative to a project's directory."""
     return tuple(dict.fromkeys(name for kind in KINDS for name in kind.port_files))
 
 
-def key_of_port_file(name: str) -> str:
+def session_key_for_port_file(name: str) -> str:
     """Return the session key for a REPL that was found by its port file, or `nrepl` if several kinds use that file."""
     keys = {kind.key for kind in KINDS if name in kind.port_files}
     return keys.pop() if len(keys) == 1 else "nrepl"
 
 
-def is_provisional(key: str) -> bool:
+def is_provisional_key(key: str) -> bool:
     """Return whether the session key may change once the REPL is connected.
 
     `nrepl` is replaced by the key of the dialect. `py` is replaced by the name of the application, because only
@@ -225,18 +225,18 @@ MAX_KEY_CHARS: Final = 40
 """Maximum length of a key made from the name of an application."""
 
 
-def key_of(dialect: str, application: str) -> str:
+def session_key(dialect: str, application: str) -> str:
     """Return the session key for a connected REPL: the name of its application, or the key of its dialect."""
     name = re.sub(r"[^\w.-]+", "-", application).strip("-.")[:MAX_KEY_CHARS]
-    return name or key_of_dialect(dialect)
+    return name or session_key_for_dialect(dialect)
 
 
-def key_of_dialect(dialect: str) -> str:
+def session_key_for_dialect(dialect: str) -> str:
     """Return the session key of the likeliest kind with this dialect, or `repl` for an unknown dialect."""
     return next((kind.key for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)), "repl")
 
 
-def key_of_kernelspec(name: str) -> str:
+def session_key_for_kernelspec(name: str) -> str:
     """Return the session key for a kernel without a notebook: the key of the kernelspec's language, if it is known."""
     name = re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")
     if not name or "python" in name or "py" in name.split("-"):
@@ -244,18 +244,18 @@ def key_of_kernelspec(name: str) -> str:
     return {"ir": "r"}.get(name, name)
 
 
-def dialect_of_key(key: str) -> str | None:
+def dialect_for_session_key(key: str) -> str | None:
     """Return the dialect of a default session key such as `py`, `py-2` or `py/who`, or None for any other key."""
     name = re.sub(r"-[0-9]+\Z", "", key.partition("/")[0])
     return next((kind.dialect for kind in KINDS if kind.key == name), None)
 
 
-def protocol_of_port_file(name: str) -> str:
+def protocol_for_port_file(name: str) -> str:
     """Return the protocol of the REPL that writes this port file, nREPL unless its kind differs."""
     return next((kind.protocol for kind in KINDS if name in kind.port_files), NREPL)
 
 
-def address_of(protocol: str, location: str) -> str:
+def join_address(protocol: str, location: str) -> str:
     """Join a protocol and a location to an address: `PROTOCOL://LOCATION`, or just `HOST:PORT` for nREPL."""
     return location if protocol == NREPL else f"{protocol}://{location}"
 
@@ -266,20 +266,20 @@ def split_address(address: str) -> tuple[str, str]:
     return (protocol, location) if slashes else (NREPL, address)
 
 
-def project_marks() -> frozenset[str]:
+def project_file_names() -> frozenset[str]:
     """Return the names of files that mark a directory as a project that has a REPL."""
     marks = {mark for kind in KINDS for mark in kind.marks}
     return frozenset({*marks, *_OTHER_MARKS, *(file for kind in KINDS for file, _ in kind.needed_packages)})
 
 
-def suffixes_of_others() -> tuple[str, ...]:
+def non_python_suffixes() -> tuple[str, ...]:
     """Return the suffixes of all known source files other than Python's, including languages without a kind."""
     return tuple({suffix for kind in KINDS for suffix in kind.suffixes if kind.dialect != PYTHON.dialect}) + (
         OTHER_SUFFIXES
     )
 
 
-def suffixes_of(dialect: str) -> frozenset[str]:
+def loadable_suffixes(dialect: str) -> frozenset[str]:
     """Return the suffixes of source files that a dialect can load, including those of related Lisps.
 
     The set is empty for an unknown dialect.
@@ -290,7 +290,7 @@ def suffixes_of(dialect: str) -> frozenset[str]:
     return frozenset(suffix for kind in KINDS if is_known and kind.dialect in kin for suffix in kind.suffixes)
 
 
-def session_for(suffix: str) -> str | None:
+def describe_session_for_suffix(suffix: str) -> str | None:
     """Describe the session that can load files with this suffix, and how to start it if the language is unambiguous.
 
     Returns None if no kind of REPL loads such files.

@@ -6,14 +6,14 @@ from codriver.core.values import Failure
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING
 
 
-def no_namespace(name: str) -> Failure:
+def missing_namespace_failure(name: str) -> Failure:
     """Return the failure of an evaluation in a missing namespace, with the same message for every REPL."""
     return Failure(
         NAMESPACE_MISSING, f"nothing was evaluated: there is no namespace {name!r}; load or require it first"
     )
 
 
-def one_namespace(name: str) -> Failure:
+def single_namespace_failure(name: str) -> Failure:
     """Return the failure of an evaluation that requests a namespace from a REPL with a single one."""
     words = f"nothing was evaluated: this REPL evaluates in one namespace only, not in {name!r}"
     return Failure(NAMESPACE_MISSING, words)

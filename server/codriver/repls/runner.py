@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.repls.contract.adapter_values import Ending
-    from codriver.repls.fault_latch import ErrorLatch
+    from codriver.repls.internal_errors import InternalErrorReporter
     from codriver.repls.interrupt import Interrupter
 
     Spawn = Callable[[str, Callable[[dispatch.RunEvaluation], Awaitable[None]], dispatch.RunEvaluation], None]
@@ -38,7 +38,7 @@ class Runner:
     def __init__(
         self,
         core: Core,
-        errors: ErrorLatch,
+        errors: InternalErrorReporter,
         adapters: Mapping[str, Adapter],
         interrupter: Interrupter,
         spawn: Spawn,
@@ -104,7 +104,7 @@ class Runner:
         try:
             self._core.report(_ending(evaluation, how, self._clear, notes=(why,) if why else ()))
         except Exception as error:  # noqa: BLE001  # as above
-            text = self._errors.latch(f"the evaluation {evaluation}", error)
+            text = self._errors.report(f"the evaluation {evaluation}", error)
             failure = Failure("internal-error", f"{text}; the code was sent and {MAY_HAVE_RUN}")
             self._core.report(actions.EvaluationFinished(evaluation, "failed", failure=failure))
 

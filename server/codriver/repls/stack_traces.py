@@ -32,14 +32,14 @@ BEFORE_RUNNING: Final = READING | {"compile", "compilation", "macroexpansion"}
 """Phases of failures whose position is in the failed form. Running code may fail inside a form that ran earlier."""
 
 
-def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
+def parse_failure_fields(parts: Mapping[str, object], dialect: Dialect) -> Failure:
     """Build a failure from its reported fields, with a trace of at most `TRACE_FRAMES` frames of the user's code."""
-    shortened = fold_repeated_frames([frame for frame in reported_frames(parts, dialect) if not frame.tooling])
+    shortened = fold_repeated_frames([frame for frame in parse_frame_lines(parts, dialect) if not frame.tooling])
     return Failure(
         type=as_text(parts.get("type")) or "error",
-        message=as_message(as_text(parts.get("message")) or ""),
+        message=shorten_message(as_text(parts.get("message")) or ""),
         phase=as_text(parts.get("phase")) or None,
-        file=real_file(as_text(parts.get("file"))),
+        file=real_file_name(as_text(parts.get("file"))),
         line=as_int(parts.get("line")),
         column=as_int(parts.get("column")),
         form=as_int(parts.get("form")),
@@ -49,36 +49,39 @@ def read_parts(parts: Mapping[str, object], dialect: Dialect) -> Failure:
         notes=as_strings(parts.get("notes")),
         relation=as_text(parts.get("relation")) or "",
         source_line=as_text(parts.get("source")) or "",
-        chain=tuple(read_parts(as_map(link), dialect) for link in as_list(parts.get("chain"))),
+        chain=tuple(parse_failure_fields(as_map(link), dialect) for link in as_list(parts.get("chain"))),
     )
 
 
-def read_trace(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
+def parse_trace_fields(parts: Mapping[str, object], dialect: Dialect) -> StackTrace:
     """Build a stack trace with its chain from the reported fields of an error."""
-    error = read_parts(parts, dialect)
+    error = parse_failure_fields(parts, dialect)
     links = [as_map(link) for link in as_list(parts.get("chain"))]
-    chain = [trace_of(linked, reported_frames(link, dialect)) for linked, link in zip(error.chain, links, strict=True)]
-    return whole_trace(error, reported_frames(parts, dialect), chain)
+    chain = [
+        trace_without_chain(linked, parse_frame_lines(link, dialect))
+        for linked, link in zip(error.chain, links, strict=True)
+    ]
+    return trace_with_chain(error, parse_frame_lines(parts, dialect), chain)
 
 
-def whole_trace(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
+def trace_with_chain(error: Failure, frames: tuple[StackFrame, ...], chain: Iterable[StackTrace]) -> StackTrace:
     """Return the stack trace of an error and its chain. An error without frames gets one for its own position."""
     if not frames and (error.file or error.line):
         frames = (StackFrame(f"{error.file or 'REPL'}:{error.line}", file=error.file, line=error.line),)
-    return replace(trace_of(error, frames), chain=tuple(chain))
+    return replace(trace_without_chain(error, frames), chain=tuple(chain))
 
 
-def trace_of(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
+def trace_without_chain(error: Failure, frames: tuple[StackFrame, ...]) -> StackTrace:
     """Return the stack trace of one error, without its chain."""
     return StackTrace(error.type, error.message, frames, error.data, error.notes, error.relation)
 
 
-def reported_frames(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+def parse_frame_lines(parts: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse the frames that Codriver's worker reported as lines, innermost first."""
     return tuple(read_frame(text, dialect.tooling) for text in as_strings(parts.get("trace")))
 
 
-def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
+def add_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
     """Add local variables to the frames of a trace and its chain.
 
     Each row has the index of an error in the chain, the text of a frame, and the locals of that frame.
@@ -95,13 +98,13 @@ def with_locals(trace: StackTrace, rows: Iterable[object]) -> StackTrace:
     return replace(filled(trace, 0), chain=tuple(filled(link, n) for n, link in enumerate(trace.chain, 1)))
 
 
-def frames_of(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
+def parse_frame_maps(fields: Mapping[str, object], dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse frames that a program reported as maps. JVM frames of one call are merged."""
     rows = [as_map(item) for item in as_list(fields.get("frames"))]
     if not any("class" in frame for frame in rows):
         return tuple(_frame(frame, dialect) for frame in rows)
     frames: list[StackFrame] = []
-    for frame, owner, method in calls_of(fields.get("frames")):
+    for frame, owner, method in find_calls(fields.get("frames")):
         function = function_of(owner, method)
         file, line = as_text(frame.get("file")), as_int(frame.get("line"))
         frames.append(
@@ -116,24 +119,24 @@ def _frame(frame: Mapping[str, object], dialect: Dialect) -> StackFrame:
     return StackFrame(f"{function} ({file}:{line})", file, line, function, is_tooling)
 
 
-def calls_of(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
+def find_calls(rows: object) -> list[tuple[Mapping[str, object], str, str]]:
     """Return the frames that begin a call, each with its class and method."""
     frames = [as_map(item) for item in as_list(rows)]
     names = [(as_text(frame.get("class")) or "?", as_text(frame.get("method")) or "?") for frame in frames]
     return [(frames[start], *names[start]) for start in calls(names)]
 
 
-def real_file(name: str | None) -> str | None:
+def real_file_name(name: str | None) -> str | None:
     """Return the name of a file, or None for a placeholder such as `<stdin>` that REPLs use for code without a file."""
     return None if name is None or name in _NO_FILE or name.startswith("<") else name
 
 
-def as_message(message: str) -> str:
+def shorten_message(message: str) -> str:
     """Cut an error message to `MESSAGE_CHARS`."""
     return cut(message, MESSAGE_CHARS)
 
 
-def marked(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
+def mark_user_frames(frames: tuple[StackFrame, ...], workspace: Path | None) -> tuple[StackFrame, ...]:
     """Mark the frames in files of the workspace as the user's, even if the workspace is inside a tooling directory."""
     if workspace is None:
         return frames

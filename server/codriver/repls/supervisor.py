@@ -32,7 +32,7 @@ from codriver.repls.contract.adapter import (
 )
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.event_recorder import EventRecorder
-from codriver.repls.fault_latch import ErrorLatch
+from codriver.repls.internal_errors import InternalErrorReporter
 from codriver.repls.interrupt import Interrupter
 from codriver.repls.launch import processes, recipes
 from codriver.repls.runner import Runner
@@ -65,7 +65,7 @@ LEFT_S = 2.0
 """Seconds that an interrupted evaluation of a disconnected client gets to end."""
 
 
-def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
+def without_capabilities(profile: Profile, withheld: Mapping[str, str]) -> Profile:
     """Return the profile without the withheld capabilities, each listed as missing with its hint."""
     if not withheld:
         return profile
@@ -73,7 +73,7 @@ def without(profile: Profile, withheld: Mapping[str, str]) -> Profile:
     return replace(profile, capabilities=capabilities, missing={**profile.missing, **withheld})
 
 
-def with_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
+def with_missing_hints(profile: Profile, added: Sequence[ServerCapability]) -> Profile:
     """Add a hint for each capability that features define and the REPL lacks."""
     hints = {
         capability.name: capability.hint_for(profile.dialect)
@@ -89,7 +89,7 @@ class _Connection:
     over: anyio.Event = field(default_factory=anyio.Event)
 
 
-class Repls:
+class ReplSupervisor:
     """The REPL connections of one server, and the effects that the core requests on them."""
 
     def __init__(
@@ -124,18 +124,20 @@ class Repls:
         """The last logged reason why a REPL is unavailable, by REPL id, so that repeated failures are logged once."""
         self._adapters: dict[str, Adapter] = {}
         self._core = core
-        self._errors = ErrorLatch(core)
+        self._errors = InternalErrorReporter(core)
         self._events = EventRecorder(core, logbook, transcripts)
         self._interrupter = Interrupter(core, self._adapters, transcripts)
-        self._runner = Runner(core, self._errors, self._adapters, self._interrupter, self._begin, self._events.cleared)
+        self._runner = Runner(
+            core, self._errors, self._adapters, self._interrupter, self._begin, self._events.without_secrets
+        )
         self.stop = self._interrupter.stop
-        self.stacks = self._interrupter.stacks
+        self.read_stacks = self._interrupter.read_stacks
 
     def listen(self, listeners: Mapping[str, Callable[[str, str | None, str], None]]) -> None:
         """Set the functions that receive the reports of REPLs, by report name: see `server_hooks.Report`."""
         self._events.listeners = listeners
 
-    def connect_by(
+    def set_connector(
         self, protocol: str, connector: Connector, silence: Callable[[str, float], str | None] | None = None
     ) -> None:
         """Set the connector for a protocol, which is the part of an address before `://`.
@@ -194,11 +196,11 @@ class Repls:
             try:
                 await act(effect)
             except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                self._errors.latch(what.format(effect), error)
+                self._errors.report(what.format(effect), error)
 
         self._tasks.start_soon(guarded)
 
-    async def end_all(self) -> None:
+    async def close_all(self) -> None:
         """Close all connections, stop all processes that Codriver started, and wait until both have ended."""
         for connection in list(self._connections.values()):
             connection.scope.cancel()
@@ -221,7 +223,7 @@ class Repls:
                 except CodriverError as error:
                     cause, is_unreachable = str(error), isinstance(error, ReplUnreachableError)
                 except Exception as error:  # noqa: BLE001  # in the server's task group it would end the server
-                    cause = self._errors.latch(f"the connection to the REPL {repl_id}", error)
+                    cause = self._errors.report(f"the connection to the REPL {repl_id}", error)
         finally:
             connection.over.set()
             self._events.end(repl_id)
@@ -275,7 +277,7 @@ class Repls:
                 )
                 port_file = directory / port_file.name if port_file is not None else None
             running = await stack.enter_async_context(
-                processes.start(
+                processes.start_repl_process(
                     recipe.command,
                     cwd=directory,
                     env=recipe.env,
@@ -285,7 +287,7 @@ class Repls:
                     farewell=partial(file.farewell, file.path) if file else None,
                 )
             )
-            address = kinds.address_of(recipe.protocol, str(file.path if file else await running.endpoint()))
+            address = kinds.join_address(recipe.protocol, str(file.path if file else await running.endpoint()))
             self._core.report(actions.ReplStarted(repl.id, address, recipe.caution, recipe.awaits_trust, recipe.remark))
             async with anyio.create_task_group() as tasks:
                 causes: list[str] = []
@@ -340,9 +342,9 @@ class Repls:
                 silence.cancel()
                 self._adapters[repl_id] = adapter
                 try:
-                    profile = without(await self._placed(repl_id, adapter.profile), withheld)
-                    profile = with_hints(profile, self._added)
-                    key = kinds.key_of(profile.dialect, profile.application)
+                    profile = without_capabilities(await self._placed(repl_id, adapter.profile), withheld)
+                    profile = with_missing_hints(profile, self._added)
+                    key = kinds.session_key(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     await anyio.to_thread.run_sync(release_large_blocks)
                     return await adapter.wait_closed()

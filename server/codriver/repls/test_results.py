@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.repls.contract.adapter_values import TestResult, TestRun, TestTime
 from codriver.repls.contract.questions import read_file
-from codriver.repls.stack_traces import frames_of
+from codriver.repls.stack_traces import parse_frame_maps
 from codriver.wire.untrusted import as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ _WORST_FIRST: Final = {"error": 0, "fail": 1, "pass": 2}
 OUTPUT_CHARS: Final = 50_000
 
 
-def tests_of(data: object, dialect: Dialect, *, output: str) -> TestRun:
+def parse_test_run(data: object, dialect: Dialect, *, output: str) -> TestRun:
     """Convert the reply of one of Codriver's test programs."""
     fields = as_map(data)
-    results = [result_of(as_map(item), dialect) for item in as_list(fields.get("results"))]
+    results = [parse_test_result(as_map(item), dialect) for item in as_list(fields.get("results"))]
     times = tuple(time for item in as_list(fields.get("times")) for time in _times(item))
-    run = run_of(results, tests=as_int(fields.get("tests")), output=output)
+    run = build_test_run(results, tests=as_int(fields.get("tests")), output=output)
     run = replace(run, times=times, of=as_int(fields.get("of")))
     stopped = as_map(fields.get("stopped"))
-    return replace(run, stopped=result_of(stopped, dialect)) if stopped else run
+    return replace(run, stopped=parse_test_result(stopped, dialect)) if stopped else run
 
 
 def _times(item: object) -> Iterator[TestTime]:
@@ -40,7 +40,7 @@ def _times(item: object) -> Iterator[TestTime]:
             yield TestTime(namespace, test, float(seconds))
 
 
-def run_of(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
+def build_test_run(results: list[TestResult], *, tests: int | None, output: str) -> TestRun:
     """Build a run from its results, sorted with errors and failures first.
 
     `tests` is the number of tests; None counts the distinct tests in the results.
@@ -70,7 +70,7 @@ def _how(value: object) -> Literal["", "skipped", "xfailed", "xpassed"]:
             return ""
 
 
-def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
+def parse_test_result(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
     """Convert one result from the fields of a reply."""
     outcome = as_text(fields.get("outcome")) or as_text(fields.get("type"))
     file, line = read_file(as_text(fields.get("file"))), as_int(fields.get("line"))
@@ -87,6 +87,6 @@ def result_of(fields: Mapping[str, object], dialect: Dialect) -> TestResult:
         actual=(as_text(fields.get("actual")) or as_text(fields.get("error")) or "").rstrip() or None,
         file=file,
         line=line,
-        frames=frames_of(fields, dialect),
+        frames=parse_frame_maps(fields, dialect),
         how=_how(fields.get("how")),
     )

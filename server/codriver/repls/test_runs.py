@@ -15,7 +15,7 @@ from codriver.errors import CodriverError
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import Ending, TestRun, Value
 from codriver.repls.contract.reports import failed_test_names, report_text, stopped_test_name, words_of
-from codriver.repls.evaluation_tasks import Evaluations
+from codriver.repls.evaluation_tasks import EvaluationTasks
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -39,7 +39,7 @@ class TestEvaluations:
         self._run = run
         self._interrupt = interrupt
         self._listener = listener
-        self._evaluations = Evaluations()
+        self._evaluations = EvaluationTasks()
         self.end = self._evaluations.end
 
     def start(self, request: Request, on_end: OnEnd) -> None:
@@ -68,12 +68,12 @@ class TestEvaluations:
         run = await self._run(selection, request.session, request.id)
         self._listener(request.id, Value(report_text(run)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-        log_line, data = f"{request.code}: {words_of(run)}", facts_of(request, run).to_data()
+        log_line, data = f"{request.code}: {words_of(run)}", test_facts(request, run).to_data()
         ending = Ending("failed" if failure else "done", failure=failure, log_line=log_line, data=data)
         return replace(ending, status="interrupted") if run.stopped else ending
 
 
-def facts_of(request: Request, run: TestRun) -> TestFacts:
+def test_facts(request: Request, run: TestRun) -> TestFacts:
     """Return the facts about a finished run that the log records."""
     selection = request.tests or TestSelection()
     counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}
@@ -89,7 +89,7 @@ def facts_of(request: Request, run: TestRun) -> TestFacts:
     )
 
 
-def alternatives(match: str) -> list[list[str]]:
+def parse_selection(match: str) -> list[list[str]]:
     """Split a test selection such as `a and not b or c` into alternatives, each a list of words that must all match.
 
     Words are lowercase, and `!` marks a word that must not match. Returns an empty list for an expression with

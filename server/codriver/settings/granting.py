@@ -23,7 +23,7 @@ MAX_VALUE_CHARACTERS: Final = 120
 
 
 def _is_known_repl(words: str) -> bool:
-    return words == kinds.NO_REPL or words in kinds.by_word()
+    return words == kinds.NO_REPL or words in kinds.kinds_by_word()
 
 
 def _is_loopback_address(address: str) -> bool:

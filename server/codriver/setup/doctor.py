@@ -26,7 +26,7 @@ from codriver.net.relay_install import relay_files, shipped_relay
 from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects, find_safe_python
-from codriver.repls.launch.recipes import lapse_of
+from codriver.repls.launch.recipes import lapse_clause
 from codriver.settings import trust
 from codriver.settings.layers import SettingsError, load, withheld_message
 from codriver.settings.model import Settings
@@ -400,7 +400,7 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"agents' code runs in {found.path} and not in the project's own environment"
-            why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_of(found.lapsed)
+            why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_clause(found.lapsed)
             yield Check("REPLs", "note", f"{text}, because {why}", trust.command_for(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')

@@ -26,7 +26,7 @@ from codriver.net.admission import is_loopback
 from codriver.net.kernel_sockets import listening_hosts, objection_at
 from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
-from codriver.repls.launch.projects import port_text
+from codriver.repls.launch.projects import read_port_text
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import command_line, detect_clients, entry_name, known_clients, shipped_text, starts_relay
@@ -456,8 +456,8 @@ def _way(address: str) -> str:
 
 def check_port_files(workspace: Path) -> Iterator[Check]:
     """Check the port files of a workspace without a server, and whether anything listens on their ports."""
-    for name in kinds.port_files():
-        written = port_text(workspace, name)
+    for name in kinds.port_file_names():
+        written = read_port_text(workspace, name)
         if written.isdecimal() and not has_listener(int(written)):
             message = f"{name} has port {written}, where nothing listens: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")

@@ -29,8 +29,8 @@ from codriver.repls.launch.projects import (
     find_python,
     is_open_to_python,
     notebook_project,
+    port_files_with_port,
     projects_below,
-    running_repls,
 )
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
 from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
@@ -238,18 +238,20 @@ def _describe(projects: Sequence[Project], workspace: Path, environment: Environ
     named = _named_repls(workspace) or {}
     if not projects:
         lines.insert(0, "project    none recognized")
-        if not named and not running_repls(workspace):
+        if not named and not port_files_with_port(workspace):
             lines.append(
                 "REPL       codriver starts its embedded Python REPL"
                 if is_open_to_python(workspace)
                 else 'REPL       none is started: start one, or write repl = ["python"], or another, into codriver.toml'
             )
-    lines += [f"REPL       running, according to {file}; codriver connects to it" for file in running_repls(workspace)]
+    lines += [
+        f"REPL       running, according to {file}; codriver connects to it" for file in port_files_with_port(workspace)
+    ]
     for key, value in named.items():
         does = "codriver starts" if key == "repl" else "codriver connects to"
         values = ", ".join(map(str, value)) if isinstance(value, list) else value
         lines.append(f"REPL       {does} {values}, as the workspace's settings say")
-    if projects and not named and not running_repls(workspace):
+    if projects and not named and not port_files_with_port(workspace):
         first = projects[0]
         lines.append(f"REPL       {first.repl}; by hand: codriver serve --repl {first.repl}")
         if not can_start(first, workspace, environment):
@@ -262,7 +264,7 @@ def _repl_line(projects: Sequence[Project], workspace: Path, environment: Enviro
 
     The line is empty if no REPL is needed, or the settings already name one.
     """
-    if not projects or running_repls(workspace):
+    if not projects or port_files_with_port(workspace):
         return ""  # a running REPL will be found
     if not can_start(projects[0], workspace, environment) or _has_repl_setting(workspace):
         return ""

@@ -161,7 +161,7 @@ async def _current_stacks(call: Call, current: Evaluation, arguments: GetArgumen
     Raises:
         CapabilityMissingError: the REPL cannot report stacks while code runs.
     """
-    dump = await call.services.repls.stacks(current)
+    dump = await call.services.repls.read_stacks(current)
     if dump is None:
         raise CapabilityMissingError("stacks", "this REPL cannot report its stacks while code runs")
     start = arguments.start or 0

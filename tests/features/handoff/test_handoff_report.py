@@ -21,7 +21,7 @@ from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
-from codriver.repls.test_runs import facts_of
+from codriver.repls.test_runs import test_facts
 
 NOW = 10_000_000
 
@@ -346,7 +346,7 @@ def test_a_run_that_found_no_test_changes_nothing(log):
 def test_a_stopped_run_counts_its_current_test_as_failing(log, test, red):
     stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
     log.test("all tests", 1, [], "e1")
-    data = facts_of(Request("e2", "all tests"), stopped).to_data()
+    data = test_facts(Request("e2", "all tests"), stopped).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS_KIND, data=data)
     assert (log.line("Passing tests"), log.line("Failing tests")) == (None, red)
     log.test("all tests", 1, [], "e3")

@@ -17,7 +17,7 @@ from codriver.features.jupyter.kernels.connection_files import (
 )
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.session_keys import key_of_notebook
-from codriver.repls.kinds import key_of_kernelspec
+from codriver.repls.kinds import session_key_for_kernelspec
 
 KERNEL = {
     "shell_port": 33281, "iopub_port": 37441, "stdin_port": 60345, "control_port": 42131, "hb_port": 33265,
@@ -212,4 +212,4 @@ def test_the_key_of_a_kernel_is_derived_from_its_notebook(path, key):
      ("bash", "bash"), ("julia-1.9", "julia-1-9")],
 )  # fmt: skip
 def test_a_kernel_without_a_notebook_is_named_after_its_language(name, key):
-    assert key_of_kernelspec(name) == key
+    assert session_key_for_kernelspec(name) == key

@@ -1,6 +1,6 @@
 """Parsing thread dumps, and selecting the user's frames."""
 
-from codriver.repls.dialects.thread_dumps import Thread, dump_of, read_python
+from codriver.repls.dialects.thread_dumps import Thread, build_thread_dump, parse_python_dump
 
 PYTHON = """Thread-1 (watch):
   File "/usr/lib/python3.11/threading.py", line 982, in run
@@ -17,13 +17,13 @@ TOOLING = ("/lib/python", "clojure.lang.", "java.", "nrepl.")
 
 
 def test_python_threads_are_parsed_with_whole_frames():
-    first, main = read_python(PYTHON)
+    first, main = parse_python_dump(PYTHON)
     assert (first.title, len(first.frames)) == ("Thread-1 (watch):", 1)
     assert main.frames[1] == '  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
 
 
 def test_only_user_frames_are_selected_and_the_whole_dump_is_kept():
-    dump = dump_of(read_python(PYTHON), TOOLING)
+    dump = build_thread_dump(parse_python_dump(PYTHON), TOOLING)
     assert dump.user == 'MainThread:\n  File "/home/a b/shop/cart.py", line 7, in total\n    while True:\n        ^^^^'
     assert dump.whole == PYTHON.rstrip()
 
@@ -36,14 +36,14 @@ def test_loader_and_module_names_do_not_hide_jvm_classes():
         "    at user$spin.invoke(NO_SOURCE_FILE:1)",
         "    at nrepl.middleware.session$f.invoke(session.clj:1)",
     )
-    dump = dump_of([Thread("a (RUNNABLE)", frames)], TOOLING)
+    dump = build_thread_dump([Thread("a (RUNNABLE)", frames)], TOOLING)
     assert dump.user.splitlines() == ["a (RUNNABLE)", *frames[2:4]]
 
 
 def test_an_empty_dump_is_none():
-    assert read_python("") == ()
-    assert dump_of([], TOOLING) is None
+    assert parse_python_dump("") == ()
+    assert build_thread_dump([], TOOLING) is None
 
 
 def test_a_dump_without_user_frames_has_empty_user_text():
-    assert dump_of([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).user == ""
+    assert build_thread_dump([Thread("a", ("    at java.lang.Thread.run(Thread.java:1)",))], TOOLING).user == ""

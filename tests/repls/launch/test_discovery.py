@@ -22,8 +22,8 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.repls.launch import recipes
-from codriver.repls.launch.discovery import Choice, Discovery, choose
-from codriver.repls.launch.recipes import WORKER, RecipeError, recipe
+from codriver.repls.launch.discovery import Discovery, ReplChoice, choose_repl
+from codriver.repls.launch.recipes import WORKER, RecipeError, find_recipe
 from codriver.settings.model import Settings
 
 pytestmark = pytest.mark.anyio
@@ -63,7 +63,7 @@ async def finding(workspace):
         addresses=(),
         commands=("none",),
         port_files=(),
-        recipe_of=partial(recipe, workspace=workspace, environ=os.environ),
+        recipe_of=partial(find_recipe, workspace=workspace, environ=os.environ),
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(discovery.run)
@@ -102,7 +102,7 @@ async def test_a_possible_port_file_of_a_starting_repl_is_unread_until_it_starte
     assert shell.core.state.repls["process:python"].phase == "starting"
     discovery = Discovery(
         core=shell.core, workspace=tmp_path, addresses=(), commands=("none",), port_files=(),
-        recipe_of=partial(recipe, workspace=tmp_path, environ=os.environ),
+        recipe_of=partial(find_recipe, workspace=tmp_path, environ=os.environ),
     )  # fmt: skip
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(discovery.run)
@@ -221,7 +221,7 @@ async def test_an_evaluation_may_become_available_until_the_first_search_ends(tm
         addresses=(),
         commands=(),
         port_files=(),
-        recipe_of=partial(recipe, workspace=tmp_path, environ=os.environ),
+        recipe_of=partial(find_recipe, workspace=tmp_path, environ=os.environ),
     )
     finder.begin()
     assert shell.core.state.lifecycle.is_searching
@@ -251,21 +251,21 @@ async def test_a_stale_port_file_does_not_prevent_starting_a_repl(tmp_path):
 
 
 def recipe_in(workspace, python="auto"):
-    return partial(recipe, workspace=workspace, environ=os.environ, python=python)
+    return partial(find_recipe, workspace=workspace, environ=os.environ, python=python)
 
 
 def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeypatch):
     (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['basilisp']")
-    assert choose(tmp_path, recipe_in(tmp_path)) == Choice("lisp")
+    assert choose_repl(tmp_path, recipe_in(tmp_path)) == ReplChoice("lisp")
     monkeypatch.setattr(recipes, "_has_basilisp", lambda *_: False)
-    found = choose(tmp_path, recipe_in(tmp_path))
+    found = choose_repl(tmp_path, recipe_in(tmp_path))
     assert (found.repl, found.error) == ("python", None)
     assert found.stand_in_note.startswith(
         "this is Python instead, because the REPL of this project (Basilisp) cannot be started"
     )
     (tmp_path / "pyproject.toml").unlink()
     (tmp_path / "shop.lpy").touch()
-    found = choose(tmp_path, recipe_in(tmp_path))
+    found = choose_repl(tmp_path, recipe_in(tmp_path))
     assert found.repl == "lisp"
     assert "is not installed" in found.error
 
@@ -273,7 +273,7 @@ def test_a_project_that_requires_a_missing_basilisp_reports_it(tmp_path, monkeyp
 @pytest.mark.parametrize(("name", "kind"), [("pyproject.toml", "python"), ("Cargo.toml", None)])
 def test_a_missing_interpreter_is_reported_by_the_failing_start(tmp_path, name, kind):
     (tmp_path / name).touch()
-    wanted = choose(tmp_path, recipe_in(tmp_path, str(tmp_path / "no-such-python")))
+    wanted = choose_repl(tmp_path, recipe_in(tmp_path, str(tmp_path / "no-such-python")))
     assert (wanted and wanted.repl) == kind
 
 
@@ -296,7 +296,7 @@ def test_the_first_repl_that_can_be_started_names_the_one_it_replaces(tmp_path, 
             error.report = f"{error.report.partition('(')[2].partition(')')[0]} is not here"
             raise error
 
-    found = choose(tmp_path, recipe_of)
+    found = choose_repl(tmp_path, recipe_of)
     assert (found.repl, found.stand_in_note) == CAN_START[able]
     assert (found.error is None) == bool(able)
 

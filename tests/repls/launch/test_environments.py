@@ -8,7 +8,7 @@ import pytest
 from live_server import serving
 
 from codriver.repls.launch.projects import find_projects, is_open_to_python, notebook_project, repls_to_start
-from codriver.repls.launch.recipes import recipe
+from codriver.repls.launch.recipes import find_recipe
 
 NOTEBOOK = '{{"cells": [], "metadata": {metadata}, "nbformat": 4, "nbformat_minor": 5}}'
 
@@ -50,23 +50,23 @@ BROKEN = [dangling, dangling_directory, without_interpreter]
 def test_an_unusable_environment_is_reported_with_its_error(workspace, break_it, files):
     write(workspace, files)
     fault = break_it(workspace)
-    made = recipe("python", workspace, {"PATH": ""})
+    made = find_recipe("python", workspace, {"PATH": ""})
     assert made.command[0] == sys.executable
     assert made.remark is None
     assert made.caution.startswith(f"the project's .venv is broken ({fault}), so Python code runs in {sys.executable}")
 
 
 def test_a_missing_active_environment_is_reported(workspace):
-    made = recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "gone")})
+    made = find_recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "gone")})
     assert made.caution is None  # there is nothing left of it
     fault = dangling(workspace, "mine")
-    made = recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "mine")})
+    made = find_recipe("python", workspace, {"PATH": "", "VIRTUAL_ENV": str(workspace / "mine")})
     assert f"the active environment {workspace / 'mine'} is broken ({fault})" in made.caution
 
 
 def test_a_source_directory_named_like_an_environment_is_not_one(workspace):
     write(workspace, {"venv/__init__.py": ""})
-    assert recipe("python", workspace, {"PATH": ""}).caution is None
+    assert find_recipe("python", workspace, {"PATH": ""}).caution is None
 
 
 def test_a_usable_environment_next_to_a_broken_one_is_used(workspace):
@@ -74,7 +74,7 @@ def test_a_usable_environment_next_to_a_broken_one_is_used(workspace):
     good = workspace / ".venv" / "bin" / "python"
     good.parent.mkdir(parents=True)
     good.symlink_to(sys.executable)
-    made = recipe("python", workspace, {"PATH": ""})
+    made = find_recipe("python", workspace, {"PATH": ""})
     assert (made.command[0], made.caution) == (str(good), None)
 
 

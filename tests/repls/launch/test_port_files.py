@@ -4,9 +4,9 @@ from contextlib import aclosing
 import anyio
 import pytest
 
-from codriver.repls.kinds import port_files as known_port_files
+from codriver.repls.kinds import port_file_names as known_port_files
 from codriver.repls.launch import processes
-from codriver.repls.launch.processes import Found, watch
+from codriver.repls.launch.processes import FoundPortFile, watch_port_files
 
 pytestmark = pytest.mark.anyio
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.anyio
 async def scan(folder, names=None):
     """Return the current port files of a directory."""
     # Whoever uses it for real never ends it.
-    async with aclosing(watch(folder, names or known_port_files())) as looks:  # type: ignore[type-var]
+    async with aclosing(watch_port_files(folder, names or known_port_files())) as looks:  # type: ignore[type-var]
         return await anext(looks)
 
 
@@ -91,7 +91,7 @@ async def test_each_change_is_reported_once(tmp_path):
     file = tmp_path / ".nrepl-port"
     steps = []
     with anyio.fail_after(60):
-        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
+        async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
             steps.append([one.port for one in found])
             if len(steps) == 1:
                 file.write_bytes(b"7009")
@@ -110,7 +110,7 @@ async def test_rewriting_the_same_port_is_a_change(tmp_path):
     write(file, b"7011")
     seen = []
     with anyio.fail_after(60):
-        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
+        async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
             seen.append(found)
             if len(seen) == 2:
                 break
@@ -126,7 +126,7 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
     write(tmp_path / "services/web/package.json", b"{}")
     file = tmp_path / "services/billing/.nrepl-port"
     with anyio.fail_after(60):
-        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
+        async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
             if found:
                 break
             write(file, b"7013")
@@ -136,10 +136,10 @@ async def test_a_project_is_watched_before_it_has_a_port_file(tmp_path, monkeypa
 async def test_a_project_created_later_is_found(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "RESCAN_INTERVALS", 2)
     with anyio.fail_after(60):
-        async for found in watch(tmp_path, known_port_files(), interval_s=0.01):
+        async for found in watch_port_files(tmp_path, known_port_files(), interval_s=0.01):
             if found:
                 break
             write(tmp_path / "late/.nrepl-port", b"7012")
-    assert found[0] == Found(
+    assert found[0] == FoundPortFile(
         tmp_path / "late/.nrepl-port", 7012, None, "late-nrepl", (tmp_path / "late/.nrepl-port").stat().st_mtime_ns
     )

@@ -22,7 +22,7 @@ WAIT = "import time\ntime.sleep(600)\n"
 @asynccontextmanager
 async def started(tmp_path, *command, port_file=None, start_timeout_s=20.0, farewell=None):
     heard = []
-    async with processes.start(
+    async with processes.start_repl_process(
         command,
         cwd=tmp_path,
         env=dict(os.environ),

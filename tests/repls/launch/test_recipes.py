@@ -8,10 +8,10 @@ from linked_tree import git, linked_tree, write
 from live_server import serving, until
 from needs import do_without, modules
 
-from codriver.repls.kinds import by_word
+from codriver.repls.kinds import kinds_by_word
 from codriver.repls.launch import recipes
 from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance
-from codriver.repls.launch.recipes import RecipeError, recipe
+from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.repls.worker.serving import start
 from codriver_relay.starter import CLIENTS_PATH
 
@@ -41,32 +41,32 @@ def test_the_active_environment_takes_precedence(workspace_and_environ, tmp_path
     workspace, environ = workspace_and_environ
     active = install(tmp_path / "active/bin", "python")
     install(workspace / ".venv/bin", "python")
-    made = recipe("python", workspace, {**environ, "VIRTUAL_ENV": str(tmp_path / "active")})
+    made = find_recipe("python", workspace, {**environ, "VIRTUAL_ENV": str(tmp_path / "active")})
     assert made.command == (
         str(active), str(recipes.WORKER), "--dialect", "python", "--supervised", "--workspace", str(workspace)
     )  # fmt: skip
-    assert by_word()["python"].key == "py"
+    assert kinds_by_word()["python"].key == "py"
 
 
 @pytest.mark.parametrize("name", [".venv", "venv"])
 def test_python_runs_in_the_projects_own_environment(workspace_and_environ, name):
     workspace, environ = workspace_and_environ
     own = install(workspace / name / "bin", "python")
-    assert recipe("python", workspace, environ).command[0] == str(own)
+    assert find_recipe("python", workspace, environ).command[0] == str(own)
 
 
 def test_python_falls_back_to_python3_on_path_and_then_the_servers(workspace_and_environ):
     workspace, environ = workspace_and_environ
-    assert recipe("python", workspace, environ).command[0] == sys.executable
+    assert find_recipe("python", workspace, environ).command[0] == sys.executable
     found = install(Path(environ["PATH"]), "python3")
-    assert recipe("python", workspace, environ).command[0] == str(found)
+    assert find_recipe("python", workspace, environ).command[0] == str(found)
 
 
 def test_lisp_without_basilisp_in_the_project_names_the_interpreter_used(workspace_and_environ):
     modules("basilisp")
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
-    made = recipe("lisp", workspace, environ)
+    made = find_recipe("lisp", workspace, environ)
     assert made.command[0] == sys.executable
     assert "has no Basilisp" in made.notes[0]
 
@@ -77,19 +77,19 @@ def test_lisp_runs_in_the_project_interpreter_if_it_has_basilisp(workspace_and_e
     library = workspace / ".venv/lib/python3.12/site-packages/basilisp"
     library.mkdir(parents=True)
     (library / "__init__.py").touch()
-    assert recipe("lisp", workspace, environ).command[0] == str(own)
+    assert find_recipe("lisp", workspace, environ).command[0] == str(own)
 
 
 def test_children_may_write_bytecode(workspace_and_environ):
     workspace, environ = workspace_and_environ
-    made = recipe("python", workspace, {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OTHER": "x"})
+    made = find_recipe("python", workspace, {**environ, "PYTHONDONTWRITEBYTECODE": "1", "OTHER": "x"})
     assert made.env == {**environ, "OTHER": "x"}
 
 
 def test_the_clojure_cli_gets_nrepl_and_the_flag_that_allows_interrupts(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "clojure", "#!/bin/sh\n# knows -Sdeps\n")
-    made = recipe("clj", workspace, environ)
+    made = find_recipe("clj", workspace, environ)
     assert made.command[1] == "-J-Djdk.attach.allowAttachSelf"
     assert "nrepl/nrepl" in made.command[3]
     assert made.port_file == workspace / ".nrepl-port"
@@ -101,13 +101,13 @@ def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tm
     java = install(Path(environ["PATH"]), "java")
     monkeypatch.setattr(recipes, "JAR_DIRECTORIES", (tmp_path / "jars",))
     with pytest.raises(RecipeError, match="apt install clojure libnrepl-clojure"):
-        recipe("clojure", workspace, environ)
+        find_recipe("clojure", workspace, environ)
     (tmp_path / "jars").mkdir()
     for name in ("clojure", "spec.alpha", "core.specs.alpha", "nrepl"):
         (tmp_path / "jars" / f"{name}.jar").touch()
     (workspace / "src").mkdir()
     (workspace / "deps.edn").touch()
-    made = recipe("clojure", workspace, environ)
+    made = find_recipe("clojure", workspace, environ)
     assert made.command[0] == str(java)
     assert made.command[3].split(os.pathsep)[0] == str(workspace / "src")
     assert made.notes[1].startswith("without the Clojure CLI (clojure.org/guides), nothing from deps.edn can be used")
@@ -115,13 +115,13 @@ def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tm
         (workspace / name).mkdir(parents=True)
     paths = '["lib" :shared #_"old" "src/main" "gone"]'
     (workspace / "deps.edn").write_text(f"; of the shop\n{{:deps {{}}, #_:paths #_[]\n :paths {paths}}}")
-    made = recipe("clojure", workspace, environ)
+    made = find_recipe("clojure", workspace, environ)
     sources = [str(workspace / name) for name in ("lib", "src/main", "test")]
     assert made.command[3].split(os.pathsep)[:3] == sources
     assert "only :paths" in made.notes[1]
     assert made.notes[1].endswith("the classpath contains lib, src/main, test")
     (workspace / "deps.edn").write_text("{:paths [")
-    assert recipe("clojure", workspace, environ).command[3].split(os.pathsep)[0] == str(workspace / "src")
+    assert find_recipe("clojure", workspace, environ).command[3].split(os.pathsep)[0] == str(workspace / "src")
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_the_jars_of_debians_clojure_launcher_are_used(workspace_and_environ, tm
 def test_a_missing_program_is_reported_with_what_to_install(workspace_and_environ, words, advice):
     workspace, environ = workspace_and_environ
     with pytest.raises(RecipeError, match=advice):
-        recipe(words, workspace, environ)
+        find_recipe(words, workspace, environ)
 
 
 def test_hy_without_its_server_says_what_to_install(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(workspace / "venv" / "bin", "python")
     install(workspace / "venv" / "bin", "hy")
-    ((words, remedy),) = recipe("hy", workspace, environ).remedies
+    ((words, remedy),) = find_recipe("hy", workspace, environ).remedies
     assert words == "No module named 'hy_nrepl'"
     missing = f"{workspace / 'venv' / 'bin' / 'hy'} exists, but hy-nrepl is not installed in the same environment"
     assert remedy == f"{missing}; run `pip install hy hy-nrepl` in that environment"
@@ -168,16 +168,16 @@ def test_a_program_in_node_modules_takes_precedence(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(Path(environ["PATH"]), "nbb")
     own = install(workspace / "node_modules/.bin", "nbb")
-    assert recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
+    assert find_recipe("nbb", workspace, environ).command == (str(own), "nrepl-server")
 
 
 def test_any_command_line_runs_with_its_program_resolved(workspace_and_environ):
     workspace, environ = workspace_and_environ
     mine = install(Path(environ["PATH"]), "mine")
-    made = recipe("mine --port 'a b'", workspace, environ)
+    made = find_recipe("mine --port 'a b'", workspace, environ)
     assert made.command == (str(mine), "--port", "a b")
     own = install(workspace / "node_modules/.bin", "other")
-    assert recipe("other nrepl-server", workspace, environ).command == (str(own), "nrepl-server")
+    assert find_recipe("other nrepl-server", workspace, environ).command == (str(own), "nrepl-server")
     assert made.port_file == workspace / ".nrepl-port"
 
 
@@ -190,9 +190,9 @@ def test_no_program_in_an_untrusted_workspace_is_started(workspace_and_environ, 
     own = workspace / program
     for name in {own.name, "python"} if "bin/" in program else {own.name}:
         install(own.parent, name)
-    assert str(own) in str(workspace / recipe(words, workspace, environ).command[0])
+    assert str(own) in str(workspace / find_recipe(words, workspace, environ).command[0])
     if words == "python":
-        made = recipe(words, workspace, environ, acceptance_of=nobody)
+        made = find_recipe(words, workspace, environ, acceptance_of=nobody)
         assert made.command[0] == sys.executable
         own = "not the project's own environment"
         assert made.caution == (
@@ -202,14 +202,16 @@ def test_no_program_in_an_untrusted_workspace_is_started(workspace_and_environ, 
     with pytest.raises(
         RecipeError, match=rf"nobody has accepted.*ask your human to run: codriver trust \(in {workspace}\)"
     ):
-        recipe(words, workspace, environ, acceptance_of=nobody)
+        find_recipe(words, workspace, environ, acceptance_of=nobody)
 
 
 def test_a_python_on_path_outside_the_workspace_is_used_instead(workspace_and_environ, tmp_path):
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     (tmp_path / "bin" / "python3").symlink_to(sys.executable)
-    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == str(tmp_path / "bin" / "python3")
+    assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == str(
+        tmp_path / "bin" / "python3"
+    )
 
 
 @pytest.mark.parametrize("path", ["bin", ".", "", "{workspace}/bin", "{link}", "{linked}"])
@@ -223,7 +225,7 @@ def test_a_python_on_path_that_leads_into_the_checkout_is_not_run(workspace_and_
     (tmp_path / "linked" / "python3").symlink_to(workspace / "bin" / "python3")
     places = {"workspace": workspace, "link": tmp_path / "link", "linked": tmp_path / "linked"}
     environ["PATH"] = path.format(**places) + os.pathsep + environ["PATH"]
-    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
+    assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
     assert not ran.exists()
 
 
@@ -234,7 +236,7 @@ def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(workspac
     install(tmp_path / "bin", "python3", shim)
     environ |= {"PATH": f"{environ['PATH']}:/usr/bin:/bin", "PWD": str(workspace), "PYENV_DIR": str(workspace)}
     environ |= {"SHIM_FILE": f"{workspace}/.python-version", "PYTHONHOME": "x", "BASH_ENV": f"{workspace}/x"}
-    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
+    assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
     assert told.read_text().startswith("/\n")
     assert str(workspace) not in told.read_text()
     assert "PYTHONHOME" not in told.read_text()
@@ -244,7 +246,7 @@ def test_a_python_shim_is_queried_without_reading_files_of_the_checkout(workspac
 def test_a_python_on_path_without_a_valid_location_is_not_used(workspace_and_environ, tmp_path, text):
     workspace, environ = workspace_and_environ
     install(tmp_path / "bin", "python3", f"#!/bin/sh\n{text.format(workspace=workspace)}\n")
-    assert recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
+    assert find_recipe("python", workspace, environ, acceptance_of=nobody).command[0] == sys.executable
 
 
 def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(workspace_and_environ, tmp_path):
@@ -254,21 +256,21 @@ def test_no_program_of_an_untrusted_main_checkout_is_started_in_linked_trees(wor
     git("-C", str(workspace), "commit", "-q", "--allow-empty", "-m", "a")
     git("-C", str(workspace), "worktree", "add", "-q", str(linked))
     own = install(workspace / ".venv/bin", "python")
-    assert recipe("python", linked, environ).command[0] == str(own)
-    made = recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == linked))
+    assert find_recipe("python", linked, environ).command[0] == str(own)
+    made = find_recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == linked))
     assert made.command[0] == sys.executable
     assert made.caution.endswith(f"ask your human to run: codriver trust (in {workspace})")
     assert made.awaits_trust
-    assert recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == workspace)).command[0] == str(
-        own
-    )
+    assert find_recipe("python", linked, environ, acceptance_of=lambda one: Acceptance(one == workspace)).command[
+        0
+    ] == str(own)
 
 
 def test_an_active_environment_in_an_untrusted_workspace_is_ignored(workspace_and_environ):
     workspace, environ = workspace_and_environ
     install(workspace / "mine" / "bin", "python")
     environ = {**environ, "VIRTUAL_ENV": str(workspace / "mine")}
-    made = recipe("python", workspace, environ, acceptance_of=nobody)
+    made = find_recipe("python", workspace, environ, acceptance_of=nobody)
     assert (made.command[0], "codriver trust" in made.caution) == (sys.executable, True)
 
 
@@ -277,11 +279,11 @@ def test_repls_that_run_project_files_are_not_started_in_an_untrusted_workspace(
     workspace, environ = workspace_and_environ
     for name in ("bb", "shadow-cljs"):
         install(Path(environ["PATH"]), name)
-    assert recipe(words, workspace, environ).command
+    assert find_recipe(words, workspace, environ).command
     with pytest.raises(
         RecipeError, match=r"nobody has accepted this checkout.*codriver trust.*runs files of the project"
     ):
-        recipe(words, workspace, environ, acceptance_of=nobody)
+        find_recipe(words, workspace, environ, acceptance_of=nobody)
 
 
 @pytest.mark.parametrize(("words", "program"), [("bb", "bb"), ("lein", "lein"), ("clojure", "lein"), ("hy", "hy")])
@@ -294,7 +296,7 @@ def test_a_lisp_outside_the_checkout_starts_in_an_empty_directory(workspace_and_
         "PATH": f"{workspace}/node_modules/.bin:bin:{environ['PATH']}",
         "NODE_OPTIONS": f"--require {workspace}/x",
     }
-    made = recipe(words, workspace, {**environ, **within, "PWD": str(workspace)}, acceptance_of=nobody)
+    made = find_recipe(words, workspace, {**environ, **within, "PWD": str(workspace)}, acceptance_of=nobody)
     assert made.command[0] in {str(own), str(Path(sys.executable).parent / program)}
     assert str(workspace) not in f"{made.command} {made.env} {made.port_file}"
     assert (made.is_apart, made.awaits_trust) == (True, True)
@@ -313,15 +315,15 @@ def test_the_jvm_gets_nothing_from_an_untrusted_checkout(workspace_and_environ, 
         (tmp_path / "jars" / f"{name}.jar").touch()
     (workspace / "src").mkdir()
     (workspace / "deps.edn").write_text('{:paths ["src"]}')
-    assert str(workspace / "src") in str(recipe("clojure", workspace, environ).command)
-    assert str(workspace) not in str(recipe("clojure", workspace, environ, acceptance_of=nobody).command)
+    assert str(workspace / "src") in str(find_recipe("clojure", workspace, environ).command)
+    assert str(workspace) not in str(find_recipe("clojure", workspace, environ, acceptance_of=nobody).command)
 
 
 def test_the_embedded_worker_is_started_in_any_workspace(workspace_and_environ):
     workspace, environ = workspace_and_environ
     accepted, unaccepted = (
-        recipe("python", workspace, environ),
-        recipe("python", workspace, environ, acceptance_of=nobody),
+        find_recipe("python", workspace, environ),
+        find_recipe("python", workspace, environ, acceptance_of=nobody),
     )
     program, *arguments = accepted.command
     assert unaccepted.command == (program, "-I", *arguments, "--unaccepted")
@@ -332,18 +334,20 @@ def test_the_embedded_worker_is_started_in_any_workspace(workspace_and_environ):
 def test_the_clients_python_path_is_restored_in_a_trusted_workspace(workspace_and_environ):
     workspace, environ = workspace_and_environ
     environ = {**environ, CLIENTS_PATH: "src", "PYTHONPATH": "/elsewhere"}
-    env = recipe("python", workspace, environ).env
+    env = find_recipe("python", workspace, environ).env
     assert start.CLIENTS_PATH == CLIENTS_PATH
     assert (env["PYTHONPATH"], CLIENTS_PATH in env) == ("src", False)
-    assert recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
+    assert find_recipe("python", workspace, environ, acceptance_of=nobody).env["PYTHONPATH"] == "/elsewhere"
 
 
 def test_an_untrusted_repl_gets_project_paths_only_with_its_first_evaluation(workspace_and_environ):
     workspace, environ = workspace_and_environ
     environ = {**environ, "PYTHONPATH": f"{workspace}:/elsewhere"}
-    env = recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
+    env = find_recipe("python", workspace, environ, acceptance_of=nobody, is_requested=True).env
     assert (env["PYTHONPATH"], env[CLIENTS_PATH]) == ("/elsewhere", environ["PYTHONPATH"])
-    assert recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_requested=True).env == environ
+    assert (
+        find_recipe(f"{sys.executable} -V", workspace, environ, acceptance_of=nobody, is_requested=True).env == environ
+    )
 
 
 # Whose Python
@@ -353,21 +357,21 @@ def test_a_chosen_interpreter_takes_precedence_over_environments(workspace_and_e
     workspace, environ = workspace_and_environ
     install(workspace / ".venv/bin", "python")
     for chosen in (str(install(tmp_path / "other/bin", "python")), str(install(tmp_path / "bin", "python3.9"))):
-        assert recipe("python", workspace, environ, python=chosen).command[0] == chosen
-    assert recipe("python", workspace, environ, python="python3.9").command[0] == str(tmp_path / "bin/python3.9")
-    assert recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
+        assert find_recipe("python", workspace, environ, python=chosen).command[0] == chosen
+    assert find_recipe("python", workspace, environ, python="python3.9").command[0] == str(tmp_path / "bin/python3.9")
+    assert find_recipe("python", workspace, environ, python="auto").command[0] == str(workspace / ".venv/bin/python")
 
 
 def test_a_project_without_an_environment_names_the_python_it_uses(workspace_and_environ):
     workspace, environ = workspace_and_environ
-    assert recipe("python", workspace, environ).remark is None
+    assert find_recipe("python", workspace, environ).remark is None
     (workspace / "pyproject.toml").touch()
-    made = recipe("python", workspace, environ)
+    made = find_recipe("python", workspace, environ)
     assert made.caution is None
     assert sys.executable in made.remark
     assert "--python PATH" in made.remark
     install(workspace / ".venv/bin", "python")
-    assert recipe("python", workspace, environ).remark is None
+    assert find_recipe("python", workspace, environ).remark is None
 
 
 @pytest.fixture
@@ -383,11 +387,11 @@ def linked(tmp_path):
 def test_a_linked_working_tree_uses_the_environment_of_its_main_checkout(workspace_and_environ, linked):
     main, workspace = linked
     python = install(main / ".venv/bin", "python")
-    made = recipe("python", workspace, workspace_and_environ[1])
+    made = find_recipe("python", workspace, workspace_and_environ[1])
     assert made.command[0] == str(python)
     assert str(main) in made.caution
     own = install(workspace / ".venv/bin", "python")
-    made = recipe("python", workspace, workspace_and_environ[1])
+    made = find_recipe("python", workspace, workspace_and_environ[1])
     assert (made.command[0], made.caution) == (str(own), None)
 
 
@@ -397,7 +401,7 @@ def test_a_checkout_that_pretends_to_be_a_linked_tree_gets_no_environment(worksp
     liar = tmp_path / "liar"
     liar.mkdir()
     (liar / ".git").write_text((workspace / ".git").read_text())
-    assert recipe("python", liar, workspace_and_environ[1]).command[0] == sys.executable
+    assert find_recipe("python", liar, workspace_and_environ[1]).command[0] == sys.executable
 
 
 def test_packages_imported_from_another_working_tree_are_named(tmp_path):
@@ -430,7 +434,7 @@ def test_a_checkout_with_its_own_environment_names_no_packages(tmp_path):
 def test_a_broken_link_to_a_main_checkout_is_ignored(workspace_and_environ, text):
     workspace, environ = workspace_and_environ
     (workspace / ".git").write_text(text)
-    assert recipe("python", workspace, environ).command[0] == sys.executable
+    assert find_recipe("python", workspace, environ).command[0] == sys.executable
 
 
 @pytest.mark.parametrize("version", ["3.6", "3.7"])

@@ -13,7 +13,7 @@ import codriver.repls.worker
 from codriver.core.values import Request
 from codriver.repls.contract.adapter import ReplUnreachableError
 from codriver.repls.contract.adapter_values import AcceptedStream, Value
-from codriver.repls.nrepl.connection import dial
+from codriver.repls.nrepl.connection import open_connection
 from codriver.repls.nrepl.nrepl_adapter import connect
 
 WORKER = str(Path(codriver.repls.worker.__file__).parent)
@@ -83,8 +83,8 @@ async def test_a_connected_program_evaluates_and_leaves_no_thread_after_a_discon
 async def test_an_accepted_stream_can_be_used_only_once():
     ours, theirs = socket.socketpair()
     stream = AcceptedStream("a program", ours)
-    connection = await dial(stream, lambda _: None, timeout_s=1)
+    connection = await open_connection(stream, lambda _: None, timeout_s=1)
     await connection.close()
     theirs.close()
     with pytest.raises(ReplUnreachableError, match="only the REPL can open another"):
-        await dial(stream, lambda _: None, timeout_s=1)
+        await open_connection(stream, lambda _: None, timeout_s=1)

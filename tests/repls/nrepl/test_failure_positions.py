@@ -4,7 +4,7 @@ import pytest
 
 from codriver.core.values import Failure, Form, Request
 from codriver.repls.contract.questions import Lookup
-from codriver.repls.form_positions import placed
+from codriver.repls.form_positions import add_position
 
 FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3), Form("(g)", 6, 1))
 
@@ -12,7 +12,7 @@ FILE = (Form("(ns f)", 1, 1), Form("(defn g []\n  1)", 2, 1), Form("\\zzz", 5, 3
 def where(phase, line, column, *, form=None, file=None, forms=FILE, counts_lines=True):
     error = Failure("E", "m", phase=phase, line=line, column=column, file=file)
     request = Request(id="e", code="", forms=forms, file="/w/f.clj")
-    found = placed(error, request, form, counts_lines=counts_lines)
+    found = add_position(error, request, form, counts_lines=counts_lines)
     return found.form, found.line, found.column
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.repls import dialects
-from codriver.repls.nrepl.failures import SentFailure, read_failure, stack_of
+from codriver.repls.nrepl.failures import SentFailure, parse_failure, parse_sent_trace
 
 CLOJURE = [
     (
@@ -69,12 +69,12 @@ def parts(error):
 
 @pytest.mark.parametrize(("err", "root_ex", "expected"), CLOJURE)
 def test_clojure_error_messages_are_parsed(err, root_ex, expected):
-    assert parts(read_failure(SentFailure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
+    assert parts(parse_failure(SentFailure(err, root_ex, root_ex), dialects.CLOJURE)) == expected
 
 
 def test_program_output_before_an_error_is_not_part_of_it():
     err = "Execution error (X) at a/b (REPL:9).\nprinted by the user\n" + CLOJURE[0][0]
-    assert read_failure(SentFailure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
+    assert parse_failure(SentFailure(err, CLOJURE[0][1]), dialects.CLOJURE).message == "Divide by zero"
 
 
 BASILISP = (
@@ -89,13 +89,13 @@ BASILISP = (
 
 
 def test_a_traceback_is_reduced_to_user_frames_innermost_first():
-    error = read_failure(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
+    error = parse_failure(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert parts(error) == ("ZeroDivisionError", "Fraction(1, 0)", "execution", None, 3, None)
     assert error.trace == ("g (<nREPL Input>:3)", "__lisp_expr___213 (lf/y.clj:4)")
 
 
 def test_the_whole_stack_is_available_with_tooling_marked():
-    trace = stack_of(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
+    trace = parse_sent_trace(SentFailure(BASILISP, BASILISP), dialects.BASILISP)
     assert [frame.tooling for frame in trace.frames] == [True, False, False, True]
     assert (trace.type, trace.message) == ("ZeroDivisionError", "Fraction(1, 0)")
 
@@ -104,24 +104,24 @@ def test_the_position_is_extracted_from_a_basilisp_message():
     head = 'Traceback (most recent call last):\n  File "/x/site-packages/basilisp/a.py", line 1, in f\n'
     said = "unable to resolve symbol 'foo' in this context "
     place = '{:file "<nREPL Input>", :end-col 11, :col 2, :form foo, :end-line 1, :phase :analyzing, :line 1}'
-    error = read_failure(SentFailure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
+    error = parse_failure(SentFailure(f"{head}basilisp.CompilerException: {said}{place}\n", "x"), dialects.BASILISP)
     assert parts(error) == ("basilisp.CompilerException", said.strip(), "analyzing", None, 1, 2)
 
 
 def test_a_multi_line_message_stays_whole():
     text = 'Traceback (most recent call last):\n  File "<string>", line 1, in <module>\nValueError: one\n  two\nthree\n'
-    assert read_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
+    assert parse_failure(SentFailure(text, "ValueError"), dialects.HY).message == "one\n  two\nthree"
 
 
 def test_an_nbb_error_map_is_parsed():
     ex = '#error {:message "x", :data {:type :sci/error, :line 1, :column 15}, :cause #object[Error Error: x]}'
-    error = read_failure(SentFailure("x\n", ex), dialects.NBB)
+    error = parse_failure(SentFailure("x\n", ex), dialects.NBB)
     assert parts(error) == ("Error", "x", "execution", None, 1, 15)
 
 
 @pytest.mark.parametrize("word", ["namespace-not-found", "unknown-session", "no-code", "unknown-op"])
 def test_an_error_status_is_the_type(word):
-    assert read_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
+    assert parse_failure(SentFailure(status=frozenset({word, "error"})), dialects.CLOJURE).type == word
 
 
 def test_structured_errors_are_used_unchanged():
@@ -134,15 +134,15 @@ def test_structured_errors_are_used_unchanged():
         "column": "4",
         "trace": ["f"],
     }
-    error = read_failure(SentFailure(parts=sent), dialects.WORKER_PYTHON)
+    error = parse_failure(SentFailure(parts=sent), dialects.WORKER_PYTHON)
     assert parts(error) == ("ValueError", "m", "compile", "a.py", 3, 4)
     assert error.trace == ("f",)
 
 
 def test_an_unknown_error_format_is_kept():
-    error = read_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
+    error = parse_failure(SentFailure("strange words\n", "odd"), dialects.UNKNOWN)
     assert (error.type, error.message) == ("odd", "strange words")
 
 
 def test_a_huge_message_is_cut():
-    assert len(read_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4000
+    assert len(parse_failure(SentFailure("x" * 10**6, "odd"), dialects.UNKNOWN).message) == 4000

@@ -58,8 +58,8 @@ async def test_only_code_from_a_file_is_evaluated_by_it(server):
     async with connect(real_repls.repl(server).endpoint, listener=lambda *_: None) as opened:
         assert isinstance(opened, NreplAdapter)
         sent, connection = [], opened._sessions.main.connection
-        write = connection.send_at_once
-        connection.send_at_once = lambda exchange, op, fields: sent.append(fields) or write(exchange, op, fields)
+        write = connection.try_send
+        connection.try_send = lambda exchange, op, fields: sent.append(fields) or write(exchange, op, fields)
         for number, file in enumerate([None, "src/shop.clj", None]):
             request = Request(f"e{number}", "1", file=file, forms=(Form("1", 1, 1),))
             assert (await evaluate(opened, request, PrintLimits())).status == "done"

@@ -14,7 +14,7 @@ from codriver.errors import ReplDisconnectedError
 from codriver.net import cooperative_turns
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter_values import Output, Value
-from codriver.repls.nrepl.connection import SLICE_BYTES, NreplConnection, joined
+from codriver.repls.nrepl.connection import SLICE_BYTES, NreplConnection, join_output
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.wire.bencode import encode
 
@@ -60,14 +60,14 @@ def spoken(values):
 
 @given(st.lists(OUTPUT | OTHER, max_size=30))
 def test_merging_preserves_content_and_merges_all_neighbours(values):
-    found = list(joined(values))
+    found = list(join_output(values))
     assert spoken(found) == spoken(values)
     assert len(found) == len(spoken(values))
 
 
 def test_merging_does_not_modify_the_messages():
     first, second = {"id": "1", "out": "a"}, {"id": "1", "out": "b"}
-    assert list(joined([first, second])) == [{"id": "1", "out": "ab"}]
+    assert list(join_output([first, second])) == [{"id": "1", "out": "ab"}]
     assert (first, second) == ({"id": "1", "out": "a"}, {"id": "1", "out": "b"})
 
 

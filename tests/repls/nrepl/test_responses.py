@@ -4,13 +4,13 @@ import pytest
 
 from codriver.core.values import PrintLimits
 from codriver.repls.contract import adapter_values as values
-from codriver.repls.nrepl.responses import MAX_SEARCHED, cut_in
-from codriver.repls.nrepl.test_runner import located
+from codriver.repls.nrepl.responses import MAX_SEARCHED, describe_cuts
+from codriver.repls.nrepl.test_runner import with_file_paths
 
 
 def located_file(workspace, told, namespace="shop.orders-test"):
     result = values.TestResult(test="t", namespace=namespace, outcome="fail", file=told, line=3)
-    return located(values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
+    return with_file_paths(values.TestRun(1, 0, 1, 0, (result,), ""), workspace).results[0].file
 
 
 @pytest.fixture
@@ -56,4 +56,4 @@ def test_a_missing_file_stays_unknown(workspace):
     ],
 )
 def test_cuts_of_a_lisp_printer_are_found_outside_of_strings(text, words):
-    assert cut_in(text, PrintLimits(3, 2)) == words
+    assert describe_cuts(text, PrintLimits(3, 2)) == words

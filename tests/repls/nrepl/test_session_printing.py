@@ -29,13 +29,13 @@ async def jvm():
     async with connect(real_repls.repl("jvm").endpoint, listener=lambda _, event: told.append(event)) as opened:
         assert isinstance(opened, NreplAdapter)
         connection = opened._sessions.main.connection
-        write = connection.send_at_once
+        write = connection.try_send
 
-        def send_at_once(exchange, op, fields):
+        def try_send(exchange, op, fields):
             sent.append(fields)
             return write(exchange, op, fields)
 
-        connection.send_at_once = send_at_once
+        connection.try_send = try_send
         yield opened, told, sent
 
 

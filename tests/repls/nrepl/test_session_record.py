@@ -14,7 +14,7 @@ from scripted_nrepl import scripted
 from codriver.core.values import Request
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.repls.nrepl import opened_sessions
-from codriver.repls.nrepl.connection import dial
+from codriver.repls.nrepl.connection import open_connection
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.repls.nrepl.opened_sessions import MAX_SILENT, OpenedSessions
 from codriver.repls.nrepl.session_record import MAX_REPLS, MAX_SESSIONS, SessionRecord
@@ -47,7 +47,7 @@ async def asking(endpoint):
     """Return a function that sends an nREPL server a request as another client would, and returns the fields of its
     answer.
     """
-    connection = await dial(endpoint, nobody, timeout_s=5)
+    connection = await open_connection(endpoint, nobody, timeout_s=5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(connection.read)
 
@@ -102,8 +102,8 @@ async def test_the_next_connection_closes_only_sessions_of_a_killed_server(real,
     async with asking(endpoint) as send:
         left = [(await send("clone"))["new-session"] for _ in range(3)]
         for session in left[:2]:
-            await record.opened(str(endpoint), session)
-        await record.opened("elsewhere:1", left[2])
+            await record.record_opened(str(endpoint), session)
+        await record.record_opened("elsewhere:1", left[2])
     async with connect(endpoint, listener=nobody, record=SessionRecord(path)):
         await settled(others, 2)  # its own, and the one that is not recorded for this address
         assert left[2] in await others()
@@ -144,13 +144,13 @@ async def test_the_next_connection_closes_all_but_busy_sessions_of_a_broken_one(
 
 
 async def test_a_session_id_that_is_not_unique_is_not_recorded(record, path):
-    await record.opened("x:1", "3")
-    await record.opened("x:1", "user-session")
+    await record.record_opened("x:1", "3")
+    await record.record_opened("x:1", "user-session")
     assert read_record(path) == {}
 
 
 async def test_sessions_of_processes_that_codriver_started_are_not_recorded(path):
-    await SessionRecord(path, is_used=lambda address: address == "x:1").opened("x:1", str(uuid4()))
+    await SessionRecord(path, is_used=lambda address: address == "x:1").record_opened("x:1", str(uuid4()))
     assert read_record(path) == {}
 
 
@@ -159,21 +159,21 @@ async def test_an_unreadable_record_closes_nothing(path, content):
     path.parent.mkdir()
     path.write_text(content)
     path.chmod(0o600)
-    assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
+    assert await SessionRecord(path).sessions_to_close("x:1", with_busy=True) == ()
 
 
 async def test_a_record_writable_by_others_closes_nothing(path):
     path.parent.mkdir()
     path.write_text(json.dumps({"x:1": [str(uuid4())]}))
     path.chmod(0o666)
-    assert await SessionRecord(path).to_close("x:1", with_busy=True) == ()
+    assert await SessionRecord(path).sessions_to_close("x:1", with_busy=True) == ()
 
 
 async def test_the_record_is_private_and_bounded(record, path):
     for number in range(MAX_REPLS + 2):
-        await record.opened(f"x:{number}", str(uuid4()))
+        await record.record_opened(f"x:{number}", str(uuid4()))
     for _ in range(MAX_SESSIONS + 2):
-        await record.opened("x:1000", str(uuid4()))
+        await record.record_opened("x:1000", str(uuid4()))
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert (len(read_record(path)), len(read_record(path)["x:1000"])) == (MAX_REPLS, MAX_SESSIONS)
     assert "x:0" not in read_record(path)
@@ -196,7 +196,7 @@ async def close_sessions(record, closing, monkeypatch, **durations):
     for name, value in durations.items():
         monkeypatch.setattr(opened_sessions, name, value)
     async with scripted({"close": closing}) as server, anyio.create_task_group() as tasks:
-        connection = await dial(server.endpoint, nobody, timeout_s=5)
+        connection = await open_connection(server.endpoint, nobody, timeout_s=5)
         tasks.start_soon(connection.read)
         opened = OpenedSessions("x:1", record)
         for _ in range(6):
@@ -204,7 +204,7 @@ async def close_sessions(record, closing, monkeypatch, **durations):
             await opened.clone(connection, timeout_s=5)
         await opened.close_all(None, busy=())
         await connection.close()
-    return len(server.seen("close")), len(await record.to_close("x:1", with_busy=True))
+    return len(server.seen("close")), len(await record.sessions_to_close("x:1", with_busy=True))
 
 
 async def test_a_busy_server_gets_time_to_close_all_sessions(record, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from codriver.core.values import TEST_SESSION
-from codriver.repls.nrepl.session_routes import TOOL_SESSION, Route, route_to
+from codriver.repls.nrepl.session_routes import TOOL_SESSION, Route, choose_route
 
 CALLERS = "s1"
 
@@ -30,4 +30,4 @@ CALLERS = "s1"
 def test_a_session_uses_the_connection_that_keeps_its_names_apart(
     name, keeps_apart, shares_names, has_joining, expected
 ):
-    assert route_to(name, keeps_apart, shares_names=shares_names, has_joining=has_joining) is expected
+    assert choose_route(name, keeps_apart, shares_names=shares_names, has_joining=has_joining) is expected

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from codriver.repls.nrepl.session_turns import Turn
+from codriver.repls.nrepl.session_turns import SessionTurn
 
 pytestmark = pytest.mark.anyio
 
@@ -16,8 +16,8 @@ async def settled():
 
 
 async def test_waiting_tasks_get_the_turn_in_order():
-    turn, order = Turn(), []
-    assert turn.acquire_at_once()
+    turn, order = SessionTurn(), []
+    assert turn.try_acquire()
 
     async def use(name):
         async with turn:
@@ -26,16 +26,16 @@ async def test_waiting_tasks_get_the_turn_in_order():
 
     tasks = [asyncio.create_task(use(name)) for name in "abc"]
     await settled()
-    assert (order, turn.acquire_at_once()) == ([], False)
-    turn.give_back()
+    assert (order, turn.try_acquire()) == ([], False)
+    turn.release()
     await asyncio.gather(*tasks)
     assert order == ["a", "b", "c"]
     assert not turn.is_acquired
 
 
 async def test_a_new_task_does_not_overtake_waiting_ones():
-    turn, order = Turn(), []
-    assert turn.acquire_at_once()
+    turn, order = SessionTurn(), []
+    assert turn.try_acquire()
 
     async def use():
         async with turn:
@@ -43,16 +43,16 @@ async def test_a_new_task_does_not_overtake_waiting_ones():
 
     task = asyncio.create_task(use())
     await settled()
-    turn.give_back()
-    assert not turn.acquire_at_once()
+    turn.release()
+    assert not turn.try_acquire()
     await task
-    assert turn.acquire_at_once()
+    assert turn.try_acquire()
 
 
 @pytest.mark.parametrize("is_handed_over", [False, True])
 async def test_a_task_that_gave_up_leaves_the_turn_to_the_others(is_handed_over):
-    turn, order = Turn(), []
-    assert turn.acquire_at_once()
+    turn, order = SessionTurn(), []
+    assert turn.try_acquire()
 
     async def use(name):
         async with turn:
@@ -61,10 +61,10 @@ async def test_a_task_that_gave_up_leaves_the_turn_to_the_others(is_handed_over)
     tasks = [asyncio.create_task(use(name)) for name in "ab"]
     await settled()
     if is_handed_over:
-        turn.give_back()
+        turn.release()
     tasks[0].cancel()
     await settled()
     if not is_handed_over:
-        turn.give_back()
+        turn.release()
     await tasks[1]
     assert (order, turn.is_acquired) == (["b"], False)

@@ -28,7 +28,7 @@ def name_of(path):
 
 
 def test_the_existence_of_a_program_is_known_without_generating_it():
-    of_tests = programs.Programs({"test": programs.Written(lambda: pytest.fail("nobody asked for its text"))})
+    of_tests = programs.Programs({"test": programs.GeneratedCode(lambda: pytest.fail("nobody asked for its text"))})
     assert "test" in of_tests
     assert "source" not in of_tests
 
@@ -82,7 +82,7 @@ def modules_of(path, before=()):
 @pytest.mark.parametrize("path", PYTHON, ids=name_of)
 def test_combined_python_parses_on_the_oldest_version_without_duplicate_names(path):
     parts = modules_of(path)
-    text = programs.python_text(*map(name_of, parts))
+    text = programs.join_python_modules(*map(name_of, parts))
     tree = ast.parse(text, feature_version=(3, 8))
     defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)]
     assert len(defined) == len(set(defined)), "two of a name would be one, as all are in one namespace"

@@ -258,7 +258,7 @@ async def fresh_repl(
 
         file = await _address_file(recipe, stack)
         running = await stack.enter_async_context(
-            processes.start(
+            processes.start_repl_process(
                 recipe.command, cwd=directory, env=recipe.env, on_output=lambda _stream, _text: None,
                 port_file=recipe.port_file, start_timeout_s=recipe.start_timeout_s,
                 farewell=partial(file.farewell, file.path) if file else None,

@@ -35,10 +35,10 @@ from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.log.control_characters import one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
-from codriver.repls.kinds import JUPYTER, KINDS, NREPL, PYTHON, kind_of
-from codriver.repls.launch.recipes import recipe
+from codriver.repls.kinds import JUPYTER, KINDS, NREPL, PYTHON, find_kind
+from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
-from codriver.repls.programs import python_text
+from codriver.repls.programs import join_python_modules
 from codriver.settings import machine_policy, trust
 from codriver.settings.layers import load
 from codriver.settings.model import Settings
@@ -171,7 +171,7 @@ class FreshRuns:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
         acceptance_of = trust.environment_acceptance
-        return recipe(
+        return find_recipe(
             words, self.workspace, os.environ, acceptance_of=acceptance_of, is_requested=True, python=python,
             launchers={JUPYTER: launch_kernel},
         )  # fmt: skip
@@ -296,7 +296,7 @@ class FreshRuns:
         """Return the run for an interpreter without pytest, with a module that exists only in that run."""
         how = self._recipe(PYTHON.repl)
         load_tests = f"load_tests = tests_of({str(file)!r}, {list(tests)!r})"
-        program = "\n".join([python_text("python/document_tests.py"), load_tests, ""])
+        program = "\n".join([join_python_modules("python/document_tests.py"), load_tests, ""])
         sources = {str(file): text.encode(), str(self.workspace / f"{UNITTEST_MODULE}.py"): program.encode()}
         return RunSpec(
             python=how.command[0],
@@ -335,7 +335,7 @@ def _interpreter(workspace: Path) -> str:
 
 def is_kernel(words: str) -> bool:
     """Return whether the words after `--repl` name a kernel."""
-    kind = kind_of(words)
+    kind = find_kind(words)
     return kind is not None and kind.protocol == JUPYTER
 
 

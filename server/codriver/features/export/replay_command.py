@@ -32,7 +32,7 @@ from codriver.features.export.documents.recordings import (
 )
 from codriver.files import MEBIBYTE, Links, Rules
 from codriver.log.control_characters import one_line
-from codriver.repls.kinds import kind_of
+from codriver.repls.kinds import find_kind
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def replay_command(
 
     workspace, started_at, started_s = workspace.resolve(), datetime.now(UTC), time.monotonic()
     recording = _read(file)
-    if repl is None and kind_of(recording.repl) is None:
+    if repl is None and find_kind(recording.repl) is None:
         raise click.UsageError(f"the recording names a command line, {recording.repl!r}: pass --repl")
     runs = FreshRuns(
         workspace,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.notebook_reads import NotebookReads
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter_values import CellRun
-    from codriver.repls.supervisor import Repls
+    from codriver.repls.supervisor import ReplSupervisor
     from codriver.tools.calls.call import Call
 
 MAX_RUNS: Final = 1000
@@ -76,7 +76,7 @@ class CellOutputWrites:
         self,
         tasks: TaskGroup,
         core: Core,
-        repls: Repls,
+        repls: ReplSupervisor,
         transcripts: Transcripts,
         editor: Editor,
         reads: NotebookReads,

@@ -20,12 +20,12 @@ from codriver.features.jupyter.kernels.started_kernels import (
     remove_connection_file,
     shut_down_kernel,
 )
-from codriver.repls.launch.recipes import SLOW_START_S, AddressFile, Recipe, RecipeError, child_environ
+from codriver.repls.launch.recipes import SLOW_START_S, AddressFile, Recipe, RecipeError, repl_environ
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.repls.kinds import Kind
+    from codriver.repls.kinds import ReplKind
     from codriver.repls.launch.recipes import Project
 
 IPYKERNEL: Final = "ipykernel_launcher"
@@ -33,7 +33,7 @@ PACKAGES: Final[Mapping[str, str]] = {IPYKERNEL: "ipykernel", "xpython_launcher"
 """Packages to install for modules that start kernels, if their names differ."""
 
 
-def launch_kernel(kind: Kind, repl: str, project: Project) -> Recipe:
+def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
     """Return the recipe for `repl`, which is `jupyter` or `jupyter:` and the name of a kernelspec.
 
     Without a kernelspec, start IPython in the project's interpreter.
@@ -78,6 +78,6 @@ def launch_kernel(kind: Kind, repl: str, project: Project) -> Recipe:
 
 def _kernel_environ(environ: Mapping[str, str]) -> dict[str, str]:
     # Jupyter Server passes these variables to its kernels. They do not apply to a kernel that Codriver starts.
-    environment = {name: value for name, value in child_environ(environ).items() if not name.startswith("JPY_")}
+    environment = {name: value for name, value in repl_environ(environ).items() if not name.startswith("JPY_")}
     # Without this variable, debugpy prints a warning when a kernel starts.
     return {**environment, "PYDEVD_DISABLE_FILE_VALIDATION": "1"}

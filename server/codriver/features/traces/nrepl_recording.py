@@ -19,7 +19,7 @@ from codriver.errors import CodriverError
 from codriver.features.traces.extra import REPORT
 from codriver.net.task_set import TaskSet
 from codriver.repls.contract.adapter_values import Reported
-from codriver.repls.nrepl.responses import read_data
+from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.programs import Programs, program
 from codriver.wire.untrusted import as_map, as_text
@@ -105,7 +105,9 @@ class CallTraces:
                 with suppress(CodriverError):  # otherwise the run ends with its lease
                     answer = await self._sessions.evaluate(TOOL_SESSION, self._step("end", identity))
                     # a record of many calls takes long to transfer
-                    run = await anyio.to_thread.run_sync(read_data, "the recorded calls", answer, self._dialect)
+                    run = await anyio.to_thread.run_sync(
+                        parse_program_data, "the recorded calls", answer, self._dialect
+                    )
                     self._report(evaluation, as_map(run))
 
     async def _begin(self, identity: str, names: Sequence[str]) -> Mapping[str, object]:
@@ -136,7 +138,7 @@ class CallTraces:
 
     def _read(self, answer: Sequence[Message]) -> object:
         """Parse the data that the REPL returned for a step."""
-        return read_data("the recording", answer, self._dialect)
+        return parse_program_data("the recording", answer, self._dialect)
 
     def _report(self, evaluation: str, run: Mapping[str, object]) -> None:
         """Pass the recorded run to the listener."""

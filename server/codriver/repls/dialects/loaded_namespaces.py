@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
-from codriver.repls.programs import Written, program
+from codriver.repls.programs import GeneratedCode, program
 from codriver.wire.untrusted import as_list
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def _cached_program_name() -> str:
     return f"loaded-{hashlib.blake2b(str(_LOADED).encode(), digest_size=6).hexdigest()}"
 
 
-CALL_LOADED: Final = Written(
+CALL_LOADED: Final = GeneratedCode(
     lambda: (
         f"(if-let [f (ns-resolve (create-ns 'codriver.kept) '{_cached_program_name()})] "
         "(f $known $root) {:absent true})"
@@ -34,12 +34,12 @@ CALL_LOADED: Final = Written(
 )
 
 
-CACHE_LOADED: Final = Written(
+CACHE_LOADED: Final = GeneratedCode(
     lambda: f"(do (intern (create-ns 'codriver.kept) '{_cached_program_name()} {_LOADED}) nil)"
 )
 
 
-def read_loaded(data: Mapping[str, object]) -> Loaded:
+def parse_loaded_code(data: Mapping[str, object]) -> Loaded:
     """Parse the reply of the program that lists loaded code."""
     started = str(data.get("began") or "0")
     spaces = (_namespace(item) for item in as_list(data.get("spaces")) if isinstance(item, dict))

@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.programs import Programs, Written, python_text
+from codriver.repls.programs import GeneratedCode, Programs, join_python_modules
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 @cache
 def test_program_source() -> str:
     """Return the source of the program that runs tests. Its function `answer` returns the report."""
-    return python_text("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
+    return join_python_modules("python/run_values.py", "python/pytest_runs.py", "python/run_answers.py")
 
 
 @cache
 def _process_starter() -> str:
-    return python_text("python/run_values.py", "python/runs_anew.py")
+    return join_python_modules("python/run_values.py", "python/runs_anew.py")
 
 
 @cache
 def _process() -> str:
-    return python_text("python/new_process.py")
+    return join_python_modules("python/new_process.py")
 
 
 def _test() -> str:
@@ -64,27 +64,27 @@ def _hy_names_expression(call: str) -> Callable[[], str]:
     """
 
     def expression() -> str:
-        code = json.dumps(python_text("hy/hy_names.py"))
+        code = json.dumps(join_python_modules("hy/hy_names.py"))
         return f'((fn [space] (exec {code} space) {call}) {{"__name__" "names"}})'
 
     return expression
 
 
-PYTHON_EXPRESSIONS: Final = Programs({"test": Written(_test)})
+PYTHON_EXPRESSIONS: Final = Programs({"test": GeneratedCode(_test)})
 
 
 HY_EXPRESSIONS: Final = Programs(
     {
-        "test": Written(_test_hy),
-        "names": Written(_hy_names_expression('((get space "answer") $name $pattern $session)')),
-        "glimpse": Written(_hy_names_expression('((get space "glimpse") $name $session)')),
+        "test": GeneratedCode(_test_hy),
+        "names": GeneratedCode(_hy_names_expression('((get space "answer") $name $pattern $session)')),
+        "glimpse": GeneratedCode(_hy_names_expression('((get space "glimpse") $name $session)')),
     }
 )
 """The programs for each capability. See `Dialect.expressions`."""
 
 
-def _fix(path: str) -> Written:
-    return Written(lambda: f"(exec {json.dumps(python_text(path))} {{}})")
+def _fix(path: str) -> GeneratedCode:
+    return GeneratedCode(lambda: f"(exec {json.dumps(join_python_modules(path))} {{}})")
 
 
 HY_FIXES: Final = (

@@ -24,7 +24,7 @@ REMOVALS: Final[dict[str, Code]] = {
 }
 
 
-def removal(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
+def removal_code(dialect: str, namespace: str, name: str, home: str) -> tuple[str, str] | None:
     """Return code that removes `name`, defined in `home`, from a namespace, and a short form of it for the log.
 
     Returns None for a dialect in which that is impossible.

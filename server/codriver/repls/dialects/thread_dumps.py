@@ -27,7 +27,7 @@ class Thread:
     frames: tuple[str, ...]
 
 
-def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
+def build_thread_dump(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump | None:
     """Build a dump of threads, or return None if there are none. `tooling` identifies frames of tools."""
     if not threads:
         return None
@@ -37,7 +37,7 @@ def dump_of(threads: Sequence[Thread], tooling: tuple[str, ...]) -> ThreadDump |
     return ThreadDump(_dump_text(threads), _dump_text([thread for thread in user_threads if thread.frames]))
 
 
-def read_python(text: str) -> tuple[Thread, ...]:
+def parse_python_dump(text: str) -> tuple[Thread, ...]:
     """Parse a dump in Python's format, which has blocks separated by blank lines and two lines per frame."""
     threads = []
     for block in text.strip("\n").split("\n\n"):

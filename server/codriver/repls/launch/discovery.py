@@ -23,7 +23,7 @@ from codriver.core.values import ListeningProgram
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls import kinds
-from codriver.repls.launch.processes import find, watch
+from codriver.repls.launch.processes import find_port_files, watch_port_files
 from codriver.repls.launch.projects import repls_to_start
 from codriver.repls.launch.recipes import RecipeError
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
-    from codriver.repls.launch.processes import Found
+    from codriver.repls.launch.processes import FoundPortFile
     from codriver.repls.launch.recipes import Recipe
 
 
@@ -64,8 +64,8 @@ class Discovery:
         self._commands = commands
         self._named = named
         self._recipe_of = recipe_of
-        self._port_files = (*kinds.port_files(), *port_files)
-        self._found: tuple[Found, ...] = ()
+        self._port_files = (*kinds.port_file_names(), *port_files)
+        self._found: tuple[FoundPortFile, ...] = ()
         self._found_event = anyio.Event()
         self._errors: dict[str, str] = {}
         self._written: dict[str, int] = {}
@@ -101,14 +101,14 @@ class Discovery:
     def search_once(self) -> None:
         """Report what `begin` and `run` would find now, without watching anything. Blocks."""
         self.begin()
-        self._found = find(self._workspace, self._port_files)
+        self._found = find_port_files(self._workspace, self._port_files)
         if not self._is_configured:
-            self._report(None if _lead_on(self._found) else choose(self._workspace, self._recipe_of))
+            self._report(None if _lead_on(self._found) else choose_repl(self._workspace, self._recipe_of))
             self._dispatch(ReplSearchChanged(is_under_way=False))
         self._reconcile()
 
     async def _watch(self) -> None:
-        async for found in watch(self._workspace, self._port_files):
+        async for found in watch_port_files(self._workspace, self._port_files):
             self._found = found
             self._reconcile()
             self._found_event.set()
@@ -133,7 +133,7 @@ class Discovery:
         if await anyio.to_thread.run_sync(_lead_on, self._found):
             return
         try:
-            choice = await anyio.to_thread.run_sync(choose, self._workspace, self._recipe_of)
+            choice = await anyio.to_thread.run_sync(choose_repl, self._workspace, self._recipe_of)
         except OSError as error:
             self._dispatch(
                 AddServerLine(f"no REPL is started, because the workspace cannot be read: {error.strerror}", error=True)
@@ -141,7 +141,7 @@ class Discovery:
             return
         self._report(choice)
 
-    def _report(self, choice: Choice | None) -> None:
+    def _report(self, choice: ReplChoice | None) -> None:
         """Report the chosen REPL to the core, unless it is already known."""
         if choice is None or f"process:{choice.repl}" in self._core.state.repls:
             return
@@ -184,7 +184,7 @@ class Discovery:
                 found.key,
                 Origin("port-file", path),
                 address,
-                keyed=not kinds.is_provisional(found.key),
+                keyed=not kinds.is_provisional_key(found.key),
                 rewritten=self._written.get(identity, found.written_ns) != found.written_ns,
             )
         known = {repl.id: repl for repl in state.repls.values() if repl.origin.kind == "port-file"}
@@ -216,7 +216,7 @@ class Discovery:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ReplChoice:
     """The REPL to start if none is configured. `repl` is the value of that setting."""
 
     repl: str
@@ -228,10 +228,10 @@ class Choice:
     @property
     def title(self) -> str:
         """Return the display name of the REPL."""
-        return kinds.title_of(self.repl)
+        return kinds.display_name(self.repl)
 
 
-def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None:
+def choose_repl(workspace: Path, recipe_of: Callable[[str], Recipe]) -> ReplChoice | None:
     """Return the REPL to start if none is configured, or None if the files of the workspace suggest none.
 
     This is the first one that can be started. If it is not the first candidate, it replaces that one. Blocks.
@@ -239,20 +239,20 @@ def choose(workspace: Path, recipe_of: Callable[[str], Recipe]) -> Choice | None
     Raises:
         OSError: the workspace cannot be read.
     """
-    first: Choice | None = None
+    first: ReplChoice | None = None
     for repl in repls_to_start(workspace):
         try:
             recipe_of(repl)
         except RecipeError as error:
-            first = first or Choice(repl, error.report)
+            first = first or ReplChoice(repl, error.report)
             continue
         if first is None:
-            return Choice(repl)
-        return Choice(repl, stand_in_note=f"this is {kinds.title_of(repl)} instead, because {first.error}")
+            return ReplChoice(repl)
+        return ReplChoice(repl, stand_in_note=f"this is {kinds.display_name(repl)} instead, because {first.error}")
     return first
 
 
-def _lead_on(found: Sequence[Found]) -> bool:
+def _lead_on(found: Sequence[FoundPortFile]) -> bool:
     """Return whether a port file leads to a listener. Protocols other than nREPL count without a check. Blocks."""
     running = [one for one in found if one.port is not None]
     if any(kinds.split_address(one.address)[0] != kinds.NREPL for one in running):
@@ -279,10 +279,10 @@ def _configured_address(text: str) -> AddRepl:
 
 def _configured_command(text: str) -> AddRepl:
     """Parse a name such as `python`, or a command line, as a REPL to start."""
-    kind = kinds.kind_of(text)
+    kind = kinds.find_kind(text)
     key, dialect = (kind.key, kind.dialect) if kind else ("repl", "unknown")
     if kind is not None and (spec := text.partition(":")[2]):
-        key = kinds.key_of_kernelspec(spec)
+        key = kinds.session_key_for_kernelspec(spec)
         dialect = dialect if key == kind.key else "unknown"
     return AddRepl(f"process:{text}", key, Origin("process", text), keyed=kind is not None, dialect=dialect)
 
@@ -365,7 +365,7 @@ class ListeningPrograms:
         return int(parent) != codriver_pid
 
 
-async def watch_programs(core: Core, workspace: Path) -> None:
+async def watch_listening_programs(core: Core, workspace: Path) -> None:
     """Report the listening programs, first immediately and then after each change."""
     programs = ListeningPrograms(workspace)
     seen: tuple[ListeningProgram, ...] = ()

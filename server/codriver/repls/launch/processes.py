@@ -90,7 +90,7 @@ Farewell = Callable[[], Awaitable[None]]
 
 
 class ReplProcess:
-    """A REPL process, within the context of `start`."""
+    """A REPL process, within the context of `start_repl_process`."""
 
     def __init__(
         self,
@@ -149,9 +149,9 @@ class ReplProcess:
         """Kill the whole process tree immediately. Harmless if repeated."""
         if self._exit is None:
             self._exit = "it was killed by codriver"
-        self.sweep()
+        self.kill_remaining_group()
 
-    def sweep(self) -> None:
+    def kill_remaining_group(self) -> None:
         """Kill what remains of the process group, once. Later, another group may have its id."""
         if self._is_swept:
             return
@@ -235,7 +235,7 @@ def _crash_words(lines: Sequence[str]) -> str:
 
 
 @asynccontextmanager
-async def start(
+async def start_repl_process(
     command: Sequence[str],
     *,
     cwd: Path,
@@ -349,7 +349,7 @@ async def _read_reports(reading: int, running: ReplProcess) -> None:
             for line in lines:
                 running.report(line.decode("utf-8", "replace"))
             if not data:
-                running.sweep()
+                running.kill_remaining_group()
                 return
     finally:
         running.over.set()
@@ -412,7 +412,7 @@ PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundPortFile:
     """A port file with its port, or with the reason why it has none in `error`."""
 
     path: Path
@@ -427,28 +427,28 @@ class Found:
     @property
     def address(self) -> str:
         """Return the address of the REPL that writes this file, on the local machine."""
-        return kinds.address_of(kinds.protocol_of_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
+        return kinds.join_address(kinds.protocol_for_port_file(_known_name(self.path)), f"127.0.0.1:{self.port}")
 
 
-async def watch(
+async def watch_port_files(
     workspace: Path, names: Sequence[str], *, interval_s: float = PORT_FILE_CHECK_INTERVAL_S
-) -> AsyncIterator[tuple[Found, ...]]:
+) -> AsyncIterator[tuple[FoundPortFile, ...]]:
     """Yield the port files in `workspace`, first immediately and then after each change.
 
     `names` are paths relative to each searched directory.
     """
-    before: tuple[Found, ...] | None = None
+    before: tuple[FoundPortFile, ...] | None = None
     candidates: Mapping[str, Sequence[Path]] = {}
     rounds = itertools.count()
-    known: ReadCache[Found | None] = ReadCache()
+    known: ReadCache[FoundPortFile | None] = ReadCache()
 
-    def read_all() -> tuple[Found, ...]:
+    def read_all() -> tuple[FoundPortFile, ...]:
         nonlocal candidates
         if next(rounds) % RESCAN_INTERVALS == 0:
             candidates = _candidates(workspace, names)
         return _read_all(workspace, candidates, known)
 
-    def is_changed(found: tuple[Found, ...]) -> bool:
+    def is_changed(found: tuple[FoundPortFile, ...]) -> bool:
         return found != before
 
     poller = Poller(read_all, interval_s=interval_s)
@@ -457,7 +457,7 @@ async def watch(
         yield before
 
 
-def find(workspace: Path, names: Sequence[str]) -> tuple[Found, ...]:
+def find_port_files(workspace: Path, names: Sequence[str]) -> tuple[FoundPortFile, ...]:
     """Return the port files in `workspace`. `names` are paths relative to each searched directory."""
     return _read_all(workspace, _candidates(workspace, names), ReadCache())
 
@@ -469,7 +469,7 @@ def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[
     """
     deadline = time.monotonic() + SEARCH_S
     candidates = [workspace / name for name in names]
-    marks = kinds.project_marks()
+    marks = kinds.project_file_names()
     projects = 0
     for directory, depth, entries in itertools.islice(walk(workspace, max_depth=MAX_DEPTH), MAX_DIRECTORIES):
         is_watched = projects < MAX_PROJECTS and any(file.name in marks for file in entries)
@@ -487,9 +487,9 @@ def _candidates(workspace: Path, names: Sequence[str]) -> Mapping[str, Sequence[
 
 
 def _read_all(
-    workspace: Path, candidates: Mapping[str, Sequence[Path]], known: ReadCache[Found | None]
-) -> tuple[Found, ...]:
-    all_found: list[Found] = []
+    workspace: Path, candidates: Mapping[str, Sequence[Path]], known: ReadCache[FoundPortFile | None]
+) -> tuple[FoundPortFile, ...]:
+    all_found: list[FoundPortFile] = []
     for directory, paths in candidates.items():
         if len(paths) > 1 and not os.path.exists(directory):  # noqa: PTH110  # as in `_places`
             continue
@@ -500,7 +500,7 @@ def _read_all(
     return tuple(sorted(all_found, key=attrgetter("path")))
 
 
-def _read(workspace: Path, path: Path) -> Found | None:
+def _read(workspace: Path, path: Path) -> FoundPortFile | None:
     """Read the port file at `path`, or return None if it does not exist."""
     key = _suggest_key(workspace, path)
     try:
@@ -508,14 +508,14 @@ def _read(workspace: Path, path: Path) -> Found | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        return Found(path, None, f"it cannot be read: {error.strerror}", key)
+        return FoundPortFile(path, None, f"it cannot be read: {error.strerror}", key)
     text, written_ns = data.decode("utf-8", "replace").strip(), status.st_mtime_ns
     if not text:
-        return Found(path, None, "it is empty; its REPL may still be starting", key, written_ns)
+        return FoundPortFile(path, None, "it is empty; its REPL may still be starting", key, written_ns)
     if not (text.isascii() and text.isdecimal() and len(text) <= PORT_CHARS and 0 < int(text) <= LARGEST_PORT):
         why = f"it does not contain a port, but begins with {text[:PORT_CHARS]!r}"
-        return Found(path, None, why, key, written_ns)
-    return Found(path, int(text), None, key, written_ns)
+        return FoundPortFile(path, None, why, key, written_ns)
+    return FoundPortFile(path, int(text), None, key, written_ns)
 
 
 def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
@@ -530,11 +530,11 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
 
 def _known_name(path: Path) -> str:
     """Return the path of a port file as `KINDS` lists it, or its base name."""
-    known = (name for name in kinds.port_files() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
+    known = (name for name in kinds.port_file_names() if path.parts[-len(Path(name).parts) :] == Path(name).parts)
     return next(known, path.name)
 
 
 def _suggest_key(workspace: Path, path: Path) -> str:
     name = _known_name(path)
-    directory, key = path.parents[len(Path(name).parts) - 1], kinds.key_of_port_file(name)
+    directory, key = path.parents[len(Path(name).parts) - 1], kinds.session_key_for_port_file(name)
     return key if directory == workspace else f"{directory.name}-{key}"

@@ -90,7 +90,7 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
     return tuple(found.values())
 
 
-def repl_of_project(workspace: Path) -> str:
+def suggested_repl(workspace: Path) -> str:
     """Return the value of the setting `repl` that fits the files of the workspace, or "" if they show no project."""
     return next((project.repl for project in _find(workspace)), "")
 
@@ -128,9 +128,9 @@ def is_open_to_python(workspace: Path) -> bool:
     """
     if is_empty(workspace):
         return True
-    if any(is_file(workspace / name) for name in (*kinds.project_marks(), *kinds.OTHER_PROJECT_FILES)):
+    if any(is_file(workspace / name) for name in (*kinds.project_file_names(), *kinds.OTHER_PROJECT_FILES)):
         return False
-    return next(files_of(workspace, kinds.suffixes_of_others(), max_entries=SOURCES_SEEN), None) is None
+    return next(files_of(workspace, kinds.non_python_suffixes(), max_entries=SOURCES_SEEN), None) is None
 
 
 def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
@@ -138,7 +138,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
 
     A directory with source files, or with a notebook in another language, does not count.
     """
-    if next(files_of(workspace, (".py", *kinds.suffixes_of_others()), max_entries=SOURCES_SEEN), None) is not None:
+    if next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=SOURCES_SEEN), None) is not None:
         return None
     notebook = next(files_of(workspace, (".ipynb",), max_entries=SOURCES_SEEN), None)
     if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
@@ -146,7 +146,7 @@ def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | N
     python = find_python(workspace, environ).path
     if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
         return None
-    kernel = kinds.by_word()[kinds.JUPYTER]
+    kernel = kinds.kinds_by_word()[kinds.JUPYTER]
     return _project(kernel, notebook.relative_to(workspace).as_posix())
 
 
@@ -174,9 +174,9 @@ def _names_at_top(workspace: Path) -> list[str]:
     return [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
 
 
-def running_repls(workspace: Path) -> tuple[str, ...]:
+def port_files_with_port(workspace: Path) -> tuple[str, ...]:
     """Return the names of the port files in the workspace that contain a port. The REPL may have ended."""
-    return tuple(name for name in kinds.port_files() if port_text(workspace, name).isdecimal())
+    return tuple(name for name in kinds.port_file_names() if read_port_text(workspace, name).isdecimal())
 
 
 def _find(workspace: Path) -> Iterator[Project]:
@@ -198,11 +198,11 @@ def _find(workspace: Path) -> Iterator[Project]:
     yield from _by_needs(all_kinds, workspace)
 
 
-def _by_marks(kind: kinds.Kind, workspace: Path) -> Iterator[Project]:
+def _by_marks(kind: kinds.ReplKind, workspace: Path) -> Iterator[Project]:
     yield from (_project(kind, name) for name in kind.marks if is_file(workspace / name))
 
 
-def _by_needs(some: Iterable[kinds.Kind], workspace: Path, *, is_required: bool = False) -> Iterator[Project]:
+def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: bool = False) -> Iterator[Project]:
     python = _python_needs(workspace, is_required=is_required)
     needs = {"package.json": _node_needs(workspace), "pyproject.toml": python}
     for kind in some:
@@ -211,7 +211,7 @@ def _by_needs(some: Iterable[kinds.Kind], workspace: Path, *, is_required: bool 
                 yield _project(kind, f"{file} requires {package}")
 
 
-def _by_source(kind: kinds.Kind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
+def _by_source(kind: kinds.ReplKind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
     if kind.distinctive_suffixes:
         found = next(
             files_of(workspace, kind.distinctive_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None
@@ -225,7 +225,7 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises for such files
 
 
-def _project(kind: kinds.Kind, evidence: str) -> Project:
+def _project(kind: kinds.ReplKind, evidence: str) -> Project:
     return Project(kind.title, evidence, kind.repl, kind.programs, kind.by_hand)
 
 
@@ -279,7 +279,7 @@ def _names(value: object) -> tuple[str, ...]:
     return tuple(_table(value))
 
 
-def port_text(workspace: Path, name: str) -> str:
+def read_port_text(workspace: Path, name: str) -> str:
     """Return the content of a port file, or "" if it is missing or unreadable."""
     return _text(workspace, name, PORT_FILE).strip()
 
@@ -364,7 +364,7 @@ def find_python(workspace: Path, environ: Mapping[str, str], chosen: str = AUTO)
     for name in ENVIRONMENTS:
         if python := _python_of(workspace / name):
             return Interpreter(python, f"the project's {name}")
-    broken = broken_environment(workspace, environ)
+    broken = describe_broken_environment(workspace, environ)
     main = main_checkout(workspace)
     for name in ENVIRONMENTS if main else ():
         if main and (python := _python_of(main / name)):
@@ -385,7 +385,7 @@ def find_safe_python(
     outside the checkout, or Codriver's own interpreter, which may be inside one.
     """
     found = find_python(workspace, environ, chosen)
-    inside = checkouts(workspace)
+    inside = find_checkouts(workspace)
     if found.path != sys.executable:
         for directory in inside:
             if is_inside(found.path, directory, workspace):
@@ -395,10 +395,10 @@ def find_safe_python(
                     return replace(_outside(workspace, environ), waits_for=directory, lapsed=lapsed)
     if found.whose != OF_PATH or acceptance_of(workspace).is_given:
         return found
-    return _as_replacement_for(broken_environment(workspace, environ), _outside(workspace, environ))
+    return _as_replacement_for(describe_broken_environment(workspace, environ), _outside(workspace, environ))
 
 
-def checkouts(workspace: Path) -> tuple[Path, ...]:
+def find_checkouts(workspace: Path) -> tuple[Path, ...]:
     """Return the workspace and, for a linked git worktree, its main checkout."""
     return tuple(filter(None, (workspace, main_checkout(workspace))))
 
@@ -412,9 +412,9 @@ def is_inside(program: str, directory: Path, workspace: Path) -> bool:
     )
 
 
-def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
+def environment_outside_checkouts(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment without Python's variables and without paths into the checkouts."""
-    inside = checkouts(workspace)
+    inside = find_checkouts(workspace)
     names = [str(path) for directory in inside for path in (directory, os.path.realpath(directory))]
     environment = {
         name: value
@@ -432,7 +432,7 @@ def outside_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str
 
 def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
     """Return a `python3` in `PATH` outside all checkouts, or Codriver's own interpreter."""
-    outside = outside_environment(workspace, environ)
+    outside = environment_outside_checkouts(workspace, environ)
     named = python_in_path(outside["PATH"]) if outside["PATH"] else None
     if named is not None and _is_outside(named, workspace):
         found = _executable(named, outside)
@@ -443,7 +443,7 @@ def _outside(workspace: Path, environ: Mapping[str, str]) -> Interpreter:
 
 def _is_outside(path: str, workspace: Path) -> bool:
     return Path(path).is_absolute() and not any(
-        is_inside(path, directory, workspace) for directory in checkouts(workspace)
+        is_inside(path, directory, workspace) for directory in find_checkouts(workspace)
     )
 
 
@@ -470,7 +470,7 @@ def _as_replacement_for(broken: str | None, replacement: Interpreter) -> Interpr
     return replace(replacement, caution=caution, remark=None)
 
 
-def broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
+def describe_broken_environment(workspace: Path, environ: Mapping[str, str]) -> str | None:
     """Describe why an environment of the project cannot be used, or return None if none is broken."""
     active = environ.get("VIRTUAL_ENV")
     named = [(Path(active), f"the active environment {active}")] if active else []

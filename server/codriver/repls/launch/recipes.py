@@ -27,11 +27,11 @@ from codriver.repls.kinds import (
     NREPL,
     NREPL_VERSION,
     PYTHON,
-    Kind,
     Launcher,
-    by_word,
-    kind_of,
-    title_of,
+    ReplKind,
+    display_name,
+    find_kind,
+    kinds_by_word,
 )
 from codriver.repls.launch.processes import SUPERVISED
 from codriver.repls.launch.projects import (
@@ -39,11 +39,11 @@ from codriver.repls.launch.projects import (
     AUTO,
     Acceptance,
     Interpreter,
-    checkouts,
+    environment_outside_checkouts,
+    find_checkouts,
     find_python,
     find_safe_python,
     is_inside,
-    outside_environment,
 )
 from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
 from codriver_lisp.reader import top_level_forms
@@ -85,7 +85,7 @@ class RecipeError(StartError):
         super().__init__(f"`--repl {words}` cannot be started: {cause}")
         self.words = words
         self.cause = cause
-        self.report = f"the REPL of this project ({title_of(words)}) cannot be started: {cause}"
+        self.report = f"the REPL of this project ({display_name(words)}) cannot be started: {cause}"
         """The message for a REPL that nobody requested by name."""
 
 
@@ -93,20 +93,21 @@ class NotAcceptedError(RecipeError):
     """Raised when a requested REPL cannot be started before the user has accepted a checkout."""
 
     def __init__(self, words: str, directory: Path, why: str, lapsed: str | None) -> None:
-        missing = "nobody has accepted this checkout" if lapsed is None else lapse_of(lapsed)
-        super().__init__(words, f"{missing}: {to_accept(directory)}; {why}")
-        because = "" if lapsed is None else f", and {lapse_of(lapsed)}"
+        missing = "nobody has accepted this checkout" if lapsed is None else lapse_clause(lapsed)
+        super().__init__(words, f"{missing}: {acceptance_instruction(directory)}; {why}")
+        because = "" if lapsed is None else f", and {lapse_clause(lapsed)}"
+        instruction = acceptance_instruction(directory)
         self.report = (
-            f"the REPL of this project ({title_of(words)}) runs files of the project{because}: {to_accept(directory)}"
+            f"the REPL of this project ({display_name(words)}) runs files of the project{because}: {instruction}"
         )
 
 
-def to_accept(directory: Path) -> str:
+def acceptance_instruction(directory: Path) -> str:
     """Return the instruction for accepting a checkout, addressed to an agent."""
     return f"ask your human to run: {TRUST} (in {directory})"
 
 
-def lapse_of(lapsed: str) -> str:
+def lapse_clause(lapsed: str) -> str:
     """Return the clause about an acceptance that no longer counts."""
     return f"the acceptance has lapsed ({lapsed})"
 
@@ -175,12 +176,12 @@ class Project:
         return self.safe or find_python(self.workspace, self.environ, self.python)
 
 
-Launch = Callable[[Kind, str, Project], Recipe]
+Launch = Callable[[ReplKind, str, Project], Recipe]
 """Return the recipe for a REPL of a kind, by the words that name it. Raises a `RecipeError`."""
 NO_LAUNCHERS: Final[Mapping[Launcher, Launch]] = MappingProxyType({})
 
 
-def recipe(
+def find_recipe(
     words: str,
     workspace: Path,
     environ: Mapping[str, str],
@@ -204,7 +205,7 @@ def recipe(
         RecipeError: the REPL cannot run on this machine, or is a program from an unaccepted checkout.
     """
     project = Project(workspace, environ, python, launchers=launchers)
-    is_worker = is_embedded(words)
+    is_worker = is_embedded_repl(words)
     if is_requested:
         found = _recipe(words, project)
         is_bare = is_worker and not acceptance_of(workspace).is_given
@@ -221,7 +222,7 @@ def recipe(
         return _apart(words, replace(project, safe=safe), acceptance.lapsed)
     found = _recipe(words, project)
     program = found.command[0]
-    for directory in checkouts(workspace):
+    for directory in find_checkouts(workspace):
         if program != sys.executable and is_inside(program, directory, workspace):
             other = acceptance_of(directory)
             if not other.is_given:
@@ -240,14 +241,13 @@ def _isolated(found: Recipe, workspace: Path, lapsed: str | None) -> Recipe:
     program, *arguments = found.command
     withheld: Mapping[str, str] = {}
     if PYTHON.arguments[0] in arguments:
-        missing = "which nobody has accepted" if lapsed is None else f"and {lapse_of(lapsed)}"
+        missing = "which nobody has accepted" if lapsed is None else f"and {lapse_clause(lapsed)}"
         why = f"pytest would run the plugins of this folder, {missing}"
-        withheld = {"test": f"{why}: {to_accept(workspace)}"}
+        withheld = {"test": f"{why}: {acceptance_instruction(workspace)}"}
     caution = found.caution
     if lapsed is not None and caution is None:
-        caution = (
-            f"this REPL runs nothing of the project on its own, because {lapse_of(lapsed)}: {to_accept(workspace)}"
-        )
+        instruction = acceptance_instruction(workspace)
+        caution = f"this REPL runs nothing of the project on its own, because {lapse_clause(lapsed)}: {instruction}"
     return replace(
         found,
         command=(program, "-I", *arguments, UNACCEPTED),
@@ -265,9 +265,11 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
         RecipeError: the REPL could not be started in the project either.
     """
     workspace = project.workspace
-    inside = checkouts(workspace)
-    outside = replace(project, workspace=NOWHERE, environ=outside_environment(workspace, project.environ), python=AUTO)
-    named_kind = next((kind for kind in KINDS if kind.repl == words.strip()), None) or kind_of(words)
+    inside = find_checkouts(workspace)
+    outside = replace(
+        project, workspace=NOWHERE, environ=environment_outside_checkouts(workspace, project.environ), python=AUTO
+    )
+    named_kind = next((kind for kind in KINDS if kind.repl == words.strip()), None) or find_kind(words)
     alike = [kind for kind in KINDS if named_kind is not None and kind.dialect == named_kind.dialect]
     for kind in alike if named_kind is not None and not named_kind.needs_project else ():
         with suppress(RecipeError):
@@ -276,9 +278,10 @@ def _apart(words: str, project: Project, lapsed: str | None) -> Recipe:
                 is_inside(found.command[0], directory, workspace) for directory in inside
             ):
                 report = f"this is a plain {kind.title.partition(' with ')[0]} REPL, started in an empty folder"
-                because = "" if lapsed is None else f", because {lapse_of(lapsed)}"
+                because = "" if lapsed is None else f", because {lapse_clause(lapsed)}"
                 return replace(
-                    found, caution=f"{report}{because}: to use the project's own REPL, {to_accept(workspace)}"
+                    found,
+                    caution=f"{report}{because}: to use the project's own REPL, {acceptance_instruction(workspace)}",
                 )
     _recipe(words, project)
     raise NotAcceptedError(words, workspace, "this REPL runs files of the project when it starts", lapsed)
@@ -292,13 +295,13 @@ def _whole(found: Recipe) -> Recipe:
     return replace(found, env=env)
 
 
-def is_embedded(words: str) -> bool:
+def is_embedded_repl(words: str) -> bool:
     """Return whether a `repl` setting selects Codriver's worker."""
-    kind = kind_of(words)
+    kind = find_kind(words)
     return kind is not None and kind.launcher == "worker"
 
 
-def check_word(
+def check_repl_word(
     words: str,
     workspace: Path,
     environ: Mapping[str, str],
@@ -312,12 +315,12 @@ def check_word(
         RecipeError: the word is unknown. The message lists the known words.
     """
     word = words.strip()
-    if word and len(word.split()) == 1 and word != NO_REPL and word not in by_word():
+    if word and len(word.split()) == 1 and word != NO_REPL and word not in kinds_by_word():
         _recipe(word, Project(workspace, environ, python, launchers=launchers))
 
 
 def _recipe(words: str, project: Project) -> Recipe:
-    if kind := kind_of(words):
+    if kind := find_kind(words):
         launch = _LAUNCHERS.get(kind.launcher) or project.launchers.get(kind.launcher)
         if launch is None:
             raise RecipeError(
@@ -329,16 +332,16 @@ def _recipe(words: str, project: Project) -> Recipe:
     except ValueError as error:
         raise RecipeError(words, f"it is not a valid command line ({error})") from error
     if not command:
-        raise RecipeError(words, f"it is empty; pass a command line, or one of {', '.join(by_word())}")
+        raise RecipeError(words, f"it is empty; pass a command line, or one of {', '.join(kinds_by_word())}")
     found = _which(command[0], project)
     if found is None:
-        known_words = ", ".join(by_word())
+        known_words = ", ".join(kinds_by_word())
         raise RecipeError(words, f"there is no command {command[0]!r} in PATH; known REPLs are {known_words}")
     command = (found, *command[1:])
-    return Recipe(command, child_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
+    return Recipe(command, repl_environ(project.environ), project.workspace / ".nrepl-port", SLOW_START_S)
 
 
-def _worker(kind: Kind, words: str, project: Project) -> Recipe:
+def _worker(kind: ReplKind, words: str, project: Project) -> Recipe:
     (language,) = kind.arguments
     found = project.interpreter()
     python, note = found.path, f"Python code is evaluated with {found.path} ({found.whose})"
@@ -358,13 +361,13 @@ def _worker(kind: Kind, words: str, project: Project) -> Recipe:
     made = replace(_recipe_of(kind, command, project, note, caution=found.caution), remark=found.remark)
     if found.waits_for is None:
         return made
-    because = "" if found.lapsed is None else f", because {lapse_of(found.lapsed)}"
+    because = "" if found.lapsed is None else f", because {lapse_clause(found.lapsed)}"
     other_environment = f"this is {python}, not the project's own environment{because}"
-    caution = f"{other_environment}: to use that one, {to_accept(found.waits_for)}"
+    caution = f"{other_environment}: to use that one, {acceptance_instruction(found.waits_for)}"
     return replace(made, caution=caution, remark=None, awaits_trust=True)
 
 
-def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, str]:
+def _lisp_python(kind: ReplKind, words: str, python: str, whose: str) -> tuple[str, str]:
     """Return the interpreter that has Basilisp, preferably the project's, and a note about it."""
     if _has_basilisp(python):
         return python, f"Lisp code is evaluated by Basilisp in {python} ({whose})"
@@ -378,12 +381,12 @@ def _lisp_python(kind: Kind, words: str, python: str, whose: str) -> tuple[str, 
 
 
 def _recipe_of(
-    kind: Kind, command: tuple[str, ...], project: Project, *notes: str, caution: str | None = None
+    kind: ReplKind, command: tuple[str, ...], project: Project, *notes: str, caution: str | None = None
 ) -> Recipe:
     port_file = next((project.workspace / name for name in kind.port_files), None)
     timeout_s = SLOW_START_S if kind.is_slow else START_S
     return Recipe(
-        command, child_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
+        command, repl_environ(project.environ), port_file, timeout_s, kind.protocol, (*notes, *kind.notes), caution
     )
 
 
@@ -394,7 +397,7 @@ def _program_next_to_python(name: str, project: Project) -> str | None:
     return next(filter(None, candidates), None) or _which(name, project)
 
 
-def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
+def _python_program(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = _program_next_to_python(kind.programs[0], project)
     if program is None:
         raise RecipeError(words, f"{kind.title} is not installed; {kind.install}")
@@ -408,7 +411,7 @@ def _python_program(kind: Kind, words: str, project: Project) -> Recipe:
     return replace(made, remedies=((f"No module named '{module}'", f"{missing}; {kind.install} in that environment"),))
 
 
-def _clojure(kind: Kind, words: str, project: Project) -> Recipe:
+def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
     if program is not None and not passes_quotes_on(program):
         why = f"{program} is a batch file, and Windows removes quotes from its arguments"
@@ -458,7 +461,7 @@ def _forms(text: str, opening: str = "") -> list[str]:
     return [inner[span.start : span.end] for span in top_level_forms(inner)]
 
 
-def _program(kind: Kind, words: str, project: Project) -> Recipe:
+def _program(kind: ReplKind, words: str, project: Project) -> Recipe:
     found = next((path for name in kind.programs if (path := _which(name, project))), None)
     if found is None:
         raise RecipeError(words, f"there is no {kind.programs[0]!r} in PATH or node_modules; {kind.install}")
@@ -509,6 +512,6 @@ def _has_basilisp(python: str) -> bool:
     return any(root.glob("lib/python3*/*-packages/basilisp/__init__.py"))
 
 
-def child_environ(environ: Mapping[str, str]) -> dict[str, str]:
+def repl_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a REPL, without PYTHONDONTWRITEBYTECODE so that Basilisp can cache its core."""
     return {name: value for name, value in environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

@@ -91,7 +91,7 @@ class Message:
         return value if value is None or type(value) is str else as_text(value)
 
 
-def parse(value: Value) -> Message:
+def parse_message(value: Value) -> Message:
     """Convert a bencode value to a message.
 
     Raises:
@@ -115,7 +115,7 @@ def _status(value: Value | None) -> frozenset[str]:
     return frozenset((value,)) if type(value) is str else NO_STATUS
 
 
-def joined(values: Iterable[Value]) -> Iterator[Value]:
+def join_output(values: Iterable[Value]) -> Iterator[Value]:
     """Yield the values in order, joining consecutive output on the same stream of the same request.
 
     Only messages that contain nothing but output are joined. Text that was cut or is not valid UTF-8 is left alone.
@@ -174,40 +174,39 @@ OnMessage = Callable[[Message], None]
 class Exchange:
     """A request and its replies, from `NreplConnection.begin` until its id is forgotten.
 
-    An exchange turns once: when it ends, or at an earlier failure because some servers send nothing after a failure.
+    Its outcome is decided once: at its end, or at an earlier failure, after which some servers send nothing.
     """
 
-    __slots__ = ("_changed", "has_turned", "id", "is_over", "on_message", "on_turned", "started_at", "status")
+    __slots__ = ("_changed", "id", "is_decided", "is_finished", "on_decided", "on_message", "started_at", "status")
 
-    def __init__(self, identity: str, on_message: OnMessage, on_turned: Callable[[], None] | None) -> None:
+    def __init__(self, identity: str, on_message: OnMessage, on_decided: Callable[[], None] | None) -> None:
         self.id = identity
         self.on_message = on_message
-        self.on_turned = on_turned
-        """Called after the exchange has turned and the messages received with that turn were delivered. Must not raise.
-        """
-        self.is_over = False
-        self.has_turned = False
+        self.on_decided = on_decided
+        """Called once the outcome is decided and all messages received by then were delivered. Must not raise."""
+        self.is_finished = False
+        self.is_decided = False
         self.status: set[str] = set()
         self.started_at = monotonic()
         self._changed: asyncio.Event | None = None
         """Set while a task waits. This is an asyncio event because anyio's takes three times as many function calls."""
 
-    def turn(self, *, is_over: bool) -> None:
-        """Mark the exchange as turned, and with `is_over` as finished."""
-        self.has_turned = True
-        self.is_over |= is_over
+    def mark_decided(self, *, is_finished: bool) -> None:
+        """Mark the outcome as decided, and with `is_finished` the exchange as finished."""
+        self.is_decided = True
+        self.is_finished |= is_finished
         if self._changed is not None:
             self._changed.set()
             self._changed = None
 
-    async def wait_over(self) -> None:
+    async def wait_finished(self) -> None:
         """Wait until the exchange has finished."""
-        while not self.is_over:
+        while not self.is_finished:
             await self._change()
 
-    async def wait_turned(self) -> None:
-        """Wait until the exchange has turned."""
-        while not self.has_turned:
+    async def wait_decided(self) -> None:
+        """Wait until the exchange has finished or failed."""
+        while not self.is_decided:
             await self._change()
 
     async def _change(self) -> None:
@@ -229,8 +228,8 @@ class NreplConnection:
         self._routes: Recent[str, Exchange] = Recent(LINGERING)
         self._active: dict[str, Exchange] = {}
         self._retained: dict[str, Exchange] = {}
-        self._turned: list[Callable[[], None]] = []
-        """Callbacks of exchanges that have turned, which are called after the received messages were delivered."""
+        self._decided: list[Callable[[], None]] = []
+        """Callbacks of exchanges whose outcome is decided, called after the received messages were delivered."""
         self._outgoing = anyio.Lock(fast_acquire=True)
         self._decoder = Decoder()
         self._backlog: deque[bytes] = deque()
@@ -330,9 +329,9 @@ class NreplConnection:
         """Return whether a request is waiting for its reply."""
         return bool(self._active)
 
-    def begin(self, on_message: OnMessage, on_turned: Callable[[], None] | None = None) -> Exchange:
+    def begin(self, on_message: OnMessage, on_decided: Callable[[], None] | None = None) -> Exchange:
         """Register a request. Its messages are passed to `on_message`, including those received after its end."""
-        exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_turned)
+        exchange = Exchange(f"codriver-{next(self._ids)}", on_message, on_decided)
         self._active[exchange.id] = exchange
         return exchange
 
@@ -340,21 +339,21 @@ class NreplConnection:
         """Finish an exchange after its `done`, or because nobody waits for it. Harmless if repeated."""
         if exchange.id in self._active:
             self._close(exchange)
-            self._notify_turned()
+            self._notify_decided()
 
     def _close(self, exchange: Exchange) -> None:
         del self._active[exchange.id]
         self._routes[exchange.id] = exchange
-        self._turn(exchange, is_over=True)
+        self._mark_decided(exchange, is_finished=True)
 
-    def _turn(self, exchange: Exchange, *, is_over: bool) -> None:
-        if exchange.on_turned is not None and not exchange.has_turned:
-            self._turned.append(exchange.on_turned)
-        exchange.turn(is_over=is_over)
+    def _mark_decided(self, exchange: Exchange, *, is_finished: bool) -> None:
+        if exchange.on_decided is not None and not exchange.is_decided:
+            self._decided.append(exchange.on_decided)
+        exchange.mark_decided(is_finished=is_finished)
 
-    def _notify_turned(self) -> None:
-        while self._turned:
-            self._turned.pop(0)()
+    def _notify_decided(self) -> None:
+        while self._decided:
+            self._decided.pop(0)()
 
     def retain(self, exchange: Exchange) -> None:
         """Deliver messages of an exchange after its end until `forget` is called, regardless of `LINGERING`."""
@@ -372,15 +371,15 @@ class NreplConnection:
         Raises:
             ReplDisconnectedError: the connection ended first.
         """
-        await exchange.wait_turned()
-        if not exchange.is_over:
+        await exchange.wait_decided()
+        if not exchange.is_finished:
             with anyio.move_on_after(after_failure_s):
-                await exchange.wait_over()
-        is_over = exchange.is_over
+                await exchange.wait_finished()
+        is_finished = exchange.is_finished
         self.end(exchange)
-        if is_over and "done" not in exchange.status:
+        if is_finished and "done" not in exchange.status:
             self.check_open()
-        return is_over
+        return is_finished
 
     async def send(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> None:
         """Send a request.
@@ -398,7 +397,7 @@ class NreplConnection:
             self.check_open()
             await self._transport.send(data)
 
-    def send_at_once(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
+    def try_send(self, exchange: Exchange, op: str, fields: dict[str, Value]) -> bool:
         """Send a request without waiting, if possible, and return whether it was sent.
 
         Raises:
@@ -425,7 +424,7 @@ class NreplConnection:
         try:
             with anyio.move_on_after(timeout_s) as scope:
                 await self.send(exchange, op, fields)
-                await exchange.wait_over()
+                await exchange.wait_finished()
         finally:
             exchange.on_message = self._on_stray
             self.end(exchange)
@@ -454,9 +453,9 @@ class NreplConnection:
         await self._transport.close()
 
     def _file_all(self, values: Iterable[Value]) -> None:
-        for value in joined(values):
-            self._file(parse(value))
-        self._notify_turned()
+        for value in join_output(values):
+            self._file(parse_message(value))
+        self._notify_decided()
 
     def _file(self, message: Message) -> None:
         """Deliver a message to its exchange.
@@ -470,26 +469,28 @@ class NreplConnection:
         if exchange is None:
             self._on_stray(message)
             return
-        if not exchange.is_over:
+        if not exchange.is_finished:
             exchange.status |= message.status
         exchange.on_message(message)
         if message.is_done and exchange.id in self._active:
             self._close(exchange)
         elif message.is_failed:
-            self._turn(exchange, is_over=False)
+            self._mark_decided(exchange, is_finished=False)
 
     def _finish(self, cause: str) -> None:
         if self.cause is not None:
             return
         self.cause = cause
         for exchange in tuple(self._active.values()):
-            self._turn(exchange, is_over=True)
+            self._mark_decided(exchange, is_finished=True)
         self.closed.set()
-        self._notify_turned()
+        self._notify_decided()
 
 
-async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, timeout_s: float) -> NreplConnection:
-    """Connect to the server at `endpoint`, or adopt an accepted stream.
+async def open_connection(
+    endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, timeout_s: float
+) -> NreplConnection:
+    """Open a connection to the server at `endpoint`, or over an accepted stream.
 
     The connection processes nothing until its owner runs `read`.
 
@@ -499,7 +500,7 @@ async def dial(endpoint: Endpoint | AcceptedStream, on_stray: OnMessage, *, time
     """
     if isinstance(endpoint, AcceptedStream):
         return NreplConnection(await _adopt(endpoint), on_stray)
-    return NreplConnection(await connect(endpoint, timeout_s=timeout_s), on_stray)
+    return NreplConnection(await open_transport(endpoint, timeout_s=timeout_s), on_stray)
 
 
 async def _adopt(stream: AcceptedStream) -> TcpTransport:
@@ -526,7 +527,7 @@ def _answers(message: Message) -> bool:
     return bool(message.status) or "value" in message.fields or "ex" in message.fields
 
 
-async def connect(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
+async def open_transport(endpoint: Endpoint, *, timeout_s: float) -> TcpTransport:
     """Connect to the server at `endpoint`, and check its owner.
 
     The caller must attach the transport to a connection before it awaits anything.

@@ -21,10 +21,10 @@ from codriver.core.values import Failure
 from codriver.errors import NOT_SENT_AGAIN, CodriverError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter_values import NAMESPACE_MISSING, Ending, ValueStored
 from codriver.repls.contract.questions import LastError
-from codriver.repls.evaluation_tasks import in_order
-from codriver.repls.form_positions import placed
-from codriver.repls.namespace_failures import no_namespace, one_namespace
-from codriver.repls.nrepl.failures import is_alone, read_failure
+from codriver.repls.evaluation_tasks import evaluate_in_order
+from codriver.repls.form_positions import add_position
+from codriver.repls.namespace_failures import missing_namespace_failure, single_namespace_failure
+from codriver.repls.nrepl.failures import is_complete_error, parse_failure
 from codriver.repls.nrepl.introspection import AFTERWARDS_S
 from codriver.repls.nrepl.request_fields import defines_its_namespace, preserve_loaders
 from codriver.repls.nrepl.responses import BACKGROUND, FRAME, STORED_VALUE, Reply
@@ -37,13 +37,13 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
-    from codriver.repls.evaluation_tasks import Evaluations
+    from codriver.repls.evaluation_tasks import EvaluationTasks
     from codriver.repls.nrepl.connection import Exchange, Message, NreplConnection
-    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.request_fields import RequestFields
     from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.repls.nrepl.undo_records import UndoRecords
     from codriver.wire.bencode import Value
 
 logger = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ TIDY_EVERY: Final = 200
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shared:
+class ServerContext:
     """The objects that all evaluations of one server use."""
 
     sessions: SessionPool
@@ -76,7 +76,7 @@ class Shared:
     programs: Programs
     fields: RequestFields
     seam_checks: SeamChecks
-    tasks: Evaluations
+    tasks: EvaluationTasks
     op_timeout_s: float
 
     @property
@@ -86,7 +86,7 @@ class Shared:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sent:
+class SentRequest:
     """A request that was sent, with its replies so far."""
 
     exchange: Exchange
@@ -114,7 +114,7 @@ class Evaluation:
         "is_stopping",
     )  # fmt: skip
 
-    def __init__(self, shared: Shared, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
+    def __init__(self, shared: ServerContext, request: Request, on_end: OnEnd, limits: PrintLimits) -> None:
         """Prepare an evaluation. `on_end` receives its ending.
 
         Raises:
@@ -128,7 +128,7 @@ class Evaluation:
         self._session = shared.sessions.get(request.session)
         self._on_end = on_end
         self._limits = limits
-        self._first: Sent | None = None
+        self._first: SentRequest | None = None
         """The first request, from when it was sent immediately until its reply is processed."""
         self._has_turn = False
         self._values = 0
@@ -167,14 +167,14 @@ class Evaluation:
         session, request, seam_checks = self._session, self._request, self._shared.seam_checks
         needs_preparation = request.undo_id or request.extras or seam_checks.is_first or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
-        if needs_preparation or not is_free or not session.turn.acquire_at_once():
+        if needs_preparation or not is_free or not session.turn.try_acquire():
             return False
         self._has_turn = True
         sent = self._first = self._open(self._receive_first_answer)
         fields = {**session.address(), **self._form_fields(request.sent_forms[0])}
         is_sent = False
         try:
-            is_sent = sent.connection.send_at_once(sent.exchange, self._op, fields)
+            is_sent = sent.connection.try_send(sent.exchange, self._op, fields)
         finally:
             if not is_sent:
                 self._give_back_turn()
@@ -272,7 +272,7 @@ class Evaluation:
         if failure is not None and not (failure.type == NAMESPACE_MISSING and defines_its_namespace(request)):
             return Ending("failed", namespace=before, failure=failure)
         try:
-            return await in_order(request.sent_forms, self._evaluate_form)
+            return await evaluate_in_order(request.sent_forms, self._evaluate_form)
         finally:
             if switches and self._shared.dialect.namespace_by in {"in-ns", "ns"}:
                 with anyio.CancelScope(shield=True):
@@ -286,7 +286,7 @@ class Evaluation:
         self._first = None
         reply = await self._settle(sent)
         if failure := await self._failure_behind_silence(reply):
-            failure = placed(failure, request, number, counts_lines=self._shared.dialect.counts_lines)
+            failure = add_position(failure, request, number, counts_lines=self._shared.dialect.counts_lines)
             return Ending("failed", namespace=session.namespace, failure=failure)
         return self._conclude(reply, number)
 
@@ -313,7 +313,7 @@ class Evaluation:
         if self.is_stopping:
             return Ending("interrupted", namespace=session.namespace)
         preserve_loaders(session, request.code)
-        fields = self._shared.fields.of_file(request, self._limits, session)
+        fields = self._shared.fields.fields_for_file(request, self._limits, session)
         before = session.namespace
         reply = await self._settle(await self._send(op, fields))
         if self._shared.dialect.load_moves_namespace:
@@ -336,17 +336,17 @@ class Evaluation:
                     return Failure(THREAD_DEATH, STOPPED, phase="execution")
         return None
 
-    def _open(self, on_turned: Callable[[], None] | None = None) -> Sent:
+    def _open(self, on_decided: Callable[[], None] | None = None) -> SentRequest:
         """Begin an exchange, which is the session's running one until `_finish`."""
         shared = self._shared
         prints_by_itself = not shared.probed.honours_print_limits or STORED_VALUE in shared.probed.ops
         reports = shared.programs.report_fields
         reply = Reply(self._request.id, shared.listener, None if prints_by_itself else self._limits, reports)
         connection = self._session.connection
-        self._session.running = exchange = connection.begin(reply.receive, on_turned)
-        return Sent(exchange, reply, connection)
+        self._session.running = exchange = connection.begin(reply.receive, on_decided)
+        return SentRequest(exchange, reply, connection)
 
-    def _finish(self, sent: Sent) -> None:
+    def _finish(self, sent: SentRequest) -> None:
         self._session.running = None
         sent.connection.end(sent.exchange)
 
@@ -362,9 +362,9 @@ class Evaluation:
             self._finish(first)
         if self._has_turn:
             self._has_turn = False
-            self._session.turn.give_back()
+            self._session.turn.release()
 
-    async def _send(self, op: str, fields: dict[str, Value]) -> Sent:
+    async def _send(self, op: str, fields: dict[str, Value]) -> SentRequest:
         sent = self._open()
         try:
             await sent.connection.send(sent.exchange, op, {**self._session.address(), **fields})
@@ -373,7 +373,7 @@ class Evaluation:
             raise
         return sent
 
-    async def _settle(self, sent: Sent) -> Reply:
+    async def _settle(self, sent: SentRequest) -> Reply:
         """Wait for the reply to a request, and return it."""
         try:
             await sent.connection.settle(sent.exchange, after_failure_s=AFTER_FAILURE_S)
@@ -384,7 +384,7 @@ class Evaluation:
             await self._store_value(sent.reply.cut)
         return sent.reply
 
-    def _note_facts(self, sent: Sent) -> None:
+    def _note_facts(self, sent: SentRequest) -> None:
         """Update the session from a finished reply."""
         session, reply, shared = self._session, sent.reply, self._shared
         if session.preserves_loaders or not (reply.values and shared.sessions.prints_by):
@@ -398,7 +398,7 @@ class Evaluation:
         self._values += len(reply.values)
         if reply.is_interrupted:  # the session may have a new thread
             session.prints_to = None
-        elif reply.values and shared.fields.are_stored(self._limits):
+        elif reply.values and shared.fields.are_limits_stored(self._limits):
             session.prints_to = self._limits
 
     async def _store_value(self, seen: str) -> None:
@@ -416,7 +416,7 @@ class Evaluation:
         sent = request
         if form == request.sent_forms[0] and defines_its_namespace(request):
             sent = replace(request, namespace=session.namespace or self._shared.dialect.home)
-        fields = self._shared.fields.of_form(sent, form, self._limits, session, self._rewrite)
+        fields = self._shared.fields.fields_for_form(sent, form, self._limits, session, self._rewrite)
         session.is_in_file = bool(request.file)
         return fields
 
@@ -429,11 +429,11 @@ class Evaluation:
             return Ending("interrupted", namespace=namespace)
         if not reply.is_failed:
             return Ending("done", namespace=namespace, notes=reply.notes)
-        failure = read_failure(reply.failure, dialect)
+        failure = parse_failure(reply.failure, dialect)
         if failure.type == NAMESPACE_MISSING and request.namespace:
-            failure = replace(no_namespace(request.namespace), form=form if form and form > 1 else None)
+            failure = replace(missing_namespace_failure(request.namespace), form=form if form and form > 1 else None)
             return Ending("failed", namespace=session.namespace, failure=failure)
-        failure = placed(failure, request, form, counts_lines=dialect.counts_lines)
+        failure = add_position(failure, request, form, counts_lines=dialect.counts_lines)
         return Ending("failed", namespace=namespace, failure=failure, notes=reply.notes)
 
     async def _explain(self, ending: Ending) -> Ending:
@@ -441,7 +441,7 @@ class Evaluation:
         session = self._session
         if ending.failure is None or session.failure is None or self._request.frame is not None:
             return ending
-        if is_alone(ending.failure, session.failure):
+        if is_complete_error(ending.failure, session.failure):
             return ending
         return replace(ending, failure=await self._shared.introspection.explained(ending.failure, session.name))
 
@@ -452,11 +452,11 @@ class Evaluation:
         """
         session, dialect = self._session, self._shared.dialect
         if dialect.namespace_by == "none":
-            return None if namespace in {session.namespace, "user", "Hy"} else one_namespace(namespace)
+            return None if namespace in {session.namespace, "user", "Hy"} else single_namespace_failure(namespace)
         code = dialect.json_code(f"(some? (find-ns (symbol {dialect.quote(namespace)})))")
         answer = await self._evaluate_quietly(code)
         if not any("true" in (message.text("value") or "") for message in answer):
-            return no_namespace(namespace)
+            return missing_namespace_failure(namespace)
         await self._switch_to(namespace)
         return None
 

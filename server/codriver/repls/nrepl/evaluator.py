@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.repls.evaluation_tasks import Evaluations
-from codriver.repls.nrepl.evaluation import Evaluation, Shared
+from codriver.repls.evaluation_tasks import EvaluationTasks
+from codriver.repls.nrepl.evaluation import Evaluation, ServerContext
 from codriver.repls.nrepl.request_fields import RequestFields
 
 if TYPE_CHECKING:
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter import SeamChecks
     from codriver.repls.contract.adapter_values import Listener, OnEnd
     from codriver.repls.contract.extras import Programs
-    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.repls.nrepl.undo_records import UndoRecords
 
 
 class Evaluator:
@@ -37,8 +37,8 @@ class Evaluator:
         seam_checks: SeamChecks,
         op_timeout_s: float,
     ) -> None:
-        tasks = Evaluations()
-        self._shared = Shared(
+        tasks = EvaluationTasks()
+        self._shared = ServerContext(
             sessions,
             sessions.main.connection,
             probed,

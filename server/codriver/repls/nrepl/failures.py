@@ -20,14 +20,14 @@ from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE, StackFram
 from codriver.repls.contract.reports import fold_repeated_frames, read_frame, text_of, unshared_frames
 from codriver.repls.stack_traces import (
     TRACE_FRAMES,
-    as_message,
-    calls_of,
-    frames_of,
-    read_parts,
-    read_trace,
-    real_file,
-    trace_of,
-    whole_trace,
+    find_calls,
+    parse_failure_fields,
+    parse_frame_maps,
+    parse_trace_fields,
+    real_file_name,
+    shorten_message,
+    trace_with_chain,
+    trace_without_chain,
 )
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 from codriver_lisp.reader import read, top_level_forms
@@ -113,13 +113,13 @@ class SentFailure:
         return self.err if "Traceback" in self.err else ""
 
 
-def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
+def parse_failure(failure: SentFailure, dialect: Dialect) -> Failure:
     """Parse a failure, with its trace limited to the user's frames.
 
     `form` is set only for Codriver's worker.
     """
     if failure.parts:
-        return read_parts(failure.parts, dialect)
+        return parse_failure_fields(failure.parts, dialect)
     for word in ("namespace-not-found", "unknown-session", "no-code", "unknown-op"):
         if word in failure.status and not failure.ex:
             return Failure(word, f"the REPL answered {word!r}")
@@ -132,7 +132,7 @@ def read_failure(failure: SentFailure, dialect: Dialect) -> Failure:
     return _read_plain(failure, dialect)
 
 
-def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
+def parse_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]:
     """Parse the frames of a Python traceback, innermost first. Repeated frames are expanded."""
     frames: list[StackFrame] = []
     for match in _FRAME.finditer(text):
@@ -145,7 +145,7 @@ def read_traceback_frames(text: str, dialect: Dialect) -> tuple[StackFrame, ...]
     return tuple(reversed(frames))
 
 
-def tracebacks(text: str) -> list[tuple[str, str]]:
+def split_tracebacks(text: str) -> list[tuple[str, str]]:
     """Split chained tracebacks, each with its relation to the next: `cause`, `context`, or "" for the last."""
     found: list[tuple[str, str]] = []
     start = 0
@@ -155,12 +155,12 @@ def tracebacks(text: str) -> list[tuple[str, str]]:
     return [*found, ("", text[start:])]
 
 
-def last_of(text: str) -> str:
+def last_traceback(text: str) -> str:
     """Return the last traceback in a text, or the whole text if the error was never raised."""
     return text[max(text.rfind("Traceback (most recent call last)"), 0) :].rstrip()
 
 
-def is_alone(error: Failure, sent: SentFailure) -> bool:
+def is_complete_error(error: Failure, sent: SentFailure) -> bool:
     """Return whether an error is complete: no other error wraps it, and it has no data."""
     if error.phase is None or not sent.ex or sent.ex != sent.root_ex:
         return error.phase is None
@@ -177,9 +177,9 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
     message = failure.err[match.end() :].strip()
     return Failure(
         type=named or "error",
-        message="" if message == NO_MESSAGE else as_message(message),
+        message="" if message == NO_MESSAGE else shorten_message(message),
         phase=_PHASES.get(match["doing"] or match["what"], "execution"),
-        file=real_file(match["file"]),
+        file=real_file_name(match["file"]),
         line=line if line and line > 0 else None,
         column=int(match["column"]) if match["column"] and int(match["column"]) > 0 else None,
         trace=(f"{symbol} ({match['file']}:{match['line']})",) if symbol else (),
@@ -187,7 +187,7 @@ def _read_clojure(failure: SentFailure, match: re.Match[str]) -> Failure:
 
 
 def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
-    *before, _ = tracebacks(text)
+    *before, _ = split_tracebacks(text)
     causes = [replace(_read_one(part, failure, dialect), relation=relation) for relation, part in reversed(before)]
     chain = tuple(replace(cause, trace=cause.trace[:LINK_FRAMES]) for cause in causes)
     return replace(_read_one(text, failure, dialect), chain=chain)
@@ -195,8 +195,8 @@ def _read_traceback(text: str, failure: SentFailure, dialect: Dialect) -> Failur
 
 def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
     """Parse the last traceback in a text."""
-    body = last_of(text)
-    frames = read_traceback_frames(body, dialect)
+    body = last_traceback(text)
+    frames = parse_traceback_frames(body, dialect)
     user_frames = [frame for frame in frames if not frame.tooling]
     innermost = user_frames[0] if user_frames else None
     last = body[max((match.end() for match in _FRAME.finditer(body)), default=0) :]
@@ -219,9 +219,9 @@ def _read_one(text: str, failure: SentFailure, dialect: Dialect) -> Failure:
         phase = position["phase"] or ("read-source" if position["read_line"] else phase)
     return Failure(
         type=kind,
-        message=as_message(parts.get("message") or message),
+        message=shorten_message(parts.get("message") or message),
         phase=phase,
-        file=real_file(innermost.file) if innermost else None,
+        file=real_file_name(innermost.file) if innermost else None,
         line=line,
         column=column,
         trace=tuple(text_of(frame) for frame in fold_repeated_frames(user_frames)[:TRACE_FRAMES]),
@@ -234,12 +234,12 @@ def _read_nbb(failure: SentFailure) -> Failure:
     error = Failure(
         type=kind["type"] if kind else "Error",
         # A thrown value that is not an error has no message, so its printed form is used.
-        message=as_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
+        message=shorten_message(failure.err.strip() or _nbb_parts(ex).get(":cause", "")),
         phase=phase["phase"] if phase else "execution",
         line=int(position["line"]) if position else None,
         column=int(position["column"]) if position else None,
     )
-    links = [*nbb_links(ex)]
+    links = [*parse_nbb_errors(ex)]
     if links and ":type :sci/error" in (links[0].data or ""):
         links = links[1:]  # sci's own error, which wraps the thrown one
     if not links or links[0].message not in error.message:
@@ -248,11 +248,11 @@ def _read_nbb(failure: SentFailure) -> Failure:
     return replace(error, type=links[0].type, data=links[0].data, chain=chain)
 
 
-def nbb_links(printed: str) -> Iterator[Failure]:
+def parse_nbb_errors(printed: str) -> Iterator[Failure]:
     """Parse the nested errors that nbb prints, outermost first, as far as they can be read."""
     for _ in range(MAX_LINKS):
         if match := _NBB_OBJECT.match(printed):
-            yield Failure(match["type"], as_message(match["message"]))
+            yield Failure(match["type"], shorten_message(match["message"]))
         parts = _nbb_parts(printed)
         if not parts:
             return
@@ -260,7 +260,7 @@ def nbb_links(printed: str) -> Iterator[Failure]:
         data = parts.get(":data", "")
         yield Failure(
             "ExceptionInfo",
-            as_message(json.loads(message, strict=False) if message.startswith('"') else message),
+            shorten_message(json.loads(message, strict=False) if message.startswith('"') else message),
             data=data[:DATA_CHARACTERS] or None,
         )
         printed = parts.get(":cause", "")
@@ -278,10 +278,12 @@ def _nbb_parts(printed: str) -> dict[str, str]:
 def _read_plain(failure: SentFailure, dialect: Dialect) -> Failure:
     type_name = (failure.ex or "").removeprefix("class ")
     if match := _TYPED.match(type_name):
-        return Failure(match["type"], as_message(match["message"]), phase="execution")
+        return Failure(match["type"], shorten_message(match["message"]), phase="execution")
     if dialect.name == "nbb" and not failure.err:  # a promise was rejected with a value that is not an error
-        return Failure("Error", as_message(type_name), phase="execution")
-    return Failure(type_name.split("\n")[0] or "error", as_message(failure.err.strip() or type_name), phase="execution")
+        return Failure("Error", shorten_message(type_name), phase="execution")
+    return Failure(
+        type_name.split("\n")[0] or "error", shorten_message(failure.err.strip() or type_name), phase="execution"
+    )
 
 
 def _last(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
@@ -294,23 +296,26 @@ PHASE: Final = ("#:clojure.error{:phase ", "{:clojure.error/phase ")
 _TOOLING_FLAGS: Final = frozenset({"tooling", "java", "dependency"})
 
 
-def stack_of(failure: SentFailure, dialect: Dialect) -> StackTrace:
+def parse_sent_trace(failure: SentFailure, dialect: Dialect) -> StackTrace:
     """Return the stack trace that was sent with a failure. It has no frames if the server sends none."""
     if failure.parts:
-        return read_trace(failure.parts, dialect)
-    error = read_failure(failure, dialect)
-    traces = [read_traceback_frames(last_of(text), dialect) for _, text in reversed(tracebacks(failure.traceback))]
-    chain = [trace_of(link, frames) for link, frames in zip(error.chain, traces[1:], strict=False)]
+        return parse_trace_fields(failure.parts, dialect)
+    error = parse_failure(failure, dialect)
+    traces = [
+        parse_traceback_frames(last_traceback(text), dialect)
+        for _, text in reversed(split_tracebacks(failure.traceback))
+    ]
+    chain = [trace_without_chain(link, frames) for link, frames in zip(error.chain, traces[1:], strict=False)]
     frames = traces[0] or tuple(read_frame(text, dialect.tooling) for text in error.trace)
-    return whole_trace(error, frames, chain)
+    return trace_with_chain(error, frames, chain)
 
 
-def failure_of(trace: StackTrace) -> Failure:
+def failure_from_trace(trace: StackTrace) -> Failure:
     """Convert an error of a chain to a failure, with only the user's frames."""
     user_frames = fold_repeated_frames([frame for frame in trace.frames if not frame.tooling])[:LINK_FRAMES]
     return Failure(
         type=trace.type,
-        message=as_message(trace.message),
+        message=shorten_message(trace.message),
         trace=tuple(text_of(frame) for frame in user_frames),
         data=trace.data,
         notes=trace.notes,
@@ -318,16 +323,16 @@ def failure_of(trace: StackTrace) -> Failure:
     )
 
 
-def read_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
+def parse_cider_stacktrace(answer: Sequence[Message]) -> StackTrace | None:
     """Parse the reply of cider-nrepl's stacktrace ops, which has a message for each error, or return None."""
     traces = [_cider_trace(message.fields) for message in answer if message.text("class")]
     return _chained(traces)
 
 
-def stacktrace_of(data: object, dialect: Dialect) -> StackTrace | None:
+def parse_program_stacktrace(data: object, dialect: Dialect) -> StackTrace | None:
     """Parse the reply of Codriver's stacktrace program, outermost error first, or return None."""
     links = as_list(as_map(data).get("links"))
-    return _chained([_trace(as_map(link), frames_of(as_map(link), dialect)) for link in links])
+    return _chained([_trace(as_map(link), parse_frame_maps(as_map(link), dialect)) for link in links])
 
 
 def _chained(traces: list[StackTrace]) -> StackTrace | None:
@@ -357,7 +362,7 @@ def _trace(fields: Mapping[str, object], frames: Sequence[StackFrame]) -> StackT
 def _cider_trace(fields: Mapping[str, object]) -> StackTrace:
     """Parse an error in cider-nrepl's format, which names functions and flags frames of tools."""
     frames: list[StackFrame] = []
-    for frame, owner, method in calls_of(fields.get("stacktrace")):
+    for frame, owner, method in find_calls(fields.get("stacktrace")):
         name = as_text(frame.get("var")) or as_text(frame.get("name")) or f"{owner}/{method}"
         file, line = as_text(frame.get("file")), as_int(frame.get("line"))
         flags = {as_text(flag) for flag in as_list(frame.get("flags"))}

@@ -30,7 +30,7 @@ class Heartbeat:
     answer_s: float = 15.0
 
 
-async def watch(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
+async def send_heartbeats(main: NreplSession, beat: Heartbeat, *, while_busy: bool) -> None:
     """Send heartbeats over the connection of `main`, and close it when the REPL does not answer.
 
     A REPL that handles one request at a time cannot answer while it evaluates. Unless `while_busy`, heartbeats are sent

@@ -29,13 +29,19 @@ from codriver.repls.contract.questions import (
     candidate_of,
 )
 from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.dialects.loaded_namespaces import read_loaded
-from codriver.repls.dialects.thread_dumps import Thread, dump_of, read_python
+from codriver.repls.dialects.loaded_namespaces import parse_loaded_code
+from codriver.repls.dialects.thread_dumps import Thread, build_thread_dump, parse_python_dump
 from codriver.repls.nrepl import responses
-from codriver.repls.nrepl.failures import WRAPPERS, failure_of, read_stacktrace, stack_of, stacktrace_of
-from codriver.repls.nrepl.responses import check, read_data, require
+from codriver.repls.nrepl.failures import (
+    WRAPPERS,
+    failure_from_trace,
+    parse_cider_stacktrace,
+    parse_program_stacktrace,
+    parse_sent_trace,
+)
+from codriver.repls.nrepl.responses import check_no_failure, parse_program_data, require_capability
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
-from codriver.repls.stack_traces import marked, with_locals
+from codriver.repls.stack_traces import add_locals, mark_user_frames
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -46,9 +52,9 @@ if TYPE_CHECKING:
     from codriver.repls.contract.adapter_values import StackTrace, ThreadDump
     from codriver.repls.dialects.server_dialect import Words
     from codriver.repls.nrepl.connection import Message
-    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession, SessionPool
+    from codriver.repls.nrepl.undo_records import UndoRecords
     from codriver.wire.bencode import Value
 
     Fields = Mapping[str, object]
@@ -104,14 +110,14 @@ class Introspection:
     async def query(self, request: Query[Answer]) -> Answer:
         """Send a query, and return its answer."""
         if request.capability:
-            require(self._profile, request.capability)
+            require_capability(self._profile, request.capability)
         target = self._sessions.get(request.session)
         where = self._namespace(target, request.namespace)
         way: Way = self._ways.get(type(request), self._query_by_op)
         return request.read(await way(request, target, where))
 
     async def _completions(self, query: Complete, target: NreplSession, where: str) -> Fields:
-        support, prefix = require(self._profile, "complete"), query.prefix
+        support, prefix = require_capability(self._profile, "complete"), query.prefix
         owner, slash, start = prefix.partition("/")
         if owner and slash and "complete-in" in self._dialect.expressions:
             data = await self._evaluate("complete-in", owner=owner, name=start, ns=where)
@@ -127,11 +133,11 @@ class Introspection:
         return {"completions": found}
 
     async def _symbol(self, query: Lookup, target: NreplSession, where: str) -> Fields:
-        support, symbol = require(self._profile, "lookup"), query.symbol
+        support, symbol = require_capability(self._profile, "lookup"), query.symbol
         if support.adapted:
             answer = as_map(await self._evaluate("lookup", name=symbol, ns=where))
         else:
-            answer = responses.read_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
+            answer = responses.parse_symbol(await self._send(support.op, target, sym=symbol, symbol=symbol, ns=where))
         if self._dialect.columns_from_zero and (column := as_int(answer.get("column"))) is not None:
             answer = {**answer, "column": column + 1}
         found = query.read(answer)
@@ -156,7 +162,7 @@ class Introspection:
         return as_map(await self._evaluate("source", name=query.symbol, ns=where))
 
     async def _restored(self, query: Restore, target: NreplSession, where: str) -> Fields:
-        if not require(self._profile, "restore").adapted:
+        if not require_capability(self._profile, "restore").adapted:
             return await self._query_by_op(query, target, where)
         return {"left": await self._undo_records.put_back(query.undo_id, is_final=query.is_final)}
 
@@ -166,7 +172,7 @@ class Introspection:
         The reply is empty if the server has no such op.
         """
         if query.is_for_server:
-            support = require(self._profile, query.capability)
+            support = require_capability(self._profile, query.capability)
             messages = await self._send(support.op, target, **query.request_fields(where))
             return {name: value for message in messages for name, value in message.fields.items()}
         op = f"{WORKER_OPS}{query.name}"
@@ -175,29 +181,29 @@ class Introspection:
         timeout_s = max(self._op_timeout_s, query.timeout_s)
         fields = {**target.address(), **query.request_fields(where)}
         answer = await target.connection.request(op, timeout_s=timeout_s, **fields)
-        check(f"the query {query.name}", answer, self._dialect)
+        check_no_failure(f"the query {query.name}", answer, self._dialect)
         return answer[0].fields
 
     async def loaded(self, root: Path, known: Mapping[str, tuple[str, bool]]) -> Loaded | None:
         """Return the namespaces that were loaded from files below `root`. See `Adapter.loaded`."""
-        support = require(self._profile, "drift")
+        support = require_capability(self._profile, "drift")
         lines = "\n".join(f"{name} {mark} {int(is_within)}" for name, (mark, is_within) in known.items())
         if support.op == LOADED_OP:
             (answer, *_) = await self._send(support.op, self._sessions.get(MAIN_SESSION), root=str(root), known=lines)
-            return read_loaded(answer.fields)
+            return parse_loaded_code(answer.fields)
         if not support.adapted:
             return None
         found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
         if "absent" in found:
             await self._evaluate("drift-keep")
             found = as_map(await self._evaluate("drift", known=lines, root=str(root)))
-        return read_loaded(found)
+        return parse_loaded_code(found)
 
     async def macroexpand(
         self, code: str, namespace: str | None, session: str = MAIN_SESSION, *, full: bool = False
     ) -> str:
         """Return the expansion of a form. See `Adapter.macroexpand`."""
-        support = require(self._profile, "macroexpand")
+        support = require_capability(self._profile, "macroexpand")
         target = self._sessions.get(session)
         where = self._namespace(target, namespace)
         if support.adapted:
@@ -205,22 +211,22 @@ class Introspection:
             return str(await self._evaluate("macroexpand", expand=expander, code=code, ns=where))
         expander = "macroexpand-all" if full else "macroexpand-1"
         answer = await self._send(support.op, target, code=code, expander=expander, ns=where)
-        check("the expansion", answer, self._dialect)
+        check_no_failure("the expansion", answer, self._dialect)
         return next((text for message in answer if (text := message.text("expansion")) is not None), "")
 
     async def _last_error(self, query: LastError, target: NreplSession, where: str) -> Fields:
         del where
-        support = require(self._profile, "stacktrace")
+        support = require_capability(self._profile, "stacktrace")
         if self._dialect.sends_traceback:
-            trace = stack_of(target.failure, self._dialect) if target.failure else None
+            trace = parse_sent_trace(target.failure, self._dialect) if target.failure else None
             if trace and query.local_characters and LOCALS in self._ops:
                 answer = await self._send(LOCALS, target, characters=query.local_characters)
-                trace = with_locals(trace, [row for message in answer for row in as_list(message.fields.get("locals"))])
+                trace = add_locals(trace, [row for message in answer for row in as_list(message.fields.get("locals"))])
         elif support.adapted:
             data = await self._evaluate("stacktrace", session=target.id or "")
-            trace = stacktrace_of(data, self._dialect)
+            trace = parse_program_stacktrace(data, self._dialect)
         else:
-            trace = read_stacktrace(await self._send(support.op, target))
+            trace = parse_cider_stacktrace(await self._send(support.op, target))
         return {"trace": self._mark(trace) if trace else None}
 
     async def explained(self, error: Failure, session: str = MAIN_SESSION) -> Failure:
@@ -235,7 +241,7 @@ class Introspection:
             # Other code in the session may have failed since then.
             if trace is not None and _is_of(trace, error):
                 kind = trace.type if error.type.endswith(WRAPPERS) else error.type
-                chain = tuple(failure_of(link) for link in trace.chain)
+                chain = tuple(failure_from_trace(link) for link in trace.chain)
                 return replace(error, type=kind, data=trace.data, chain=chain)
         return error
 
@@ -247,7 +253,7 @@ class Introspection:
             if op in self._ops:
                 answer = await self._send(op, target)
                 text = next((text for message in answer if (text := message.text("stacks"))), "")
-                return dump_of(read_python(text), self._dialect.tooling)
+                return build_thread_dump(parse_python_dump(text), self._dialect.tooling)
             if "stacks" not in self._dialect.expressions:
                 return None
             data = await self._evaluate("stacks", session=target.id or "")
@@ -255,7 +261,7 @@ class Introspection:
             # The stacks are requested before an interrupt, and must never delay it.
             return None
         threads = [_thread(as_map(item)) for item in as_list(data)]
-        return dump_of(threads, self._dialect.tooling)
+        return build_thread_dump(threads, self._dialect.tooling)
 
     async def read_value(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
         """Return a part of a value that was cut when it was printed, or the reason why it is not available."""
@@ -267,8 +273,8 @@ class Introspection:
         connection = tool.connection
         fields |= tool.address()
         answer = await connection.request(responses.STORED_VALUE, timeout_s=self._op_timeout_s, **fields)
-        check("the value", answer, self._dialect)
-        return responses.read_part(answer)
+        check_no_failure("the value", answer, self._dialect)
+        return responses.parse_value_part(answer)
 
     async def store(self, evaluation: str, number: int, session: str, *, seen: str, limits: PrintLimits) -> str | None:
         """Make the REPL retain the last value of a session, and describe what was cut from it.
@@ -280,7 +286,7 @@ class Introspection:
         target = self._sessions.get(session)
         with anyio.move_on_after(AFTERWARDS_S), suppress(CodriverError):
             data = await self._evaluate("keep", evaluation=evaluation, number=str(number), session=target.id or "")
-            return responses.read_cut(as_map(data), seen, limits)
+            return responses.describe_stored_cuts(as_map(data), seen, limits)
         return None
 
     async def _read_stored(self, evaluation: str, part: ValuePart) -> adapter_values.Value | str:
@@ -294,7 +300,7 @@ class Introspection:
         fields = {name: "" if bound is None else str(bound) for name, bound in bounds.items()}
         where: dict[str, Words] = {"evaluation": evaluation, "number": number, "path": steps, "from": str(part.start)}
         data = await self._evaluate("kept", **where, **fields)
-        return responses.read_stored(as_map(data), part)
+        return responses.parse_stored_part(as_map(data), part)
 
     async def tidy(self, session: str) -> None:
         """Clean up after the evaluations in `session`, for servers that are known to leak."""
@@ -311,7 +317,7 @@ class Introspection:
     def _mark(self, trace: StackTrace) -> StackTrace:
         """Mark the frames in files of the workspace as the user's."""
         chain = tuple(self._mark(link) for link in trace.chain)
-        return replace(trace, frames=marked(trace.frames, self._workspace), chain=chain)
+        return replace(trace, frames=mark_user_frames(trace.frames, self._workspace), chain=chain)
 
     def _namespace(self, session: NreplSession, namespace: str | None) -> str:
         return namespace or session.namespace or self._dialect.home
@@ -323,7 +329,7 @@ class Introspection:
     async def _evaluate(self, capability: str, **names: Words) -> object:
         """Run Codriver's program for `capability`, and return its data."""
         answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression(capability, **names))
-        return read_data(capability, answer, self._dialect)
+        return parse_program_data(capability, answer, self._dialect)
 
 
 def _expression_of(pattern: str) -> str:

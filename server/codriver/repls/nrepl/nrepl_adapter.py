@@ -19,24 +19,24 @@ from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
-from codriver.repls.nrepl.definition_holds import UndoRecords
 from codriver.repls.nrepl.evaluator import Evaluator
-from codriver.repls.nrepl.heartbeat import Heartbeat, watch
+from codriver.repls.nrepl.heartbeat import Heartbeat, send_heartbeats
 from codriver.repls.nrepl.introspection import Introspection
-from codriver.repls.nrepl.probe import ProbeResult, probe, read_ops
+from codriver.repls.nrepl.probe import ProbeResult, parse_ops, probe
 from codriver.repls.nrepl.responses import (
     NEED_INPUT,
     OUTPUT_OPS,
     SENSITIVE_OP,
     STORED_VALUE,
     Reply,
-    check,
-    read_sensitive,
+    check_no_failure,
+    parse_sensitive_values,
 )
 from codriver.repls.nrepl.seam_questions import SeamQueries
 from codriver.repls.nrepl.session_pool import SessionPool
 from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.test_runner import TestRunner
+from codriver.repls.nrepl.undo_records import UndoRecords
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -134,7 +134,7 @@ async def connect(  # all but the first are optional
 
         def on_stray(message: Message) -> None:
             if SENSITIVE_OP in message.fields:
-                listener(None, read_sensitive(message))
+                listener(None, parse_sensitive_values(message))
             else:
                 Reply(None, listener, reports=reports).receive(message)
 
@@ -149,7 +149,7 @@ async def connect(  # all but the first are optional
             await adapter.subscribe_output()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
-                tasks.start_soon(partial(watch, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
+                tasks.start_soon(partial(send_heartbeats, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
             yield adapter
         finally:
             with anyio.CancelScope(shield=True):
@@ -165,7 +165,7 @@ async def _shake_hands(
     connection = main.connection
     try:
         answer = await connection.request("describe", timeout_s=BUSY_S)
-        ops = read_ops(answer)
+        ops = parse_ops(answer)
         if "eval" not in ops:
             raise sessions.refuse("its answer to `describe` does not include the op `eval`")
         if STORED_VALUE in ops:  # Codriver's worker sets TCP_NODELAY
@@ -180,7 +180,7 @@ async def _shake_hands(
         if probed.honours_print_limits:
             sessions.prints_by = probed.dialect.print_fields(NO_LIMITS)
         if probed.dialect.isolates == "connection":
-            await sessions.redial_main(connect_timeout_s=connect_timeout_s)
+            await sessions.reconnect_main(connect_timeout_s=connect_timeout_s)
         main.connection.send_gap_s = probed.dialect.send_gap_s
         if "clone" in ops:
             main.id = await sessions.clone(main.connection)
@@ -260,7 +260,7 @@ class NreplAdapter(KernelOperations):
 
     async def interrupt(self, session: str = MAIN_SESSION) -> Interruption:
         """Ask the server to stop the evaluation in `session`."""
-        if session == TEST_SESSION and self._tests.give_up():
+        if session == TEST_SESSION and self._tests.stop_waiting():
             return Interruption(
                 "requested", note="the test run was given up; a test that never ends may still be running"
             )
@@ -281,8 +281,8 @@ class NreplAdapter(KernelOperations):
         if "interrupt-id-mismatch" in status or ("session-idle" in status and not is_idle):
             return OVER_BEFORE
         with anyio.move_on_after(AFTER_INTERRUPT_S):
-            await running.wait_over()
-        if not running.is_over:
+            await running.wait_finished()
+        if not running.is_finished:
             running.status.add("interrupted")
             target.connection.end(running)
             note = "the REPL confirmed the interrupt but did not end the evaluation: its code may still be running"
@@ -328,7 +328,7 @@ class NreplAdapter(KernelOperations):
             raise CapabilityMissingError(op)
         main = self._main
         answer = await main.connection.request(op, timeout_s=self._op_timeout_s, **{**fields, **main.address()})
-        check(op, answer, self._probed.dialect)
+        check_no_failure(op, answer, self._probed.dialect)
         return next((text for message in answer if (text := message.text("answer"))), "{}")
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
@@ -356,7 +356,7 @@ class NreplAdapter(KernelOperations):
         exchange = connection.begin(Reply(None, self._listener).receive)
         with anyio.move_on_after(self._op_timeout_s):
             await connection.send(exchange, op, self._main.address())
-            await exchange.wait_over()
+            await exchange.wait_finished()
         connection.end(exchange)
 
     def _require(self, capability: str) -> Capability:

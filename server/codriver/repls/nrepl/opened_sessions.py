@@ -52,7 +52,7 @@ class OpenedSessions:
         if identity:
             self._opened[identity] = connection
             if self._record is not None:
-                await self._record.opened(self._address, identity)
+                await self._record.record_opened(self._address, identity)
         return identity
 
     async def close(self, identity: str) -> None:
@@ -69,10 +69,10 @@ class OpenedSessions:
         """
         opened = dict(self._opened)
         if self._record is not None and main is not None and main.cause is None:
-            opened |= dict.fromkeys(await self._record.to_close(self._address, with_busy=True), main)
+            opened |= dict.fromkeys(await self._record.sessions_to_close(self._address, with_busy=True), main)
         await self._close(opened)
         if self._record is not None:
-            self._record.left(self._opened, busy=busy)
+            self._record.record_left(self._opened, busy=busy)
 
     async def close_left(self, dial: Callable[[], Awaitable[NreplConnection]]) -> None:
         """Close the sessions of an earlier connection that were idle when it was lost.
@@ -80,7 +80,7 @@ class OpenedSessions:
         This happens before any session is opened, so that repeated kills do not accumulate sessions. Several
         connections made with `dial` work concurrently, because nREPL takes 0.1 s per session.
         """
-        if self._record is None or not (left := await self._record.to_close(self._address, with_busy=False)):
+        if self._record is None or not (left := await self._record.sessions_to_close(self._address, with_busy=False)):
             return
 
         async def close(sessions: Sequence[str]) -> None:
@@ -112,7 +112,7 @@ class OpenedSessions:
     async def _forget(self, identity: str) -> None:
         self._opened.pop(identity, None)
         if self._record is not None:
-            await self._record.closed(self._address, identity)
+            await self._record.record_closed(self._address, identity)
 
 
 async def _is_closed(connection: NreplConnection, identity: str) -> bool:

@@ -104,7 +104,7 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
 """Hints for dialects that need different ones."""
 
 
-def missing(capability: str, dialect: str) -> str | None:
+def missing_capability_hint(capability: str, dialect: str) -> str | None:
     """Return the hint on how a REPL of this dialect gets a capability."""
     if capability == "seam":
         return seam_providers.WAYS.get(dialect, seam_providers.UNSUPPORTED_LANGUAGE_HINT)
@@ -134,7 +134,7 @@ class ProbeResult:
     """The seam of an application that is called by evaluating code."""
 
 
-def read_ops(answer: Sequence[Message]) -> frozenset[str]:
+def parse_ops(answer: Sequence[Message]) -> frozenset[str]:
     """Return the ops that `describe` lists as a list or as the keys of a map."""
     for message in answer:
         listed = message.fields.get("ops")
@@ -145,7 +145,7 @@ def read_ops(answer: Sequence[Message]) -> frozenset[str]:
     return frozenset()
 
 
-def read_versions(answer: Sequence[Message]) -> dict[str, str]:
+def parse_versions(answer: Sequence[Message]) -> dict[str, str]:
     """Return the versions that the server reports, by name. They are only displayed."""
     versions: dict[str, str] = {}
     for message in answer:
@@ -160,7 +160,7 @@ OUTSIDE_NAMED: Final = 5
 """Maximum number of packages named in a note, which is enough to recognize where they are from."""
 
 
-def read_outside(answer: Sequence[Message]) -> str | None:
+def describe_outside_packages(answer: Sequence[Message]) -> str | None:
     """Describe the packages that the worker found outside the project's working tree, or return None."""
     found: dict[str, object] = {}
     for message in answer:
@@ -175,7 +175,7 @@ def read_outside(answer: Sequence[Message]) -> str | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Application:
+class HostApplication:
     """The application in which a REPL runs, as the worker describes it."""
 
     name: str
@@ -192,13 +192,13 @@ class Application:
         )
 
 
-def read_application(answer: Sequence[Message]) -> Application | None:
+def parse_application(answer: Sequence[Message]) -> HostApplication | None:
     """Return the application in which the worker runs, or None if the REPL is a process of its own."""
     for message in answer:
         app = as_map(message.fields.get("codriver/app"))
         if app:
             program = as_text(app.get("program")) or "python"
-            return Application(as_text(app.get("name")) or PurePath(program).stem, program, as_int(app.get("pid")))
+            return HostApplication(as_text(app.get("name")) or PurePath(program).stem, program, as_int(app.get("pid")))
     return None
 
 
@@ -232,7 +232,7 @@ async def probe(
         for capability in added
         if (op := next((op for op in capability.ops if op in ops), None))
     }
-    outside, application = read_outside(answer), read_application(answer)
+    outside, application = describe_outside_packages(answer), parse_application(answer)
     notes = (
         *dialect.notes,
         *_java_notes(facts, support),
@@ -247,9 +247,13 @@ async def probe(
         seam, support["seam"] = found.session_id, Capability(found.provider.name, adapted=True)
     profile = Profile(
         dialect=dialect.name,
-        versions=read_versions(answer),
+        versions=parse_versions(answer),
         capabilities=support,
-        missing={name: line for name in CAPABILITIES if name not in support and (line := missing(name, dialect.name))},
+        missing={
+            name: line
+            for name in CAPABILITIES
+            if name not in support and (line := missing_capability_hint(name, dialect.name))
+        },
         isolation=isolation,
         outside=outside,
         application=application.name if application else "",

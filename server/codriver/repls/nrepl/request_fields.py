@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.extras import Rewrite
-    from codriver.repls.nrepl.definition_holds import UndoRecords
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
+    from codriver.repls.nrepl.undo_records import UndoRecords
     from codriver.wire.bencode import Value
 
 
@@ -64,7 +64,7 @@ class RequestFields:
                 hint="put the code in a file and load it with short code, or send it in smaller parts",
             )
 
-    def of_form(
+    def fields_for_form(
         self,
         request: Request,
         form: Form,
@@ -92,7 +92,7 @@ class RequestFields:
             fields["line"], fields["column"] = form.line, form.column
         return rewrite(fields) if rewrite is not None else fields
 
-    def of_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
+    def fields_for_file(self, request: Request, limits: PrintLimits, session: NreplSession) -> dict[str, Value]:
         """Return the fields that load a whole file in a session."""
         path = request.file or ""
         fields: dict[str, Value] = {
@@ -107,7 +107,7 @@ class RequestFields:
             fields["codriver/how"] = request.how
         return fields
 
-    def are_stored(self, limits: PrintLimits) -> bool:
+    def are_limits_stored(self, limits: PrintLimits) -> bool:
         """Return whether a session remembers these limits.
 
         It remembers defaults, but not limits set for one request.
@@ -125,7 +125,7 @@ class RequestFields:
                 fields = self._dialect.print_fields(
                     limits,
                     knows_defaults=stores,
-                    for_session=self.are_stored(limits),
+                    for_session=self.are_limits_stored(limits),
                     preserves_loaders=session.preserves_loaders,
                 )
             if stores:

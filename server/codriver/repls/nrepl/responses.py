@@ -27,8 +27,8 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, read_finding
 from codriver.repls.nrepl.connection import FAILED, Message
-from codriver.repls.nrepl.failures import SentFailure, read_failure
-from codriver.repls.test_results import result_of, run_of
+from codriver.repls.nrepl.failures import SentFailure, parse_failure
+from codriver.repls.test_results import build_test_run, parse_test_result
 from codriver.wire.bencode import CutText
 from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
 
@@ -122,7 +122,7 @@ class Reply:
             self._print("out", out)
         if err:
             self._print("err", err)
-        if self.is_over:
+        if self.is_finished:
             if value is not None:
                 self._pass_on_value(value, namespace, message, is_late=True)
             return
@@ -159,7 +159,7 @@ class Reply:
             cut = message.text("codriver/cut") or ""
         if isinstance(text, CutText):
             self.left_out += text.left_out
-        seen = cut or (cut_in(text, self._limits) if self._limits else "")
+        seen = cut or (describe_cuts(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen
         value = adapter_values.Value(text, namespace, truncated=is_cut, is_late=is_late, cut=seen, is_stored=bool(cut))
         self._listener(self._evaluation, value)
@@ -175,7 +175,7 @@ class Reply:
         return (*edited, *fresh, *([moved] if self._directory else []), *declined, *([words] if self.left_out else []))
 
     @property
-    def is_over(self) -> bool:
+    def is_finished(self) -> bool:
         """Return whether the server has finished the request."""
         return "done" in self.status
 
@@ -190,13 +190,13 @@ class Reply:
         return SentFailure(self._err, self._ex, self._root_ex, frozenset(self.status), self._parts)
 
 
-def read_sensitive(message: Message) -> SensitiveSeen:
+def parse_sensitive_values(message: Message) -> SensitiveSeen:
     """Return the values that a worker reports as sensitive."""
     rows = map(as_list, as_list(message.fields[SENSITIVE_OP]))
     return SensitiveSeen(tuple([(as_text(row[0]) or "", as_text(row[1]) or "") for row in rows if len(row) == 2]))
 
 
-def cut_in(text: str, limits: PrintLimits) -> str:
+def describe_cuts(text: str, limits: PrintLimits) -> str:
     """Describe what print limits cut from a Lisp value, judging by the marks outside its strings."""
     searched = text if len(text) <= MAX_SEARCHED else _beginning_and_end(text)
     if limits.max_length is not None and " ..." in searched and _CUT_LENGTH.search(_STRING.sub('""', searched)):
@@ -211,7 +211,7 @@ def _beginning_and_end(text: str) -> str:
     return _STRING.sub('""', text[:MAX_SEARCHED]) + text[-MARK_CHARACTERS:].rpartition('"')[2]
 
 
-def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
+def parse_value_part(answer: Sequence[Message]) -> adapter_values.Value | str:
     """Return the part of a stored value in a worker's reply, or the reason why it is missing."""
     for message in answer:
         if (text := message.text("value")) is not None:
@@ -220,17 +220,17 @@ def read_part(answer: Sequence[Message]) -> adapter_values.Value | str:
     return next((why for message in answer if (why := message.text("codriver/missing"))), "it was not told")
 
 
-def read_stored(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
+def parse_stored_part(fields: Mapping[str, object], part: ValuePart) -> adapter_values.Value | str:
     """Return the part of a stored value in the reply of Codriver's program, or the reason why it is missing."""
     text = as_text(fields.get("text"))
     if text is None:
         return as_text(fields.get("missing")) or "it was not told"
     is_cut = (as_int(fields.get("size")) or 0) > len(text)
-    cut = elements_cut(as_int(fields.get("count")), cut_in(text, part.limits), part.limits, part.start)
+    cut = describe_cut_elements(as_int(fields.get("count")), describe_cuts(text, part.limits), part.limits, part.start)
     return adapter_values.Value(text, truncated=is_cut, cut=cut, is_stored=True)
 
 
-def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
+def describe_stored_cuts(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> str:
     """Describe what was cut from a stored value. The reply contains limits that the user set in the REPL."""
     length, depth = as_int(fields.get("length")), as_int(fields.get("level"))
     result = replace(
@@ -239,10 +239,10 @@ def read_cut(fields: Mapping[str, object], seen: str, limits: PrintLimits) -> st
         max_depth=limits.max_depth if limits.is_depth_explicit or depth is None else depth,
     )
     seen = f"levels below {result.max_depth}" if seen.startswith("levels") else f"more than {result.max_length}"
-    return elements_cut(as_int(fields.get("count")), seen, result)
+    return describe_cut_elements(as_int(fields.get("count")), seen, result)
 
 
-def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
+def describe_cut_elements(count: int | None, seen: str, limits: PrintLimits, start: int = 0) -> str:
     """Describe the elements that were cut, with their number if `count` is known.
 
     `seen` is the description for an unknown number.
@@ -251,7 +251,7 @@ def elements_cut(count: int | None, seen: str, limits: PrintLimits, start: int =
     return f"{count - end} of {count} elements" if limits.max_length and count is not None and count > end else seen
 
 
-def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
+def parse_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
     """Return the fields of the symbol in a reply to `lookup` or `info`. They have no name if the symbol is unknown."""
     fields: dict[str, object] = {}
     for message in answer:
@@ -259,7 +259,7 @@ def read_symbol(answer: Sequence[Message]) -> Mapping[str, object]:
     return fields
 
 
-def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
+def parse_cider_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
     """Convert a report of cider-nrepl's `test` op, which has results by namespace and test, and a summary."""
     results: list[TestResult] = []
     summary: Mapping[str, object] = {}
@@ -268,15 +268,15 @@ def read_tests(answer: Sequence[Message], dialect: Dialect) -> TestRun:
         summary = as_map(message.fields.get("summary")) or summary
         for tests in as_map(message.fields.get("results")).values():
             for assertions in as_map(tests).values():
-                results += [result_of(as_map(item), dialect) for item in as_list(assertions)]
+                results += [parse_test_result(as_map(item), dialect) for item in as_list(assertions)]
         for namespace, elapsed_ms in as_map(message.fields.get("var-elapsed-time")).items():
             for test, elapsed in as_map(elapsed_ms).items():
                 ms = as_int(as_map(as_map(elapsed).get("elapsed-time")).get("ms"))
                 times += [TestTime(namespace, test, ms / 1000)] if ms is not None else []
-    return replace(run_of(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
+    return replace(build_test_run(results, tests=as_int(summary.get("var")), output=""), times=tuple(times))
 
 
-def require(profile: Profile, capability: str) -> Capability:
+def require_capability(profile: Profile, capability: str) -> Capability:
     """Return how the REPL supports `capability`.
 
     Raises:
@@ -287,13 +287,13 @@ def require(profile: Profile, capability: str) -> Capability:
     return support
 
 
-def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
+def parse_program_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
     """Return the data in the reply to one of Codriver's programs.
 
     Raises:
         EvaluationFailedError: the program failed, or its value is not valid data.
     """
-    check(what, answer, dialect)
+    check_no_failure(what, answer, dialect)
     printed = [value for message in answer if (value := message.text("value")) is not None]
     try:
         return dialect.read(printed[-1]) if printed else None
@@ -303,7 +303,7 @@ def read_data(what: str, answer: Sequence[Message], dialect: Dialect) -> object:
         raise EvaluationFailedError(what, failure) from error
 
 
-def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
+def check_no_failure(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
     """Check that a reply reports no failure.
 
     Raises:
@@ -314,4 +314,4 @@ def check(what: str, answer: Sequence[Message], dialect: Dialect) -> None:
     reply = Reply(None, lambda _evaluation, _event: None)
     for message in answer:
         reply.receive(message)
-    raise EvaluationFailedError(what, read_failure(reply.failure, dialect))
+    raise EvaluationFailedError(what, parse_failure(reply.failure, dialect))

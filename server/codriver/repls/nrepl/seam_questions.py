@@ -19,7 +19,7 @@ from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFa
 from codriver.repls.contract.adapter_values import Listener, Output, SeamFound
 from codriver.repls.dialects import seam_providers
 from codriver.repls.dialects.seam_providers import CHECK_S, FrameReader, Provider, learn_sensitive
-from codriver.repls.nrepl.responses import SEAM_OP, Reply, check, read_data
+from codriver.repls.nrepl.responses import SEAM_OP, Reply, check_no_failure, parse_program_data
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ class SeamQueries:
         if self._search is None or self._is_busy:
             return
         answer = await self._evaluate(self._dialect.as_json(self._search))
-        found_data = read_data("the query of an application", answer, self._dialect)
+        found_data = parse_program_data("the query of an application", answer, self._dialect)
         self._found = seam_providers.found(self._dialect.name, found_data)
         if self._found:
             self._listener(None, SeamFound(self._found.session_id, self._found.provider.name))
@@ -144,7 +144,7 @@ class SeamQueries:
         main = self._sessions.get(MAIN_SESSION)
         fields: dict[str, Value] = {"name": accessor, "args": arguments, **main.address()}
         answer = await main.connection.request(SEAM_OP, timeout_s=self._op_timeout_s, **fields)
-        check(SEAM, answer, self._dialect)
+        check_no_failure(SEAM, answer, self._dialect)
         seam_answer = next((text for message in answer if (text := message.text("answer"))), None)
         if seam_answer is None:
             raise self._missing()
@@ -174,7 +174,7 @@ class SeamQueries:
         return await self._sessions.evaluate(TOOL_SESSION, f"{self._dialect.preserve_last}{code}")
 
     def _read(self, provider: Provider, accessor: str, answer: Sequence[Message]) -> str:
-        check(SEAM, answer, self._dialect)
+        check_no_failure(SEAM, answer, self._dialect)
         printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
         try:
             return seam_providers.answer(provider, accessor, seam_providers.unquoted(self._dialect.name, printed))
@@ -206,7 +206,7 @@ class _Stream:
         connection.retain(exchange)
         with anyio.move_on_after(timeout_s):
             await connection.send(exchange, "eval", fields)
-            await exchange.wait_over()
+            await exchange.wait_finished()
             connection.check_open()
             return self._answer
         raise OpTimedOutError("eval", timeout_s)
@@ -223,5 +223,5 @@ class _Stream:
             self._listener(None, Output("out", found) if isinstance(found, str) else found)
         if err := message.text("err"):
             self._listener(None, Output("err", err))
-        if not self._exchange.is_over:
+        if not self._exchange.is_finished:
             self._answer.append(message)

@@ -11,10 +11,10 @@ import anyio
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import CapabilityMissingError, NotAReplError, SessionNotOpenError
-from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, dial
+from codriver.repls.nrepl.connection import Exchange, NreplConnection, OnMessage, open_connection
 from codriver.repls.nrepl.opened_sessions import OpenedSessions
-from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS, Route, route_to
-from codriver.repls.nrepl.session_turns import Turn
+from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS, Route, choose_route
+from codriver.repls.nrepl.session_turns import SessionTurn
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -46,7 +46,7 @@ class NreplSession:
     """The id of the session whose names this session uses, if they are not its own."""
     namespace: str | None = None
     """The namespace of the next evaluation, if the server has reported it."""
-    turn: Turn = field(default_factory=Turn)
+    turn: SessionTurn = field(default_factory=SessionTurn)
     """The turn, which is acquired during an evaluation."""
     evaluation: Stoppable | None = None
     """The evaluation that was started in this session and has not ended."""
@@ -130,7 +130,7 @@ class SessionPool:
         session = self._sessions[MAIN_SESSION] = NreplSession(MAIN_SESSION, connection)
         return session
 
-    async def redial_main(self, *, connect_timeout_s: float) -> None:
+    async def reconnect_main(self, *, connect_timeout_s: float) -> None:
         """Give the main session a new connection without evaluations, so that its last values are nil.
 
         Raises:
@@ -176,7 +176,7 @@ class SessionPool:
     def _route_to(self, name: str, *, shares_names: bool) -> Route:
         isolates = self.dialect.isolates if self.dialect else None
         has_joining = bool(self.dialect and self.dialect.joins and self.main.id)
-        return route_to(name, isolates, shares_names=shares_names, has_joining=has_joining)
+        return choose_route(name, isolates, shares_names=shares_names, has_joining=has_joining)
 
     async def _join(self, session: NreplSession, main: NreplSession) -> None:
         """Make the clone `session` use the names of the main session."""
@@ -257,7 +257,7 @@ class SessionPool:
             scope.cancel()
 
     async def _dial(self, timeout_s: float) -> NreplConnection:
-        connection = await dial(self._endpoint, self._on_stray, timeout_s=timeout_s)
+        connection = await open_connection(self._endpoint, self._on_stray, timeout_s=timeout_s)
         connection.send_gap_s = self.dialect.send_gap_s if self.dialect else 0.0
         self._tasks.start_soon(self._read, connection)
         return connection

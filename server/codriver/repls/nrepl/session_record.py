@@ -51,23 +51,23 @@ class SessionRecord:
         self._busy: set[str] = set()
         """The sessions whose connection was lost while code ran in them. The code may run as long as this server."""
 
-    async def opened(self, address: str, session: str) -> None:
+    async def record_opened(self, address: str, session: str) -> None:
         """Record a new session before it is used."""
         self._in_use.add(session)
         if UNIQUE.fullmatch(session) and not self._is_used(address):
             await self._in_thread(partial(self._write, address, add=session))
 
-    async def closed(self, address: str, session: str) -> None:
+    async def record_closed(self, address: str, session: str) -> None:
         """Record that a session no longer exists."""
         self._in_use.discard(session)
         await self._in_thread(partial(self._write, address, drop=session))
 
-    def left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
+    def record_left(self, sessions: Iterable[str], *, busy: Iterable[str]) -> None:
         """Record that the connection of these sessions was closed. Code still runs in the `busy` ones."""
         self._in_use -= frozenset(sessions)
         self._busy |= frozenset(busy)
 
-    async def to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
+    async def sessions_to_close(self, address: str, *, with_busy: bool) -> tuple[str, ...]:
         """Return the recorded sessions at an address that no current connection uses.
 
         Sessions in which code may still run are included only with `with_busy`.

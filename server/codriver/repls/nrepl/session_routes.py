@@ -35,7 +35,7 @@ class Route(Enum):
     CLONE_JOINED = "a clone that is joined to the main session"
 
 
-def route_to(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
+def choose_route(name: str, isolates: Isolation | None, *, shares_names: bool, has_joining: bool) -> Route:
     """Return the route of the session `name`, which is not open yet.
 
     Args:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 
 
-class Turn:
+class SessionTurn:
     """The right to use a session. Evaluations get it one at a time, in the order of their requests.
 
     Unlike an anyio lock, a turn has no owning task. An evaluation may acquire it outside any task and release it in
@@ -17,7 +17,7 @@ class Turn:
         self.is_acquired = False
         self._waiting: deque[asyncio.Future[None]] = deque()
 
-    def acquire_at_once(self) -> bool:
+    def try_acquire(self) -> bool:
         """Acquire the turn if it is free, and return whether it was."""
         was_free = not self.is_acquired
         self.is_acquired = True
@@ -25,7 +25,7 @@ class Turn:
 
     async def acquire(self) -> None:
         """Wait for the turn, and acquire it."""
-        if self.acquire_at_once():
+        if self.try_acquire():
             return
         waiter = asyncio.get_running_loop().create_future()
         self._waiting.append(waiter)
@@ -33,10 +33,10 @@ class Turn:
             await waiter
         except asyncio.CancelledError:
             if not waiter.cancelled():  # the turn was passed on at the same time
-                self.give_back()
+                self.release()
             raise
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Pass the turn on to the caller that has waited longest, or free it."""
         while self._waiting:
             waiter = self._waiting.popleft()
@@ -49,4 +49,4 @@ class Turn:
         await self.acquire()
 
     async def __aexit__(self, *exc: object) -> None:
-        self.give_back()
+        self.release()

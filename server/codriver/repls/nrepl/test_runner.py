@@ -34,11 +34,11 @@ from codriver.repls.contract.adapter_values import (
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.nrepl import responses
 from codriver.repls.nrepl.connection import Message
-from codriver.repls.nrepl.responses import Reply, check, read_data, require
+from codriver.repls.nrepl.responses import Reply, check_no_failure, parse_program_data, require_capability
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
-from codriver.repls.stack_traces import frames_of, marked
-from codriver.repls.test_results import tests_of
-from codriver.repls.test_runs import TestEvaluations, alternatives
+from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
+from codriver.repls.test_results import parse_test_run
+from codriver.repls.test_runs import TestEvaluations, parse_selection
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class TestRunner:
         self._sessions.get(request.session)
         self._runs.start(request, on_end)
 
-    def give_up(self) -> bool:
+    def stop_waiting(self) -> bool:
         """Stop waiting for a run that continues after its reply, and return whether there was one."""
         if self._given_up is not None:
             self._given_up.set()
@@ -112,7 +112,7 @@ class TestRunner:
             return progress.run if progress is not None else None
         with suppress(CodriverError, anyio.BrokenResourceError), anyio.move_on_after(SO_FAR_S):
             answer = await self._sessions.evaluate(TOOL_SESSION, self._dialect.expression("test-partial"))
-            run = tests_of(read_data("the test run", answer, self._dialect), self._dialect, output="")
+            run = parse_test_run(parse_program_data("the test run", answer, self._dialect), self._dialect, output="")
             return replace(
                 run, results=tuple(result for result in run.results if result.outcome != "pass"), stopped=None
             )
@@ -134,7 +134,7 @@ class TestRunner:
 
     async def _choose(self, selection: TestSelection, session: str, evaluation: str | None) -> TestRun:
         """Run tests with Codriver's program if the dialect has one, or with the server's op."""
-        support = require(self._profile, "test")
+        support = require_capability(self._profile, "test")
         target = self._sessions.get(session)
         is_plain = (
             bool(selection.namespace)
@@ -151,13 +151,13 @@ class TestRunner:
             run = await self._by_op(support.op, selection, evaluation)
         results = tuple(self._marked(result) for result in run.results)
         stopped = self._marked(run.stopped) if run.stopped else None
-        return located(replace(run, results=results, stopped=stopped), self._workspace)
+        return with_file_paths(replace(run, results=results, stopped=stopped), self._workspace)
 
     def _frames(self, row: Mapping[str, object]) -> tuple[StackFrame, ...]:
-        return marked(frames_of(row, self._dialect), self._workspace)
+        return mark_user_frames(parse_frame_maps(row, self._dialect), self._workspace)
 
     def _marked(self, result: TestResult) -> TestResult:
-        return replace(result, frames=marked(result.frames, self._workspace)) if result.frames else result
+        return replace(result, frames=mark_user_frames(result.frames, self._workspace)) if result.frames else result
 
     async def _by_op(self, op: str, selection: TestSelection, evaluation: str | None) -> TestRun:
         query: dict[str, bencode.Value] = {"ns": selection.namespace} if selection.namespace else {}
@@ -169,8 +169,8 @@ class TestRunner:
         answer = await self._answer(tool, op, evaluation, **{**query, "load?": "true"})
         if selection.namespace and any(NAMESPACE_MISSING in message.status for message in answer):
             raise missing_namespace_refusal(selection.namespace)
-        check("the test run", answer, self._dialect)
-        return responses.read_tests(answer, self._dialect)
+        check_no_failure("the test run", answer, self._dialect)
+        return responses.parse_cider_tests(answer, self._dialect)
 
     async def _by_evaluation(self, target: NreplSession, selection: TestSelection, evaluation: str | None) -> TestRun:
         tool = await self._sessions.open(TEST_SESSION)
@@ -188,29 +188,29 @@ class TestRunner:
                 answer = await self._answer(tool, "eval", evaluation, **fields)
             if any("interrupted" in message.status for message in answer):
                 return await self._partial(answer)
-            data = as_map(read_data("the test run", answer, self._dialect))
+            data = as_map(parse_program_data("the test run", answer, self._dialect))
             if data.get("pending"):
                 return _with(unread, await self._rest(answer))
         if data.get("missing") and not unread:
             raise missing_namespace_refusal(selection.namespace or "")
-        return _with(unread, tests_of(data, self._dialect, output=_printed(answer)))
+        return _with(unread, parse_test_run(data, self._dialect, output=_printed(answer)))
 
     async def _load(self, tool: NreplSession, names: dict[str, Words], namespace: str | None) -> list[TestResult]:
         """Load the test files that are not loaded yet, and return an error for each that fails to load."""
         if not names["files"] or self._workspace is None or "test-unloaded" not in self._dialect.expressions:
             return []
         answer = await self._evaluate("test-unloaded", files=names["files"])
-        unloaded = read_data("the test run", answer, self._dialect)
+        unloaded = parse_program_data("the test run", answer, self._dialect)
         unread = []
         for name, file in cast("list[tuple[str, str]]", names["files"]):
             if name not in cast("list[str]", unloaded):
                 continue
-            text = await anyio.to_thread.run_sync(read, file, self._workspace)
+            text = await anyio.to_thread.run_sync(read_test_file, file, self._workspace)
             if text is None:
                 continue
             fields = {"file": text, "file-path": file, "file-name": file.rpartition("/")[2]}
             try:
-                check("the load", await self._answer(tool, "load-file", None, **fields), self._dialect)
+                check_no_failure("the load", await self._answer(tool, "load-file", None, **fields), self._dialect)
             except EvaluationFailedError as error:
                 words = f"{error.error.type}: {error.error.message}"
                 unread.append(TestResult("(load)", name, "error", actual=words, file=file))
@@ -226,9 +226,9 @@ class TestRunner:
             while True:
                 rest = await self._evaluate("test-rest")
                 answer += rest
-                data = as_map(read_data("the test run", rest, self._dialect))
+                data = as_map(parse_program_data("the test run", rest, self._dialect))
                 if not data.get("pending"):
-                    return tests_of(data, self._dialect, output=_printed(answer))
+                    return parse_test_run(data, self._dialect, output=_printed(answer))
                 with anyio.move_on_after(PENDING_S):
                     await given_up.wait()
                     return await self._partial(answer)
@@ -240,11 +240,11 @@ class TestRunner:
         data: object = {}
         if any(message.text("value") for message in answer) and "test-partial" not in self._dialect.expressions:
             with suppress(CodriverError):
-                data = read_data("the test run", answer, self._dialect)
+                data = parse_program_data("the test run", answer, self._dialect)
         elif "test-partial" in self._dialect.expressions:
             with suppress(CodriverError):
-                data = read_data("the test run", await self._evaluate("test-partial"), self._dialect)
-        run = tests_of(data, self._dialect, output=_printed(answer))
+                data = parse_program_data("the test run", await self._evaluate("test-partial"), self._dialect)
+        run = parse_test_run(data, self._dialect, output=_printed(answer))
         return run if run.stopped else replace(run, stopped=TestResult(UNKNOWN_TEST, UNKNOWN_TEST, "error"))
 
     async def _evaluate(self, capability: str, **names: Words) -> list[Message]:
@@ -277,7 +277,7 @@ class TestRunner:
         session.running = exchange = connection.begin(on_message)
         try:
             await connection.send(exchange, op, {**session.address(), **fields})
-            await exchange.wait_over()
+            await exchange.wait_finished()
         finally:
             session.running = None
             connection.end(exchange)
@@ -289,7 +289,7 @@ class TestRunner:
 
     def _names(self, selection: TestSelection) -> dict[str, Words]:
         """Return the substitutions for the test program. Finds the test files below a path, so it runs in a thread."""
-        words = alternatives(selection.match or "")
+        words = parse_selection(selection.match or "")
         names: dict[str, Words] = {"match": selection.match or "", "words": words, "only": selection.only}
         namespace, test = selection.namespace or "", selection.test or ""
         found: list[tuple[str, str]] = []
@@ -301,7 +301,7 @@ class TestRunner:
             if "/" in namespace and not is_path:
                 namespace, _, test = namespace.rpartition("/")
             if self._workspace is not None and not selection.only:
-                found = find(self._workspace, self._dialect.name, namespace if is_path else "")
+                found = find_test_namespaces(self._workspace, self._dialect.name, namespace if is_path else "")
                 found = [space for space in found if is_path or namespace in ("", space[0])]
             if selection.match and not words:
                 raise refused(
@@ -346,19 +346,23 @@ RULES: Final = files.Rules(files.Links.WITHIN, files.MEBIBYTE)
 _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
 
 
-def find(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
+def find_test_namespaces(workspace: Path, dialect: str, where: str = "") -> list[tuple[str, str]]:
     """Return the namespaces that define tests with their files, in the file or directory `where` or the usual ones."""
     suffixes = SUFFIXES.get(dialect, ())
     directories = [workspace / where] if where else [workspace / name for name in TEST_DIRECTORIES]
     found: dict[str, str] = {}
     for directory in directories:
         for path in _paths(directory, suffixes):
-            if len(found) < MAX_FILES and (text := read(path, workspace)) and (match := _NAMESPACE.search(text)):
+            if (
+                len(found) < MAX_FILES
+                and (text := read_test_file(path, workspace))
+                and (match := _NAMESPACE.search(text))
+            ):
                 found.setdefault(match[1], path)
     return sorted(found.items())
 
 
-def read(path: str, workspace: Path) -> str | None:
+def read_test_file(path: str, workspace: Path) -> str | None:
     """Return the content of a file with tests, or None if it has no tests or cannot be read."""
     try:
         text = files.read_text(Path(path), RULES, root=workspace)
@@ -374,7 +378,7 @@ def _paths(directory: Path, suffixes: tuple[str, ...]) -> Iterator[str]:
     yield from map(str, tree_walk.files_of(directory, suffixes, max_entries=MAX_ENTRIES))
 
 
-def located(run: TestRun, workspace: Path | None) -> TestRun:
+def with_file_paths(run: TestRun, workspace: Path | None) -> TestRun:
     """Add the paths of source files in `workspace` to results without a path."""
     if workspace is None:
         return run

@@ -33,7 +33,7 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class GeneratedCode:
     """Code that is generated on first use."""
 
     write: Callable[[], str]
@@ -44,11 +44,11 @@ class Written:
 
 
 @cache
-def _written(code: Written) -> str:
+def _written(code: GeneratedCode) -> str:
     return code.write()
 
 
-Code = Union[str, Program, Written]
+Code = Union[str, Program, GeneratedCode]
 """Code, or an object whose `str` is code."""
 
 
@@ -97,7 +97,7 @@ class Programs(Mapping[str, str]):
 
 
 @cache
-def python_text(*paths: str) -> str:
+def join_python_modules(*paths: str) -> str:
     """Join Python modules to one program, in order, leaving out imports between them.
 
     They share one namespace, so no two of them may define the same name.

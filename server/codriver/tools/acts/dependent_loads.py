@@ -14,7 +14,7 @@ from codriver.core.values import Evaluation, Form
 from codriver.errors import few, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import Dependents
-from codriver.repls.dialects.removal import removal
+from codriver.repls.dialects.removal import removal_code
 from codriver.tools.answers.drift_notes import drift_of, notes_of_load
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ async def follow(
             for difference in found
             if (difference.module, difference.kind, difference.evaluated) == (namespace, "gone", False)
         ]
-        codes = filter(None, (removal(repl.dialect, namespace, name, namespace) for name in gone))
+        codes = filter(None, (removal_code(repl.dialect, namespace, name, namespace) for name in gone))
         forms = tuple(Form(code, 1, 1, description) for code, description in codes)
         if forms:
             evaluation = await loads.forms(namespace, forms)

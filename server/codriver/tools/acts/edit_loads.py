@@ -21,7 +21,7 @@ from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.repls.dialects.removal import removal
+from codriver.repls.dialects.removal import removal_code
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget
@@ -137,7 +137,7 @@ class EditLoads:
     ) -> bool:
         """Load a file, and return whether the load finished in time."""
         call = self._call
-        found = (removal(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
+        found = (removal_code(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
         removals = [Form(code, 1, 1, code_description) for code, code_description in filter(None, found)]
         is_of_python = is_python(path)
         request = Request(

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from codriver.log.remarks import Remarks
     from codriver.log.transcripts import Transcripts
     from codriver.repls.launch.recipes import Recipe
-    from codriver.repls.supervisor import Repls
+    from codriver.repls.supervisor import ReplSupervisor
     from codriver.settings.interpreter_grants import InterpreterGrants
     from codriver.settings.model import Settings
     from codriver.testing.test_jobs import TestJobs
@@ -154,7 +154,7 @@ class Services:
     workspace: Path
     log: OutputLog
     transcripts: Transcripts
-    repls: Repls
+    repls: ReplSupervisor
     tests: TestJobs
     """Test runs in separate processes."""
     recipe_of: Callable[[str], Recipe]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from codriver.core.values import NON_LISP_DIALECTS, Form
 from codriver.errors import CodriverError, RefusedError, refused
 from codriver.repls.dialects.seam_providers import is_seam_package
-from codriver.repls.kinds import session_for, suffixes_of
+from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
@@ -91,7 +91,7 @@ def _wrong_language_error(path: Path, key: str, dialect: str, suffixes: frozense
     hint = f"it loads files that end in {', '.join(sorted(suffixes))}"
     if not path.suffix:
         hint += ", and one without an ending whose first line is #!…"
-    needed = session_for(path.suffix)
+    needed = describe_session_for_suffix(path.suffix)
     more = f"{path.suffix} needs {needed}" if needed else "data is read by code of its own language"
     return refused(
         "wrong-language",
@@ -143,7 +143,7 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     Raises:
         RefusedError: the file is in another language.
     """
-    suffixes = suffixes_of(repl.dialect)
+    suffixes = loadable_suffixes(repl.dialect)
     if path.suffix:
         is_source = path.suffix in suffixes or is_seam_package(repl.dialect, path)
     else:

@@ -27,9 +27,9 @@ from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
 from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, CellRun, Ending, Interruption, Output, Reported
-from codriver.repls.evaluation_tasks import Evaluations, in_order
-from codriver.repls.form_positions import placed
-from codriver.repls.namespace_failures import one_namespace
+from codriver.repls.evaluation_tasks import EvaluationTasks, evaluate_in_order
+from codriver.repls.form_positions import add_position
+from codriver.repls.namespace_failures import single_namespace_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -153,7 +153,7 @@ class Evaluator:
         """Evaluations in their order. The first one is running."""
         self._order = anyio.Lock()
         self._cells: Recent[str, CellOutputs] = Recent(MAX_CELLS)
-        self._evaluations = Evaluations()
+        self._evaluations = EvaluationTasks()
         self.end = self._evaluations.end
         self._subshell: str | None = None
         """The id of the subshell to which code is sent, or None for the main shell."""
@@ -184,7 +184,7 @@ class Evaluator:
                 if self._seam_checks is not None:
                     await self._seam_checks.before()
                 ending = self._wrong_namespace(evaluation.request)
-                ending = ending or await in_order(
+                ending = ending or await evaluate_in_order(
                     evaluation.request.sent_forms, partial(self._evaluate_form, evaluation)
                 )
                 if evaluation.started_extras:
@@ -217,7 +217,7 @@ class Evaluator:
         main = "__main__" if self._kernel.info.language == "python" else None
         if request.namespace in (None, "", main) or request.kind != "evaluate":
             return None
-        return Ending("failed", failure=one_namespace(request.namespace))
+        return Ending("failed", failure=single_namespace_failure(request.namespace))
 
     async def _evaluate_form(self, evaluation: _RunningEvaluation, form: Form, number: int) -> Ending:
         execution, notes = await self._execute(evaluation, form)
@@ -241,7 +241,7 @@ class Evaluator:
         failure = replace(self._convert_error(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
-        return failure if request.cell else placed(failure, request, number, counts_lines=False)
+        return failure if request.cell else add_position(failure, request, number, counts_lines=False)
 
     def _convert_error(self, error: KernelError, execution: Execution) -> Failure:
         return failure_of(error, language=self._kernel.info.language, cell=execution.count)

@@ -33,7 +33,7 @@ from codriver.features.jupyter.kernels.server_sessions import (
     list_sessions,
 )
 from codriver.features.jupyter.kernels.session_keys import key_of_notebook
-from codriver.repls.kinds import key_of_kernelspec
+from codriver.repls.kinds import session_key_for_kernelspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -226,14 +226,14 @@ def _notebook_path(path: str) -> str | None:
 
 
 def _kernel_with_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
-    key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(file.kernel_name)
+    key = (key_of_notebook(notebook) if notebook else None) or session_key_for_kernelspec(file.kernel_name)
     origin = Origin("kernel", str(file.path), is_discovered_only=True)
     return DiscoveredKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
 def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
     notebook = _notebook_path(str(session.path))
-    key = (key_of_notebook(notebook) if notebook else None) or key_of_kernelspec(session.kernel_name)
+    key = (key_of_notebook(notebook) if notebook else None) or session_key_for_kernelspec(session.kernel_name)
     origin = Origin("server", session.url, is_discovered_only=True)
     return DiscoveredKernel(
         f"server:{session.kernel_id}", origin, f"jupyter+{session.url}", key, session.kernel_id, notebook

@@ -32,9 +32,9 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.reports import TestProgress
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.stack_traces import frames_of, marked
-from codriver.repls.test_results import tests_of
-from codriver.repls.test_runs import TestEvaluations, alternatives
+from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
+from codriver.repls.test_results import parse_test_run
+from codriver.repls.test_runs import TestEvaluations, parse_selection
 from codriver.wire.untrusted import as_map, mapping_of, text_of
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class KernelTestRunner:
     def _mark_user_frames(self, run: TestRun) -> TestRun:
         """Mark frames in files of the workspace as the user's."""
         workspace = self._python.workspace
-        results = [replace(result, frames=marked(result.frames, workspace)) for result in run.results]
+        results = [replace(result, frames=mark_user_frames(result.frames, workspace)) for result in run.results]
         return replace(run, results=tuple(results))
 
 
@@ -126,7 +126,7 @@ class _RunningTests:
 
     def __init__(self, evaluation: str | None, listener: Listener, kernel: Kernel) -> None:
         self.printed: list[str] = []
-        self.progress = TestProgress(partial(frames_of, dialect=WORKER_PYTHON))
+        self.progress = TestProgress(partial(parse_frame_maps, dialect=WORKER_PYTHON))
         self.turn_scope: anyio.CancelScope | None = None
         """The scope of the wait for a turn, during which the run can still be withdrawn."""
         self.finished = anyio.Event()
@@ -163,7 +163,7 @@ def new_process_expression(selection: TestSelection) -> str:
         ns=selection.namespace or "",
         name=selection.test or "",
         match=selection.match or "",
-        words=alternatives(selection.match or ""),
+        words=parse_selection(selection.match or ""),
         only=selection.only,
         root="",
     )
@@ -186,4 +186,4 @@ def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed
         raise EvaluationFailedError(SUBJECT, Failure("unreadable", "the kernel returned no result"))
     if data.get("missing"):
         raise missing_namespace_refusal(selection.namespace or "")
-    return tests_of(data, WORKER_PYTHON, output=printed)
+    return parse_test_run(data, WORKER_PYTHON, output=printed)

@@ -24,7 +24,7 @@ from codriver.errors import refused
 from codriver.features.jupyter.kernels.session_keys import key_of_notebook
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
-from codriver.repls.kinds import key_of_kernelspec
+from codriver.repls.kinds import session_key_for_kernelspec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -138,7 +138,9 @@ class KernelUrl:
     @property
     def key(self) -> str:
         """Return a session key, after the notebook or the kernelspec."""
-        return (key_of_notebook(self.notebook) if self.notebook else None) or key_of_kernelspec(self.spec or "")
+        return (key_of_notebook(self.notebook) if self.notebook else None) or session_key_for_kernelspec(
+            self.spec or ""
+        )
 
     @property
     def is_unencrypted(self) -> bool:

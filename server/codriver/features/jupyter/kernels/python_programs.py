@@ -21,7 +21,7 @@ from codriver.core.values import Failure
 from codriver.features.jupyter.kernels.kernel_failures import WORKER_DIRECTORY
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.launch import recipes
-from codriver.repls.programs import python_text
+from codriver.repls.programs import join_python_modules
 from codriver.wire.untrusted import mapping_of, text_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def _module_sources() -> tuple[tuple[str, str], ...]:
 
 @cache
 def _loader_source() -> str:
-    return python_text("python/bring_in.py")
+    return join_python_modules("python/bring_in.py")
 
 
 @cache

@@ -28,8 +28,8 @@ from codriver.repls.contract.adapter_values import (
 )
 from codriver.repls.contract.questions import Complete, LastError, Query
 from codriver.repls.dialects import WORKER_PYTHON
-from codriver.repls.dialects.thread_dumps import dump_of, read_python
-from codriver.repls.stack_traces import marked, read_trace, with_locals
+from codriver.repls.dialects.thread_dumps import build_thread_dump, parse_python_dump
+from codriver.repls.stack_traces import add_locals, mark_user_frames, parse_trace_fields
 from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text
 
 if TYPE_CHECKING:
@@ -178,16 +178,16 @@ class PythonQueries:
             text = await self._call_modules("stacks")
         except CodriverError:
             return None  # this is called before an interrupt, and must never delay it
-        return dump_of(read_python(str(text)), WORKER_PYTHON.tooling)
+        return build_thread_dump(parse_python_dump(str(text)), WORKER_PYTHON.tooling)
 
     async def _last_error(self, query: LastError) -> Mapping[str, object]:
         answer = as_map(await self._call_modules(query.name, **query.request_fields("")))
         parts = as_map(answer.get("error"))
         if not parts:
             return NOTHING
-        trace = with_locals(read_trace(parts, WORKER_PYTHON), as_list(answer.get("locals")))
-        chain = tuple(replace(link, frames=marked(link.frames, self.workspace)) for link in trace.chain)
-        return {"trace": replace(trace, frames=marked(trace.frames, self.workspace), chain=chain)}
+        trace = add_locals(parse_trace_fields(parts, WORKER_PYTHON), as_list(answer.get("locals")))
+        chain = tuple(replace(link, frames=mark_user_frames(link.frames, self.workspace)) for link in trace.chain)
+        return {"trace": replace(trace, frames=mark_user_frames(trace.frames, self.workspace), chain=chain)}
 
     async def _call_modules(self, query: str, **fields: object) -> object:
         """Return the answer to a query by the modules, after loading them if necessary.

@@ -1,4 +1,4 @@
-"""Expressions that a Python kernel evaluates silent_request, as `user_expressions` of an execution without code.
+"""Expressions that a Python kernel evaluates silently, as `user_expressions` of an execution without code.
 
 No other client sees them, and they do not change the execution count.
 """

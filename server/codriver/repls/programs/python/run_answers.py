@@ -1,8 +1,9 @@
 """The program that runs tests in a Python REPL, with pytest if the interpreter has it, or with `unittest`.
 
 It runs in the project's interpreter, and uses only the standard library and the project's pytest. Its answer is JSON in
-the format that `codriver.repls.test_results.tests_of` reads. pytest runs files. `unittest` runs tests that were defined
-without a file, and all tests if there is no pytest: test cases, and plain functions whose names start with `test`.
+the format that `codriver.repls.test_results.parse_test_run` reads. pytest runs files. `unittest` runs tests that were
+defined without a file, and all tests if there is no pytest: test cases, and plain functions whose names start with
+`test`.
 """
 
 from __future__ import annotations

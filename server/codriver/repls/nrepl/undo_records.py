@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.dialects import WORKER_OPS
-from codriver.repls.nrepl.responses import read_data
+from codriver.repls.nrepl.responses import parse_program_data
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
 
 if TYPE_CHECKING:
@@ -56,4 +56,4 @@ class UndoRecords:
         return await self._evaluate(self._dialect.expression("restore", hold=undo_id, step=step))
 
     async def _evaluate(self, code: str) -> object:
-        return read_data("the restoration", await self._sessions.evaluate(TOOL_SESSION, code), self._dialect)
+        return parse_program_data("the restoration", await self._sessions.evaluate(TOOL_SESSION, code), self._dialect)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class ErrorLatch:
+class InternalErrorReporter:
     """Reports internal errors of one server in its log and its health status."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    def latch(self, what: str, error: Exception) -> str:
+    def report(self, what: str, error: Exception) -> str:
         """Log an internal error that occurred while doing `what`, and return its description."""
         text = f"internal error in codriver ({what}): {_words(error)}"
         logger.error("%s", text, exc_info=error)
