@@ -45,10 +45,14 @@ class Run:
         }
 
 
-async def run_tests(start, python, directory, *arguments, **variables):
-    """Run tests by a `StartRun`."""
+async def run_tests(start, python, directory, *arguments, is_retained=False, **variables):
+    """Run tests by a `StartRun`. With `is_retained`, retain the process of a failed run until the end of this call."""
     spec = RunSpec(
-        python=str(python), directory=Path(directory), arguments=arguments, environment=environment(**variables)
+        python=str(python),
+        directory=Path(directory),
+        arguments=arguments,
+        environment=environment(**variables),
+        retains_failed_process=is_retained,
     )
     builder, output = ReportBuilder(), []
     async with start(spec) as run:
@@ -56,6 +60,8 @@ async def run_tests(start, python, directory, *arguments, **variables):
             builder.add(event)
             if isinstance(event, Output):
                 output.append(event.text)
+        if (retained := run.detach()) is not None:
+            await retained.aclose()
     return Run(builder.report(), "".join(output))
 
 

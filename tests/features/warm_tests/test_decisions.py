@@ -42,6 +42,7 @@ def test_a_run_is_warm_if_nothing_prevents_it():
         ({}, {"off": "differs"}, {}, "differs"),
         ({}, {"unfit": "too large"}, {}, "too large"),
         ({}, {"stalled": "test_a"}, {}, "test_a"),
+        ({}, {"unfinished": "queue has changed"}, {}, "not finished: queue"),
         ({}, {}, {"is_ready": False}, "not ready"),
         ({}, {}, {"runs": decisions.MAX_RUNS}, "renewed"),
         ({}, {}, {"age_s": decisions.MAX_AGE_S}, "renewed"),
@@ -97,8 +98,14 @@ def test_a_project_that_keeps_needing_plain_processes_stays_plain():
     project = PROJECT
     for _ in range(decisions.MAX_CORRECTIONS):
         assert project.off == ""
-        project = record_obstacle(project, PLAN, "why")
+        project = record_obstacle(project, PLAN, "why", has_started=False)
     assert "why" in project.off
+
+
+def test_the_run_after_one_that_was_not_finished_is_plain():
+    unfinished = record_obstacle(PROJECT, PLAN, "why", has_started=True)
+    assert not decide_start(SPEC, unfinished, READY).is_warm
+    assert decide_start(SPEC, record_obstacle(PROJECT, PLAN, "why", has_started=False), READY).is_warm
 
 
 def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
@@ -110,8 +117,8 @@ def test_a_warm_process_is_retried_in_other_circumstances_up_to_a_limit():
     assert allow_retry(project, "other").unfit == "why"
 
 
-def obstacle(kind, about="", **variables):
-    return Obstacle("m", kind, about, variables, has_started=False)
+def obstacle(kind, about="", others=(), **variables):
+    return Obstacle("m", kind, about, others, variables, has_started=False)
 
 
 def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
@@ -127,6 +134,11 @@ def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
 @pytest.mark.parametrize("kind", ["hidden", "found", "rewriting", "warning", "replaced", "finder", "logger"])
 def test_a_module_that_cannot_be_revealed_is_excluded(kind):
     assert "m" in corrected(PLAN, obstacle(kind, "x")).excluded
+
+
+def test_all_modules_of_an_import_that_may_keep_replaced_functions_are_excluded():
+    assert corrected(PLAN, obstacle("replaced", "time", ("n", "o"))).excluded.keys() == {"m", "n", "o"}
+    assert corrected(PLAN, obstacle("hidden", "x", ("n",))).excluded.keys() == {"m"}
 
 
 def test_a_changed_file_is_reread_unless_it_keeps_changing():
@@ -174,3 +186,9 @@ def test_a_plan_separates_libraries_imported_before_and_after_the_first_module()
     assert plan.early == ("pytest",)
     assert plan.late == ("click", "sys2")
     assert set(plan.excluded) == {"mine"}
+
+
+def test_a_library_imported_under_a_replaced_clock_is_excluded():
+    modules = (("click", "/lib/click.py"), ("queue", "/lib/queue.py"), ("logic", "/project/logic.py"))
+    record = RunRecord(modules, ("/lib/",), under_replaced_clock=frozenset({"queue", "logic"}))
+    assert set(plan_from_run(record, []).excluded) == {"queue"}

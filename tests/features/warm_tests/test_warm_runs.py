@@ -108,6 +108,18 @@ def test_the_first_run_is_plain_and_the_next_one_warm(project):
     project(act, {"test_a.py": "def test_a(): pass\ndef test_b(): assert 1 == 2\n"})
 
 
+def test_a_project_whose_first_run_fails_becomes_warm_while_failed_processes_are_retained(project):
+    async def act(made):
+        first = await made.run(is_retained=True)
+        assert first.report.finished.is_retained
+        warm = await made.run(is_retained=True)
+        assert warm.is_warm, made.status
+        assert warm.report.finished.is_retained
+        assert differences(first, warm) == []
+
+    project(act, {"test_a.py": "def test_a(): assert 1 == 2\n"})
+
+
 def test_the_imported_modules_are_those_of_a_new_process(project):
     async def act(made):
         await agree(made)
@@ -231,6 +243,51 @@ def test_a_clock_replaced_at_import_matters_only_if_the_module_keeps_it(project)
             "by_module": "import datetime\ndef now(): return datetime.datetime.now()\n",
             "bound": "from datetime import datetime\ndef now(): return datetime.now()\n",
         },
+    )
+
+
+FREEZE = """
+import pytest, time
+@pytest.fixture
+def frozen(monkeypatch): monkeypatch.setattr(time, "time", lambda: 5.0)
+"""
+
+
+def test_packages_imported_under_a_replaced_clock_are_known_after_the_first_run(project):
+    async def act(made):
+        assert (await made.run()).report.counts.passed == 2
+        warm = await made.run()
+        assert warm.is_warm
+        assert warm.report.error is None
+        assert warm.report.counts.passed == 2
+        assert {"first", "second", "fit"} & made.preloaded == {"fit"}
+
+    project(
+        act,
+        {
+            "conftest.py": FREEZE,
+            "test_a.py": "import fit\ndef test_a(frozen):\n    import first; assert first.time() == 5\n"
+            "def test_b(frozen):\n    import second; assert second.time() == 5\n",
+        },
+        packages={"first": "from time import time\n", "second": "from time import time\n", "fit": ""},
+    )
+
+
+def test_the_run_after_one_that_was_not_finished_is_plain(project):
+    async def act(made):
+        await made.warm_up()
+        made.write({"test_a.py": "def test_a(): pass\ndef test_b(frozen):\n    import first\n    import second\n"})
+        unfinished = await made.run()
+        assert unfinished.report.error.kind == "preloaded"
+        plain = await made.run()
+        assert not plain.is_warm
+        assert plain.report.counts.passed == 2
+        assert "not finished" in made.status.reason
+
+    project(
+        act,
+        {"conftest.py": FREEZE, "test_a.py": "import first, second\ndef test_a(): pass\n"},
+        packages={"first": "from time import time\n", "second": "from time import time\n"},
     )
 
 

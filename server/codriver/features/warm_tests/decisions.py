@@ -66,6 +66,8 @@ class Project:
     corrections: int = 0
     obstacle: str = ""
     """The reason why the last warm run needed a plain process."""
+    unfinished: str = ""
+    """The reason why the last run was not finished. The next one is plain."""
     stalled: str = ""
     """The test at which a warm run stopped making progress."""
 
@@ -123,6 +125,8 @@ def decide_start(spec: RunSpec, project: Project, warm: WarmState | None) -> Dec
         return Decision(is_warm=False, reason=reason)
     if project.plan is None:
         return Decision(is_warm=False, reason="the first run of a project is a plain process")
+    if project.unfinished:
+        return Decision(is_warm=False, reason=f"the last run was not finished: {project.unfinished}")
     if project.stalled:
         return Decision(is_warm=False, reason=f"a warm run stood still at {project.stalled}")
     if project.comparison is not None and project.comparison.needs_plain_run():
@@ -168,8 +172,18 @@ def record_plain_start(project: Project, arguments: tuple[str, ...], start_s: fl
     return replace(project, plain_start_s=start_s, plain_arguments=arguments, off=off)
 
 
-def record_obstacle(project: Project, plan: Plan, reason: str) -> Project:
-    """Record that a warm run needed a plain process, and the plan that avoids the same obstacle."""
+def record_obstacle(project: Project, plan: Plan, reason: str, *, has_started: bool) -> Project:
+    """Record that a warm run needed a plain process, and the plan that avoids the same obstacle.
+
+    `has_started` is true if a test had started, so that the run was not finished.
+    """
     corrections = project.corrections + 1
     off = f"runs keep needing a plain process: {reason}" if corrections >= MAX_CORRECTIONS else project.off
-    return replace(project, plan=plan, corrections=corrections, obstacle=reason, off=off)
+    return replace(
+        project,
+        plan=plan,
+        corrections=corrections,
+        obstacle=reason,
+        off=off,
+        unfinished=reason if has_started else "",
+    )

@@ -18,6 +18,8 @@ ObstacleKind = Literal[
 MAX_FILE_CHANGES: Final = 3
 """Maximum number of changes to a file that a module reads during import. After more, the module is not preloaded."""
 
+UNDER_REPLACED_CLOCK: Final = "it is imported while something has replaced the clock"
+"""Reason for not preloading a module that may keep functions of the replaced clock."""
 _REASONS_BY_KIND: Final[Mapping[str, str]] = {
     "variable": "its import read {about}, with another value than now",
     "file": "the file {about} has changed",
@@ -41,6 +43,8 @@ class Obstacle:
     module: str
     kind: ObstacleKind
     about: str
+    others: tuple[str, ...]
+    """Other modules of the same import that have an obstacle of this kind."""
     variables: Mapping[str, str | None]
     """The current values of the variables that the import read and that differ."""
     has_started: bool
@@ -55,7 +59,14 @@ class Obstacle:
         """
         try:
             data = ast.literal_eval(text)
-            return cls(data["module"], data["kind"], data["about"], dict(data["variables"]), bool(data["begun"]))
+            return cls(
+                data["module"],
+                data["kind"],
+                data["about"],
+                tuple(data["others"]),
+                dict(data["variables"]),
+                bool(data["begun"]),
+            )
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 
@@ -111,6 +122,8 @@ class RunRecord:
     libraries: tuple[str, ...] = ()
     imported_s: float = 0.0
     """How long a warm run spent importing libraries that were not preloaded."""
+    under_replaced_clock: frozenset[str] = frozenset()
+    """Modules that were imported while something had replaced the clock."""
 
     @classmethod
     def parse(cls, text: str) -> RunRecord:
@@ -123,7 +136,7 @@ class RunRecord:
             data = ast.literal_eval(text)
             modules = tuple((str(name), str(file)) for name, file in data["modules"])
             libraries = _with_separators(data["libraries"])
-            return cls(modules, libraries, float(data["imported_s"]))
+            return cls(modules, libraries, float(data["imported_s"]), frozenset(map(str, data["under_replaced_clock"])))
         except (KeyError, TypeError, SyntaxError) as error:
             raise ValueError(text[:200]) from error
 
@@ -162,7 +175,10 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
         libraries=record.libraries,
         early=tuple(early),
         late=tuple(late),
-        excluded=dict.fromkeys(excluded, "belongs to the workspace"),
+        excluded={
+            **dict.fromkeys(excluded, "belongs to the workspace"),
+            **dict.fromkeys(sorted(record.under_replaced_clock & {*early, *late}), UNDER_REPLACED_CLOCK),
+        },
     )
 
 
@@ -183,4 +199,5 @@ def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
         variables = {key: value for key, value in {**plan.variables, **learnable}.items() if key not in unlearnable}
         return replace(plan, variables=variables, unlearnable=unlearnable)
     reason = _REASONS_BY_KIND[obstacle.kind].format(about=obstacle.about)
-    return replace(plan, excluded={**plan.excluded, obstacle.module: reason})
+    modules = (obstacle.module, *(obstacle.others if obstacle.kind == "replaced" else ()))
+    return replace(plan, excluded={**plan.excluded, **dict.fromkeys(modules, reason)})

@@ -246,7 +246,8 @@ class WarmTests:
         self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path
     ) -> None:
         """Learn from a plain run, and start a warm process for the project."""
-        project = previous = entry.project
+        previous = entry.project
+        entry.project = project = replace(previous, unfinished="")
         if project.stalled:
             entry.project = project = _record_hang_check(project, report)
         if project.plan is None and (text := await to_thread.run_sync(_text, record)) is not None:
@@ -287,7 +288,9 @@ class WarmTests:
     async def learn_from_obstacle(self, spec: RunSpec, entry: _Entry, obstacle: Obstacle) -> None:
         """Correct the plan and replace the process."""
         if (plan := entry.project.plan) is not None:
-            entry.project = decisions.record_obstacle(entry.project, corrected(plan, obstacle), obstacle.reason)
+            entry.project = decisions.record_obstacle(
+                entry.project, corrected(plan, obstacle), obstacle.reason, has_started=obstacle.has_started
+            )
             await self._save(entry)
         self._end(entry)
         self._warm_up(spec, entry)

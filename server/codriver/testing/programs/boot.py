@@ -52,9 +52,13 @@ def first(sources: str) -> "tuple[dict[str, Any], list[tuple[str, CodeType]]]":
 
 
 def started() -> "Callable[[], object]":
-    """Prepare the process, and return the function that runs the tests."""
+    """Prepare the process, and return the function that runs the tests.
+
+    A program that runs this script may define `before_retention` in its namespace, which is called before the process
+    of a failed run is retained.
+    """
     space, codes = first(sys.argv[1])
-    run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__)
+    run: Callable[[], object] = space["prepare"](codes, sys.argv[2], __file__, globals().get("before_retention"))
     return run
 
 

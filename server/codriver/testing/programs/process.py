@@ -81,6 +81,8 @@ def prepared(
             status = int(error.code) if isinstance(error.code, int) else 1 if error.code else 0
             if status:
                 events.write("status", status=status)
+                if request["before_retention"] is not None:
+                    request["before_retention"]()
                 keeper.wait()
             raise
 

@@ -55,10 +55,13 @@ def become_main(script: str) -> None:
         sys.path_importer_cache.pop(path, None)
 
 
-def prepare(codes: Codes, path: str, script: str) -> Callable[[], object]:
+def prepare(
+    codes: Codes, path: str, script: str, before_retention: Callable[[], object] | None = None
+) -> Callable[[], object]:
     """Prepare the process for the request in a file, and return the function that runs the tests."""
     with open(path, encoding="utf-8") as file:
         request = eval(file.read(), {})
+    request["before_retention"] = before_retention
     become_main(script)
     sys.argv[:] = request["argv"]
     if hasattr(sys, "orig_argv"):

@@ -216,8 +216,8 @@ class Forker:
                 children[os.pidfd_open(child)] = child
                 self.send({"pid": child})
 
-    def become(self, run: dict[str, Any]) -> None:
-        """Turn this child process into one that `python SCRIPT ARGUMENT...` would start."""
+    def become(self, run: dict[str, Any]) -> RunRecord:
+        """Turn this child process into one that `python SCRIPT ARGUMENT...` would start, and return its record."""
         os.setsid()
         for descriptor in (*self.control, *self.outputs.values()):
             os.close(descriptor)
@@ -234,6 +234,7 @@ class Forker:
         for generator in self.preloader.bit_generators:
             generator.state = type(generator)().state
         Revealer(self.preloader, record, Answer(run).request_plain).install()
+        return record
 
 
 class Answer:
@@ -243,8 +244,8 @@ class Answer:
         self.run = run
         self.pid = os.getpid()
 
-    def request_plain(self, module: str, kind: str, about: str) -> None:
-        """Abort this run because it needs a plain process.
+    def request_plain(self, module: str, kind: str, about: str, others: list[str]) -> None:
+        """Abort this run because it needs a plain process. See `Revealer`.
 
         Before the first test, the process exits immediately. After it, the run is aborted as by Ctrl-C, so that
         fixtures are torn down.
@@ -253,7 +254,14 @@ class Answer:
             raise ImportError(f"{module} cannot be imported here: {kind} {about}")
         is_started = self.has_started()
         variables = {name: os.environ.get(name) for name in about.split()} if kind == "variable" else {}
-        answer = {"module": module, "kind": kind, "about": about, "variables": variables, "begun": is_started}
+        answer = {
+            "module": module,
+            "kind": kind,
+            "about": about,
+            "others": others,
+            "variables": variables,
+            "begun": is_started,
+        }
         with open(self.run["answer"], "w", encoding="ascii") as file:
             file.write(ascii(answer))
         if is_started:
@@ -306,8 +314,8 @@ def unsupported_python_reason() -> str:
     return ""
 
 
-def main() -> dict[str, Any]:
-    """Preload modules and serve runs. Returns only in a child process, ready for its run."""
+def main() -> tuple[dict[str, Any], RunRecord]:
+    """Preload modules and serve runs. Returns only in a child process, ready for its run, with the record of it."""
     warm = Forker(sys.argv[1])
     try:
         reason = unsupported_python_reason() or warm.preload()
@@ -318,10 +326,9 @@ def main() -> dict[str, Any]:
         os._exit(1)
     warm.send(warm.state())
     run = warm.serve()
-    warm.become(run)
-    return run
+    return run, warm.become(run)
 
 
 if __name__ == "__main__":
-    _run = main()
-    exec(compile_script(_run["script"]), new_main(_run["script"], _run["arguments"]))
+    _run, _record = main()
+    exec(compile_script(_run["script"]), new_main(_run["script"], _run["arguments"], _record))

@@ -19,8 +19,8 @@ for _name in [name for name in sys.modules if name not in BASE]:
     del sys.modules[_name]
 
 
-def record(path: str) -> None:
-    """Write the record when the process exits, after all other exit handlers."""
+def start_record(path: str) -> RunRecord:
+    """Return a record that is written when the process exits, after all other exit handlers."""
     import atexit
 
     run = RunRecord(path, BASE)
@@ -28,9 +28,10 @@ def record(path: str) -> None:
     run.watch()
     if "atexit" not in BASE:
         del sys.modules["atexit"]
+    return run
 
 
 if __name__ == "__main__":
-    record(sys.argv[1])
+    _record = start_record(sys.argv[1])
     _code = compile_script(sys.argv[2])
-    exec(_code, new_main(sys.argv[2], sys.argv[3:]))
+    exec(_code, new_main(sys.argv[2], sys.argv[3:], _record))

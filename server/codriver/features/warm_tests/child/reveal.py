@@ -38,10 +38,16 @@ RUN_VARIABLES = (b"PYTEST_VERSION", b"PYTEST_CURRENT_TEST", b"PYTHONHASHSEED")
 class Revealer:
     """Reveals the hidden modules in one run.
 
-    `request_plain` aborts the run so that it starts again in a plain process.
+    `request_plain` aborts the run so that it starts again in a plain process. Its arguments are a module, the kind of
+    the obstacle, its subject, and the other modules of the same import that have an obstacle of this kind.
     """
 
-    def __init__(self, preloader: Preloader, record: RunRecord, request_plain: Callable[[str, str, str], None]) -> None:
+    def __init__(
+        self,
+        preloader: Preloader,
+        record: RunRecord,
+        request_plain: Callable[[str, str, str, list[str]], None],
+    ) -> None:
         self.preloader = preloader
         self.record = record
         self.hidden = preloader.hidden
@@ -95,10 +101,15 @@ class Revealer:
         hook, replaced = rewriting_hook(), self.replaced_modules()
         for looker, definer in self.preloader.subclasses:
             if looker in closure and definer in self.hidden and definer not in closure:
-                self.request_plain(definer, "subclasses", looker)
-        for module_name, record in records.items():
-            if found := self.obstacle(module_name, record, replaced, hook):
-                self.request_plain(module_name, *found)
+                self.request_plain(definer, "subclasses", looker, [])
+        found = {
+            module_name: obstacle
+            for module_name, record in records.items()
+            if (obstacle := self.obstacle(module_name, record, replaced, hook))
+        }
+        for module_name, (kind, about) in found.items():
+            others = [other for other in found if other != module_name and found[other][0] == kind]
+            self.request_plain(module_name, kind, about, others)
 
     def replaced_modules(self) -> dict[str, list[Any]]:
         """Return the revealed modules in which functions were replaced, with the original functions."""

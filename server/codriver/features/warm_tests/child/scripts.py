@@ -29,12 +29,16 @@ def compile_script(path: str) -> Any:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
-def new_main(script: str, arguments: list[str]) -> dict[str, Any]:
-    """Return the namespace of a new `__main__` for a script. The old one stays alive in its frame."""
+def new_main(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
+    """Return the namespace of a new `__main__` for a script. The old one stays alive in its frame.
+
+    The record is also written before a process is retained, because such a process exits much later than its run ends.
+    """
     sys.argv[:] = [script, *arguments]
     sys.path[0] = os.path.dirname(script)
     module = type(sys)("__main__")
     vars(module).update(__builtins__=__builtins__, __annotations__={}, __file__=script)
+    vars(module)["before_retention"] = record.write
     sys.modules["__main__"] = module
     return vars(module)
 
@@ -52,14 +56,20 @@ class RunRecord:
         self.started: dict[str, None] = {}
         """The modules in the order in which their imports started. `sys.modules` has the order in which they finished.
         """
+        self.under_replaced_clock: dict[str, None] = {}
+        """Modules whose imports started while `time.time` was replaced, as by freezegun."""
 
     def watch(self) -> None:
         """Start recording which imports start."""
         bootstrap: Any = sys.modules["_frozen_importlib"]
-        real, started = bootstrap._find_and_load_unlocked, self.started
+        real, started, replaced = bootstrap._find_and_load_unlocked, self.started, self.under_replaced_clock
+        clock: Any = sys.modules["time"]
+        real_time = clock.time
 
         def _find_and_load_unlocked(name: str, import_: Any, **options: Any) -> Any:
             started.setdefault(name)
+            if clock.time is not real_time:
+                replaced.setdefault(name)
             return real(name, import_, **options)
 
         bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
@@ -82,6 +92,7 @@ class RunRecord:
         record = {
             "modules": modules,
             "libraries": sorted(paths),
+            "under_replaced_clock": [name for name in self.under_replaced_clock if isinstance(name, str)],
             "imported_s": self.imported_s,
         }
         with open(f"{self.path}.new", "w", encoding="ascii") as file:
