@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import random
 import re
 import shutil
@@ -16,8 +17,10 @@ import anyio
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "support"), str(HERE)]
+from accepted import accept  # noqa: E402
+from live_server import environ, serving, user_settings_file  # noqa: E402
 from truth_projects import ARGUMENTS, ORDINARY, PROJECTS  # noqa: E402
-from warm_runs import comparable, project, remove_bytecode, run_pytest  # noqa: E402
+from warm_runs import comparable, environment, project, remove_bytecode, run_pytest  # noqa: E402
 
 WARM_RUNS = 3
 """Warm runs of each state of an ordinary project."""
@@ -25,6 +28,8 @@ ORDINARY_NAMES = {name for name, *_ in ORDINARY}
 TRIES = 3
 """Repeated runs of both sides after a difference."""
 LIMIT_S = 600
+CLIENT = "codriver-truth"
+"""Name of the client of a server, as one of Codriver's commands, whose answers are not shortened."""
 MUTATED_S = 90
 """Time limit for the comparison after a mutation, which may never end on either side."""
 
@@ -156,9 +161,11 @@ async def run_projects(python, results, chosen, version, *, is_sample=False):
 class Mutations:
     """Random mutations of a library's tree, by a seed."""
 
-    def __init__(self, root, source, site, seed, kind=""):
+    def __init__(self, root, source, site, seed, kind="", *, outside=True):
         self.kind = kind
         """The only kind of mutation, if there is to be one."""
+        self.outside = outside
+        """Whether installed files are changed, too."""
         self.random = random.Random(seed)
         self.root, self.site = root, site
         self.files = sorted(path for path in (root / source).rglob("*.py") if "test" not in str(path.relative_to(root)))
@@ -170,7 +177,7 @@ class Mutations:
             self.changed_line,
             self.removed_import,
             self.hiding_file,
-            self.site_file,
+            *([self.site_file] if self.outside else []),
             self.variable,
         ]
         while True:
@@ -330,6 +337,151 @@ async def run_library(python, results, options, version):
                     write(former)
 
 
+def run_affected(python, results, options, version):
+    """Compare the verdict of `affected` after each change with `python -m pytest`, by test, through a server.
+
+    A test that the server runs has to end as in a plain run. Tests that fail in the whole plain suite, passed before
+    and were not chosen are listed as `missed`.
+    """
+    with tempfile.TemporaryDirectory(prefix="truth-") as name:
+        folder = Path(name)
+        root = folder / "workspace"
+        shutil.copytree(options.source, root, ignore=shutil.ignore_patterns(".git", "__pycache__"))
+        (root / ".venv").symlink_to(Path(python).parents[1])
+        user_settings_file(folder).write_text('toolset = "full"\nwarmTests = true\n')
+        accept(root, environ(folder))
+        suite = AffectedSuite(python, root, options)
+        with serving(folder, "--repl", "none") as live, live.client(name=CLIENT) as client:
+            suite.client = client
+            for _ in range(2):
+                whole = suite.call(args=suite.arguments)
+            before = suite.plain(())
+            differences = differing(before, suite.outcomes(whole))
+            key = f"{version} affected {options.name} base"
+            results.add(key, tests=len(before), exit=whole["exitStatus"], own=sorted(differences)[:5])
+            for number in range(options.count):
+                key = f"{version} affected {options.name} {options.seed} {number}"
+                kind, texts = Mutations(
+                    root, options.code, options.site, f"{options.seed} {number}", options.kind, outside=False
+                ).draw()
+                if results.has(key):
+                    continue
+                former = {path: path.read_text() if path.exists() else None for path in texts}
+                names = [str(path.relative_to(root)) for path in texts]
+                try:
+                    write(texts)
+                    results.add(key, kind=kind, how="affected", files=names, **suite.compare(names, before))
+                except subprocess.TimeoutExpired:
+                    results.add(key, kind=kind, how="affected", files=names, endless=True)
+                except Exception:  # noqa: BLE001 - it is the result
+                    results.add(key, kind=kind, how="affected", files=names, error=traceback.format_exc()[-600:])
+                finally:
+                    write(former)
+                    suite.call(paths=["affected"], args=suite.arguments)
+
+
+class AffectedSuite:
+    """The tests of a library, run by a server and plainly."""
+
+    def __init__(self, python, root, options):
+        self.python, self.root, self.limit = python, root, options.limit
+        self.client = None
+        self.arguments = options.arguments.split()
+        self.variables = {"PYTHONPATH": str(root / options.path)} if options.path else {}
+
+    def call(self, **arguments):
+        """Run tests by the server, and return the answer with every result."""
+        given = {"report": True, "timeoutMs": 600_000, "limitMs": 1000 * int(self.limit), "env": self.variables}
+        return self.client.call("run_tests", **given, **arguments)
+
+    def outcomes(self, answer):
+        """Return the outcome of each test in an answer."""
+        return {row["test"]: row["outcome"] for row in answer.get("results", ())}
+
+    def plain(self, tests):
+        """Return the outcome of each test in a plain run. Later reports of a test, of its teardown, win."""
+        remove_bytecode(self.root)
+        command = [self.python, "-m", "pytest", *self.arguments, "-v", "-p", "truth_outcomes", *tests]
+        with tempfile.TemporaryDirectory(prefix="truth-") as folder:
+            (Path(folder) / "truth_outcomes.py").write_text(OUTCOMES_PLUGIN)
+            written = Path(folder) / "outcomes"
+            paths = [folder, *filter(None, [self.variables.get("PYTHONPATH")])]
+            changed = {**self.variables, "PYTHONPATH": os.pathsep.join(paths), "TRUTH_OUTCOMES": str(written)}
+            subprocess.run(
+                command,
+                cwd=self.root,
+                env=environment(**changed),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=self.limit,
+                check=False,
+            )
+            text = written.read_text() if written.exists() else ""
+        return {json.loads(line)[0]: json.loads(line)[1] for line in text.splitlines()}
+
+    def compare(self, names, before):
+        """Compare the affected tests of changed files with plain runs."""
+        answer = self.call(paths=["affected"], args=self.arguments)
+        found = self.outcomes(answer)
+        whole = self.plain(())
+        different = differing(whole, found)
+        tries = 0
+        while different and tries < TRIES:  # by the order of tests, or by chance
+            different &= differing(self.plain(list(found)), found)
+            if different:
+                different &= differing(whole, self.outcomes(self.call(affectedBy=names, args=self.arguments)))
+            tries += 1
+        missed = [
+            test
+            for test, outcome in whole.items()
+            if outcome in ("failed", "error") and before.get(test) == "passed" and test not in found
+        ]
+        lists = [f"{test}: plain {whole.get(test)}, affected {found[test]}" for test in sorted(different)]
+        return {
+            "differences": lists[:5],
+            "missed": missed[:5],
+            "warm": int("hashSeed" in answer),
+            "of": 1,
+            "reason": str(answer.get("message", ""))[:200],
+            "ok": answer["ok"],
+            "unfinished": answer.get("unfinished", 0),
+            "tests": len(found),
+            "whole": len(whole),
+            "failed": sum(outcome in ("failed", "error") for outcome in found.values()),
+            "chosen": answer.get("chosen", ""),
+        }
+
+
+OUTCOMES_PLUGIN = """
+import json, os
+found = {}
+def pytest_runtest_logreport(report):
+    expected = hasattr(report, "wasxfail")
+    outcome = report.outcome
+    if outcome == "failed" and report.when != "call":
+        outcome = "error"
+    elif outcome == "skipped" and expected:
+        outcome = "xfailed"
+    elif outcome == "passed" and expected and report.when == "call":
+        outcome = "xpassed"
+    ranks = ["error", "failed", "xpassed", "xfailed", "skipped", "passed"]
+    found[report.nodeid] = min(found.get(report.nodeid, "passed"), outcome, key=ranks.index)
+def pytest_collectreport(report):
+    if report.failed:
+        found[report.nodeid] = "error"
+def pytest_unconfigure():
+    with open(os.environ["TRUTH_OUTCOMES"], "w") as file:
+        for pair in found.items():
+            print(json.dumps(pair), file=file)
+"""
+"""A plugin that writes the outcome of each test, named as in an answer."""
+
+
+def differing(plain, found):
+    """Return the tests of `found` that ended otherwise in a plain run."""
+    return {test for test, outcome in found.items() if plain.get(test) != outcome}
+
+
 HOW = ("path", "ids", "last failed", "path", "ids", "last failed", "path", "whole")
 """How the tests after each mutation are selected."""
 
@@ -364,7 +516,12 @@ def report(results):
     print("hangs", [line["key"] for line in results.lines if line.get("hang")])
     print("endless on both sides", [line["key"] for line in results.lines if line.get("endless")])
     for line in results.lines:
-        if line.get("differences") or line.get("error") or (line.get("left_out") and "differences" not in line):
+        if (
+            line.get("differences")
+            or line.get("missed")
+            or line.get("error")
+            or (line.get("left_out") and "differences" not in line)
+        ):
             print(json.dumps(line)[:600])
     ordinary = ORDINARY_NAMES
     ran_warm = {
@@ -384,7 +541,7 @@ def report(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["projects", "library", "report"])
+    parser.add_argument("what", choices=["projects", "library", "affected", "report"])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--results", required=True)
     parser.add_argument("--only", default="", help="projects whose names contain this")
@@ -410,6 +567,8 @@ def main():
     if options.what == "projects":
         sample = partial(run_projects, is_sample=options.sample)
         anyio.run(sample, options.python, results, options.only, version)
+    elif options.what == "affected":
+        run_affected(options.python, results, options, version)
     else:
         anyio.run(run_library, options.python, results, options, version)
 
