@@ -53,6 +53,7 @@ _EVENT_PROGRAMS: Final = ("testing.programs.secret_values",)
 _FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.previews",
     "repls.worker.basics.plain_values",
+    "testing.programs.parsed_files",
     "testing.programs.called_functions",
     "testing.programs.failures",
 )

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import types
 
+from .parsed_files import ParsedFiles
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
@@ -71,19 +73,21 @@ def called_function_locations(
     frames: Sequence[tuple[FrameType, int]],
     is_project_file: Callable[[str], bool],
     executed: Sequence[CodeType] | None = None,
+    parsed: ParsedFiles | None = None,
 ) -> list[Values]:
     """Return the location of each function that a failed statement called, last call first.
 
     `frames` are frames with their lines, innermost first. Only the first frame whose statement called functions is
     used. The functions that these functions call follow. `is_project_file` returns whether a file belongs to the
     project and is not a test file. `executed` has the functions that the test executed, last returned first, if they
-    were recorded.
+    were recorded. `parsed` stores the syntax trees of files for later calls.
     """
+    parsed = parsed or ParsedFiles()
     ran = None if executed is None else [code for code in executed if is_project_file(code.co_filename)]
     codes: list[CodeType] = []
     for frame, line in frames[:MAX_FRAMES]:
         space = {**frame.f_globals, **frame.f_locals}
-        statements = _relevant_statements(frame, line)
+        statements = _relevant_statements(frame, line, parsed)
         codes = (
             _functions_by_name(statements, space, is_project_file)
             if ran is None
@@ -168,7 +172,7 @@ def _constructed_class(code: CodeType) -> str:
     return str(getattr(code, "co_qualname", "")).rpartition(".")[0].rpartition(".")[2]
 
 
-def _relevant_statements(frame: FrameType, line: int) -> list[Statement]:
+def _relevant_statements(frame: FrameType, line: int, parsed: ParsedFiles) -> list[Statement]:
     """Return the statement at a line of a frame, then those that assigned its variables, last one first.
 
     A `with` statement, such as one that expects an exception, can fail because of a call in its body, so the statements
@@ -181,10 +185,9 @@ def _relevant_statements(frame: FrameType, line: int) -> list[Statement]:
     if len(text) > MAX_CHARACTERS:
         return []
     try:
-        tree = ast.parse(text)
+        statements = parsed.statements(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.stmt)]
     # The last one is the innermost. A statement with a body is found by its header.
     failed: list[ast.stmt] = [
         statement for statement in statements if statement.lineno <= line <= _end_of_header(statement)

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from types import CodeType, FrameType, TracebackType
     from typing import Any
 
+    from .parsed_files import ParsedFiles
+
     Values = dict[str, Any]
 
 FRAMES = 40
@@ -63,10 +65,16 @@ def message_of(error: BaseException) -> str:
         return "its message cannot be displayed: " + type(failure).__name__
 
 
-def described(error: BaseException, trace: TracebackType | None, executed: Sequence[CodeType] | None = None) -> Values:
+def described(
+    error: BaseException,
+    trace: TracebackType | None,
+    executed: Sequence[CodeType] | None = None,
+    parsed: ParsedFiles | None = None,
+) -> Values:
     """Return the class of an error, its frames, innermost first, and the errors behind it.
 
-    `executed` has the functions that the test executed, last returned first, if they were recorded.
+    `executed` has the functions that the test executed, last returned first, if they were recorded. `parsed` stores the
+    syntax trees of files for later failures.
     """
     frames = frames_of(trace)
     if isinstance(error, SyntaxError) and error.filename:
@@ -79,7 +87,8 @@ def described(error: BaseException, trace: TracebackType | None, executed: Seque
         )
         if len(chain) == LINKS:
             break
-    return {"type": class_name(type(error)), "frames": frames, "chain": chain, "called": _called(trace, executed)}
+    return {"type": class_name(type(error)), "frames": frames, "chain": chain,
+            "called": _called(trace, executed, parsed)}  # fmt: skip
 
 
 def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
@@ -87,7 +96,9 @@ def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence
     return next((recorder.executed for recorder in recorders if hasattr(recorder, "executed")), lambda: None)
 
 
-def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None) -> list[Values]:
+def _called(
+    trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles | None
+) -> list[Values]:
     """Return the functions of the project that the innermost statement in the tests or the project called."""
     frames = [entry for entry in entries(trace) if not is_library(entry[0].f_code.co_filename)]
     if not frames:
@@ -95,7 +106,7 @@ def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None) ->
     files = {frame.f_code.co_filename for frame, _ in (frames[0], frames[-1])}
     try:
         return called_function_locations(
-            frames, lambda file: file not in files and not is_library(file) and not is_runner(file), executed
+            frames, lambda file: file not in files and not is_library(file) and not is_runner(file), executed, parsed
         )
     except Exception:  # a failure is reported even if its module cannot be inspected
         return []

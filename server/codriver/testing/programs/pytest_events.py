@@ -15,6 +15,7 @@ import pytest
 from .bytecode import ignore_unsettled_rewrites
 from .event_file import encoded
 from .failures import class_name, cut, described, executed_functions_getter, frames_of, message_of
+from .parsed_files import ParsedFiles
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
@@ -91,9 +92,13 @@ def attach(
         rewrite = sys.modules.get("_pytest.assertion.rewrite")
         if rewrite is not None:
             ignore_unsettled_rewrites(rewrite)
+        parsed = ParsedFiles()
+        parsed.share_with(sys.modules.get("_pytest._code.code"))
         recorders = [modules[name].recorder(options) for name, options in request["recorders"]]
         keeper = None if is_worker else request.get("keeper")
-        made.pluginmanager.register(FailurePlugin(keeper, executed_functions_getter(recorders)), "codriver-failures")
+        made.pluginmanager.register(
+            FailurePlugin(keeper, executed_functions_getter(recorders), parsed), "codriver-failures"
+        )
         if not is_worker:
             made.pluginmanager.register(EventsPlugin(events, request), "codriver-events")
         if request["chosen"]:
@@ -109,9 +114,10 @@ def attach(
 class FailurePlugin:
     """Describes failures in the process in which they happen."""
 
-    def __init__(self, keeper: Any, executed: Callable[[], Sequence[CodeType] | None]) -> None:
+    def __init__(self, keeper: Any, executed: Callable[[], Sequence[CodeType] | None], parsed: ParsedFiles) -> None:
         self.keeper = keeper
         self.executed = executed
+        self.parsed = parsed
         self.config: Any = None
         self.count = 0
 
@@ -165,19 +171,19 @@ class FailurePlugin:
         if self.count > MAX_DESCRIBED_FAILURES:
             return
         try:
-            setattr(report, DESCRIPTION, description_of(excinfo, self.executed()))
+            setattr(report, DESCRIPTION, description_of(excinfo, self.executed(), self.parsed))
         except Exception as failure:  # attributes of an error may be anything
             setattr(report, DESCRIPTION, {"type": class_name(excinfo.type), "frames": [], "chain": [],
                                           "problem": type(failure).__name__})  # fmt: skip
 
 
-def description_of(excinfo: Any, executed: Sequence[CodeType] | None) -> Values:
+def description_of(excinfo: Any, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> Values:
     """Return the description of an exception, or of the one for which pytest raised it."""
     error = excinfo.value
     kind = type(error).__name__
     inner = error.__cause__ if kind == "CollectError" else error.cause if kind == "ConftestImportFailure" else None
     if not isinstance(inner, BaseException):
-        return described(error, excinfo.tb, executed)
+        return described(error, excinfo.tb, executed, parsed)
     return dict(described(inner, inner.__traceback__), message=class_name(type(inner)) + ": " + message_of(inner))
 
 

@@ -13,6 +13,7 @@ import traceback
 import unittest
 
 from .failures import cut, described, executed_functions_getter, frames_of
+from .parsed_files import ParsedFiles
 from .secret_values import SecretValues
 
 TYPE_CHECKING = False
@@ -102,6 +103,7 @@ class Listener:
     def __init__(self, events: EventFile, recorders: list[Any], keeper: Any) -> None:
         self.events, self.recorders, self.keeper = events, recorders, keeper
         self.executed = executed_functions_getter(recorders)
+        self.parsed = ParsedFiles()
         self.secrets = SecretValues(events)
         self.result: Any = None
         self.is_running = False
@@ -174,7 +176,7 @@ class Listener:
         kind, value, trace = error
         failure: Values = {"type": getattr(kind, "__name__", ""), "frames": [], "chain": []}
         if isinstance(value, BaseException) and trace is not None:
-            failure = described(value, trace, self.executed())
+            failure = described(value, trace, self.executed(), self.parsed)
             if self.keeper is not None:
                 self.keeper.note(name_of(test), trace)
         message = "".join(traceback.format_exception_only(kind, value)).strip()

@@ -1,0 +1,58 @@
+"""Parse the files of failures once for all failures of a run.
+
+Parsing a large file of tests takes longer than most of its tests. Without this, it would be parsed for each frame of
+each failure, by pytest and by Codriver.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import ast
+    from collections.abc import Sequence
+    from typing import Any
+
+MAX_FILES = 32
+"""Maximum number of files whose syntax trees are stored."""
+
+
+class ParsedFiles:
+    """Syntax trees of files, by content, because a test may write files."""
+
+    def __init__(self) -> None:
+        self._statements: dict[str, Sequence[ast.stmt]] = {}
+        self._trees: dict[tuple[str, ...], ast.AST] = {}
+
+    def statements(self, text: str) -> Sequence[ast.stmt]:
+        """Return the statements of a file, outer ones before those in their bodies.
+
+        Raises:
+            SyntaxError, ValueError, RecursionError: the text cannot be parsed.
+        """
+        found = self._statements.get(text)
+        if found is None:
+            import ast
+
+            found = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.stmt)]
+            self._limit(self._statements)
+            self._statements[text] = found
+        return found
+
+    def share_with(self, code: Any) -> None:
+        """Make pytest's module `code`, which prints failures, use a syntax tree for more than one failure."""
+        plain = getattr(code, "getstatementrange_ast", None)
+        if plain is None:
+            return
+
+        def statement_range(lineno: int, source: Any, *more: Any, astnode: Any = None) -> Any:
+            lines = tuple(source.lines)
+            found = plain(lineno, source, *more, astnode=self._trees.get(lines) if astnode is None else astnode)
+            self._limit(self._trees)
+            self._trees[lines] = found[0]
+            return found
+
+        code.getstatementrange_ast = statement_range
+
+    def _limit(self, files: dict[Any, Any]) -> None:
+        if len(files) >= MAX_FILES:
+            files.clear()
