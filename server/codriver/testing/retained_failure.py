@@ -95,13 +95,18 @@ class RetainedFailure:
             await retained.process.aclose()
             retained.over.set()
 
+    def begin_drop(self) -> None:
+        """Begin to end the retained process, if any, and the code evaluated in it."""
+        for evaluation in list(self._evaluating.values()):
+            evaluation.scope.cancel()
+        if self._retained is not None:
+            self._retained.dropped.set()
+
     async def drop(self) -> None:
         """End the retained process, if any, and the code evaluated in it, and wait until the process is gone."""
         retained = self._retained
-        for evaluation in list(self._evaluating.values()):
-            evaluation.scope.cancel()
+        self.begin_drop()
         if retained is not None:
-            retained.dropped.set()
             await retained.over.wait()
 
     # Code

@@ -69,6 +69,13 @@ MAX_SUSPECTS: Final = 20
 """Maximum number of suspicious functions of a failure."""
 MAX_FAILED: Final = 1000
 """Maximum number of failed tests that are remembered."""
+PURPOSES: Final = {
+    "tests": "",
+    "check": "to check an edit",
+    "comparison": "to compare its calls",
+    "later": "after the answer about an edit",
+}
+"""Descriptions of the purposes of jobs, for the log."""
 KILL_S: Final = 6.0
 """Time for an interrupted run to end, in seconds: 5 s for its fixtures, before it is killed."""
 
@@ -90,8 +97,12 @@ class TestJob:
     """Key of the session whose interpreter and directory are used, or empty for those of the project."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Environment variables that the caller set for this run."""
-    purpose: Literal["tests", "check", "comparison"] = "tests"
-    """`check` repeats tests or uses other sources, and `comparison` records calls. No caller requested these."""
+    purpose: Literal["tests", "check", "comparison", "later"] = "tests"
+    """Why the job runs.
+
+    `check` repeats tests or uses other sources, `comparison` records calls, and `later` runs less likely tests of an
+    edit after its answer. The last two end when a caller requests another run.
+    """
     paths: tuple[str, ...] | None = ()
     """Selected files, directories and tests. Empty for all, None if options of pytest select as well."""
     is_complete: bool = False
@@ -137,7 +148,7 @@ class JobReport:
 
         It is if a caller requested the run, and its files are still the same.
         """
-        return self.job.purpose == "tests" and not self.is_undone
+        return self.job.purpose in ("tests", "later") and not self.is_undone
 
 
 @dataclass(slots=True)
@@ -186,6 +197,8 @@ class TestJobs:
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Called with the records of a run's recorders. Set once, before the server starts listening."""
         self.executions = Executions()
+        self.requests = 0
+        """Number of runs that callers requested."""
         self._started_ms = core.now()
         self.failure = RetainedFailure(core, tasks, transcripts, logbook)
         self._running: dict[str, _RunningJob] = {}
@@ -203,6 +216,11 @@ class TestJobs:
     def finished(self) -> list[tuple[str, JobReport]]:
         """Return the finished runs that count, by id, newest first."""
         return [(name, job_report) for name, job_report in reversed(list(self._reports.items())) if job_report.counts]
+
+    def last_requested(self) -> tuple[str, JobReport] | None:
+        """Return the id and report of the last finished run whose tests a caller selected, or None."""
+        runs = ((name, found) for name, found in self.finished() if found.job.purpose == "tests")
+        return next(((name, found) for name, found in runs if found.job.spec.chosen is None), None)
 
     def tested_until_ms(self) -> int:
         """Return the time up to which changes of files were tested, in epoch milliseconds.
@@ -329,7 +347,7 @@ class TestJobs:
         running.over.set()
         status, failure = _status_and_failure(job_report, failure, is_interrupted=running.is_interrupted)
         words = failure.message if failure is not None and not report.results else words_of(report)
-        why = {"tests": "", "check": "to check an edit", "comparison": "to compare its calls"}[running.job.purpose]
+        why = PURPOSES[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.is_finished:
@@ -396,11 +414,19 @@ class TestJobs:
             return ("the test run has finished",)
         return ("the test run was interrupted, and is still stopping",)
 
-    def end_comparisons(self) -> None:
-        """Stop comparison runs, because a caller requests another run."""
+    def make_way(self) -> None:
+        """Stop the runs that no caller waits for, because a caller requests another run."""
+        self.requests += 1
         for running in self._running.values():
-            if running.job.purpose == "comparison" and running.process is not None:
+            if running.process is None:
+                continue
+            report = running.builder.report()
+            has_fixtures = bool(report.running or report.results)
+            if running.job.purpose == "comparison" or (running.job.purpose == "later" and not has_fixtures):
                 self._tasks.start_soon(running.process.kill)
+            elif running.job.purpose == "later":
+                running.is_interrupted = True
+                self._tasks.start_soon(running.process.interrupt)
 
     def interrupt(self, job: Evaluation, why: str) -> None:
         """Interrupt a job without waiting for its end."""

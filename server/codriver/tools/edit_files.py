@@ -12,6 +12,7 @@ from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
 from codriver.editing import HY, Act, EditRequest, Limits, lint
 from codriver.tools import evaluate_code
+from codriver.tools.acts import later_tests
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
 from codriver.tools.acts.edit_loads import RemovedName, edit_unwatched
 from codriver.tools.answers.file_editors import edited_files
@@ -133,6 +134,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
+    if arguments.test:
+        services.tests.make_way()
     await steps.check(edit_argument.file_path for edit_argument in arguments.edits if edit_argument.file_path)
     act = Act(partial(put_files, call, caller_of_batch(call, arguments.who)), steps, restores=restores)
     result = await act.run(partial(edit_unwatched, call, edit))
@@ -158,7 +161,8 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     rows, fields = await _describe(call, arguments, requests, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
-    handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), None)
+    begin_later = partial(later_tests.begin, call, steps.later) if steps.later is not None else None
+    handed_out = partial(notify_of_failures, call, str(steps.fields.get("evaluationId", "")), begin_later)
     return Answer({**fields, **steps.fields}, ok=not failed, handed_out=handed_out)
 
 

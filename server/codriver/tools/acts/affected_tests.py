@@ -1,10 +1,14 @@
 """Choose the tests that an edit may break, those most likely to fail first.
 
-The tests that failed last come first, then those that executed a changed function when they last ran. Tests in files
-that import the changed files, directly or not, follow, unless they are known to execute nothing that changed. Tests in
-files named after the changed files are last. Python tests are chosen by function, so new parametrisations are included,
-and only within the project's test paths. At the end of a turn the tests of the changed files run once, and their
-failures are returned as text.
+The tests that executed a changed function when they last ran come first, those of them that failed last before the
+others. Other tests that failed last follow, and then tests in files that import the changed files, directly or not,
+unless they are known to execute nothing that changed. Tests in files named after the changed files are last. Python
+tests are chosen by function, so new parametrisations are included, and only within the project's test paths.
+
+An edit waits only for the most likely ones: of the files that import the changed files, those that the last run with
+given tests included, those written since, and those named after the changed files. The others can run later.
+
+At the end of a turn the tests of the changed files run once, and their failures are returned as text.
 """
 
 from __future__ import annotations
@@ -35,7 +39,7 @@ from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from codriver.core.state import Repl
     from codriver.editing import FileResult
@@ -62,6 +66,7 @@ MAX_FILES: Final = 200
 """Maximum number of test files chosen because they import changed files, directly importing ones first."""
 MAX_NAMED_FILES: Final = 1
 """Number of test files that a label names."""
+LATER: Final = "other files that import it follow after this answer"
 LEFT_OUT: Final = "files left out that import it but executed nothing of it"
 REASON_FILE_NAMES: Final = "the names of the changed files"
 """Reason for choosing tests by the names of files."""
@@ -93,15 +98,22 @@ class Choice:
     runs: tuple[TestsRun, ...]
     words: str = ""
     notes: tuple[str, ...] = ()
+    later: tuple[str, ...] = ()
+    """Other files whose tests may run later."""
 
 
 async def choose(
-    call: Call, changed: Sequence[FileResult], server: Callable[[Path], Repl | str], *, with_failed: bool = True
+    call: Call,
+    changed: Sequence[FileResult],
+    server: Callable[[Path], Repl | str],
+    *,
+    with_failed: bool = True,
+    may_defer: bool = False,
 ) -> Choice:
     """Choose the tests that edits may break.
 
     `server` returns the REPL that serves a file, or the reason why none does. `with_failed` includes the tests that
-    failed last.
+    failed last. With `may_defer`, less likely files are returned separately, unless there are no other tests.
     """
     paths = [result.change.path for result in changed]
     services = call.services
@@ -109,12 +121,14 @@ async def choose(
     found = await services.work.files.run(call.client, partial(_find_related_tests, graph, workspace, paths))
     runs: list[TestsRun] = []
     words: list[str] = []
+    later: tuple[str, ...] = ()
     of_python = [path for path in paths if path.suffix == PYTHON]
     if of_python:
         repls = [repl for path in of_python if not isinstance(repl := server(path), str)]
         key = repls[0].key if repls else ""
-        chosen = await _of_python(call, key, changed, found, with_failed=with_failed)
+        chosen = await _of_python(call, key, changed, found, with_failed=with_failed, may_defer=may_defer)
         runs += chosen.runs
+        later = chosen.later
         words += [chosen.words] if chosen.words else []
     of_lisp = [path for path in paths if path.suffix in LISP]
     repls_of_lisp = {repl.id: repl for path in of_lisp if not isinstance(repl := server(path), str)}
@@ -132,7 +146,7 @@ async def choose(
     if found.lisp:
         words.append("namespaces that require what changed" if found.requires else REASON_FILE_NAMES)
     is_by_names = bool(runs) and not found.requires and words in ([], [REASON_FILE_NAMES])
-    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else ())
+    return Choice(tuple(runs), "; ".join(dict.fromkeys(words)), (ONLY_NAMES_NOTE,) if is_by_names else (), later)
 
 
 def paths_of(runs: Sequence[TestsRun]) -> list[str]:
@@ -216,11 +230,16 @@ def _tests_among(reached: Mapping[Path, int], files: Sequence[Path]) -> Iterator
 
 
 async def _of_python(
-    call: Call, repl: str, changed: Sequence[FileResult], found: _RelatedTestFiles, *, with_failed: bool
+    call: Call,
+    repl: str,
+    changed: Sequence[FileResult],
+    found: _RelatedTestFiles,
+    *,
+    with_failed: bool,
+    may_defer: bool,
 ) -> Choice:
     """Choose the tests of changed Python files."""
     services, workspace = call.services, call.services.workspace
-    failed = list(dict.fromkeys(map(function_of, await _failed_last(call)))) if with_failed else []
     edited = {result.change.path for result in changed}
     inside = await services.work.files.run(call.client, partial(_test_path_predicate, call))
     importing = [file for file in found.importing if file in edited or inside(file)]
@@ -230,27 +249,64 @@ async def _of_python(
     )
     executing, unaffected = await services.work.files.run(call.client, find)
     executed = [f"{_relative_to_workspace(Path(file), workspace)}::{name}" for file, name in executing]
-    executed = [name for name in executed if name not in failed][:MAX_EXECUTING_TESTS]
+    left_out = 0
     if executing:  # otherwise the files that import it are all that could run
         named = [name for name in named if workspace / name not in unaffected]
         left_out = len([file for file in importing if file in unaffected])
         importing = [file for file in importing if file not in unaffected]
-    else:
-        left_out = 0
+    likely = importing
+    if may_defer:
+        sought = {*edited, *(workspace / name for _, name in found.named)}
+        likely = await services.work.files.run(call.client, partial(_likely_files, call, importing, sought))
+    failed: list[str] = []
+    if with_failed:
+        related = {*likely, *(workspace / name for name in named)}
+        failed = list(dict.fromkeys(map(function_of, await _failed_last(call, related))))
+    both = {*failed}.intersection(executed)
+    functions = [name for name in executed if name in both] + [name for name in executed if name not in both]
+    functions = [*functions[:MAX_EXECUTING_TESTS], *[name for name in failed if name not in both]]
+    deferred: list[Path] = []
+    if likely or executed or named:
+        importing, deferred = likely, [file for file in importing if file not in likely]
     whole = [_relative_to_workspace(file, workspace) for file in importing][:MAX_FILES]
+    later = [_relative_to_workspace(file, workspace) for file in deferred][: MAX_FILES - len(whole)]
     only = [
-        *((name.partition("::")[0], name) for name in [*failed, *executed]),
+        *((name.partition("::")[0], name) for name in functions),
         *((name, COLLECTION) for name in [*whole, *named]),
     ]
     counted = (
         (len(failed), "failed last"),
-        (len(executed), "executed it"),
+        (len([name for name in executed if name not in both]), "executed it"),
         (len(whole), "files that import it"),
         (left_out, LEFT_OUT),
+        (len(later), LATER),
     )
     words = "; ".join(f"{count} {what}" for count, what in counted if count)
     runs = (TestsRun(repl, only=tuple(only)),) if only else ()
-    return Choice(runs, words or (REASON_FILE_NAMES if named else ""))
+    return Choice(runs, words or (REASON_FILE_NAMES if named else ""), later=tuple(later))
+
+
+def _likely_files(call: Call, files: Sequence[Path], sought: Collection[Path]) -> list[Path]:
+    """Return those test files for which an edit should wait. Blocks.
+
+    These are the sought ones, those of the last run with given tests, and those written since.
+    """
+    last = call.services.tests.last_requested()
+    if last is None:
+        return [file for file in files if file in sought]
+    name, job_report = last
+    ran = {os.path.realpath(test.file) for test in job_report.report.results if test.file}
+    evaluation = call.state.evaluations.get(name)
+    started_ms = (evaluation.started_at if evaluation is not None else None) or 0
+    return [file for file in files if file in sought or os.path.realpath(file) in ran or _write_ms(file) >= started_ms]
+
+
+def _write_ms(file: Path) -> float:
+    """Return the time when a file was written last, in epoch milliseconds, or 0 if it is gone. Blocks."""
+    try:
+        return file.stat().st_mtime * 1000
+    except OSError:
+        return 0
 
 
 def _tests_by_execution(
@@ -325,17 +381,28 @@ def _name_of(row: Json, workspace: Path) -> str:
     return str(file.relative_to(workspace)) if is_by_file else str(row["ns"])
 
 
-async def _failed_last(call: Call) -> list[str]:
+async def _failed_last(call: Call, related: Collection[Path]) -> list[str]:
     """Return the ids of the tests that failed in their last run, relative to the workspace.
 
-    Tests whose file is gone are left out.
+    Those that never passed, of which a project may have many, count only if they are in a related file or ran since the
+    last run with given tests. Tests whose file is gone are left out.
     """
     outcomes: dict[str, str] = {}
-    workspace = call.services.workspace
-    for _, job_report in call.services.tests.finished():
+    relevant: set[str] = set()
+    workspace, last = call.services.workspace, call.services.tests.last_requested()
+    is_recent = True
+    for name, job_report in call.services.tests.finished():
         for test in job_report.report.results:
-            outcomes.setdefault(_from_workspace(test.nodeid, job_report.job.spec.directory, workspace), test.outcome)
-    failed = [name for name, outcome in outcomes.items() if outcome in FAILING_OUTCOMES]
+            found = _from_workspace(test.nodeid, job_report.job.spec.directory, workspace)
+            outcomes.setdefault(found, test.outcome)
+            if test.outcome == "passed" or (is_recent and job_report.job.purpose == "tests"):
+                relevant.add(found)
+        is_recent = is_recent and (last is None or name != last[0])
+    failed = [
+        name
+        for name, outcome in outcomes.items()
+        if outcome in FAILING_OUTCOMES and (name in relevant or workspace / name.partition("::")[0] in related)
+    ]
     return await call.services.work.files.run(call.client, partial(_in_existing_files, workspace, failed))
 
 

@@ -30,10 +30,20 @@ from codriver.tools.acts.affected_tests import (
     paths_of,
 )
 from codriver.tools.acts.edit_loads import EditLoads, RemovedName, hide_save_from_watchers
-from codriver.tools.acts.edit_verdict import Verdict, failed_tests_in, files_of, outcomes_in, unfinished_in
+from codriver.tools.acts.edit_verdict import (
+    EXPECTED_OUTCOMES,
+    Verdict,
+    checks,
+    failed_tests_in,
+    files_of,
+    outcomes_in,
+    previous_sources,
+    unfinished_in,
+)
 from codriver.tools.acts.edited_lines import Edit, edited_files
 from codriver.tools.acts.failure_groups import ADDRESS, failure_groups
 from codriver.tools.acts.failure_sources import failure_sources
+from codriver.tools.acts.later_tests import LaterTests
 from codriver.tools.acts.python_tests import failure_row, is_usage_error, make_job, start_job, usage_error
 from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
@@ -61,8 +71,8 @@ MIN_S: Final = 1.0
 """Minimum time left for which a run is started, in seconds."""
 END_S: Final = 10.0
 """Time for a run to stop after its limit, or to start after another run, in seconds."""
-CHECK_S: Final = 25.0
-"""Time limit for repeating the failed tests, and for running them with the previous files, in seconds."""
+CHECKED_TOGETHER: Final = 8
+"""Number of failed tests that are repeated together. One broken test is enough to revert an edit."""
 MAX_FAILURES: Final = 5
 """Maximum number of failures that are described."""
 MAX_NAMED: Final = 4
@@ -118,6 +128,12 @@ class LiveSteps:
         """Outcomes of tests with the files as they were before the edit."""
         self._known_messages: dict[str, str] = {}
         """Messages of tests that failed with these files."""
+        self._loaded = anyio.Event()
+        self._choice_made: Choice | None = None
+        self._python_fields: dict[str, object] = {}
+        """Answer fields about the tests that ran in a separate process."""
+        self.later: LaterTests | None = None
+        """Tests to start when the answer has been sent."""
 
     @property
     def rows(self) -> Mapping[int, Mapping[str, object]]:
@@ -202,34 +218,66 @@ class LiveSteps:
         return found
 
     async def load(self, outcome: Outcome) -> bool:
-        """Load the changed code, and return true, because a failed load keeps the edit."""
+        """Load the changed code, and return true, because a failed load keeps the edit.
+
+        Python tests start at once, because their process reads the files. Only the tests of a running application may
+        need what is loaded into it.
+        """
         self._load_started_ms = self._call.services.now()
-        if not self._is_loaded:
-            return True
+        if self._tests:
+            self._call.services.tests.failure.begin_drop()
+        if self._is_loaded:
+            try:
+                async with anyio.create_task_group() as tasks:
+                    if self._tests and self._has_own_session(outcome):
+                        tasks.start_soon(self._begin_tests, outcome)
+                    await self._load(outcome)
+                    self._loaded.set()
+            except ExceptionGroup as errors:
+                raise errors.exceptions[0] from errors
+        return True
+
+    async def _load(self, outcome: Outcome) -> None:
+        """Load the changed code."""
         await self._loads.run(outcome.files, self._gone(outcome))
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._undo_id:
             self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}
-        return True
+
+    def _has_own_session(self, outcome: Outcome) -> bool:
+        """Return whether only REPLs that Codriver started load the files, and all of them are Python files."""
+        paths = [result.change.path for result in outcome.files]
+        repls = [self._server(path) for path in paths]
+        return all(path.suffix == PYTHON for path in paths) and all(
+            isinstance(repl, str) or repl.owned for repl in repls
+        )
+
+    async def _begin_tests(self, outcome: Outcome) -> None:
+        """Choose the tests and run those of Python, while the changed code is loaded."""
+        self._choice_made = choice = await self._choice(outcome)
+        in_process = [run for run in choice.runs if self._is_of_python(run)]
+        self._python_fields = await self._test_python(outcome, in_process) if in_process else {}
 
     async def test(self, outcome: Outcome) -> bool:
-        """Run the tests. Return false if the edit broke one."""
+        """Run the tests that have not run yet. Return false if the edit broke one."""
         if not self._tests:
             return True
-        choice = await self._choice(outcome)
-        in_process = [run for run in choice.runs if self._is_of_python(run)]
-        in_repl = [run for run in choice.runs if run not in in_process]
+        if self._choice_made is None:
+            await self._begin_tests(outcome)
+        choice = self._choice_made or Choice(())
+        in_repl = [run for run in choice.runs if not self._is_of_python(run)]
         if in_repl and not self._loads.is_done:
             self.fields.setdefault(
                 "notTested", "the load has not finished: wait with get_evaluation, then call run_tests"
             )
             return True
         ends_at = anyio.current_time() + self._limit_s
-        for fields in [await self._test_python(outcome, in_process)] if in_process else []:
-            self.fields = {**fields, **self.fields}
+        self.fields = {**self._python_fields, **self.fields}
         if in_repl:
             await self._test_in_repls(in_repl, ends_at)
         self._describe(choice, outcome)
+        if choice.later and not self._verdict.broken:
+            self.later = LaterTests(self._who, self._given_who, choice.later, outcome, self._known_before)
         return not self._verdict.broken
 
     def _describe(self, choice: Choice, outcome: Outcome) -> None:
@@ -264,6 +312,8 @@ class LiveSteps:
         try:
             location = await location_of_run(self._call, arguments, self._who)
             if not isinstance(location, TestEnvironment):
+                if self._is_loaded:
+                    await self._loaded.wait()
                 await self._test_in_repls(runs, anyio.current_time() + self._limit_s)
                 return {}
             job = await make_job(self._call, arguments, location)
@@ -281,9 +331,7 @@ class LiveSteps:
         failed = failed_tests_in(report)
         verdict = Verdict(report.counts.passed + report.counts.xfailed, failed, unfinished_in(report))
         if failed and self._restores:
-            verdict = replace(verdict, before=await self._before(job, outcome, failed))
-            passed = [test for test in failed if verdict.before.get(test) == "passed"]
-            verdict = replace(verdict, again=await self._run_for_outcomes(job, passed) if passed else {})
+            verdict = await self._check(job, outcome, verdict)
         self._verdict = verdict
         if not report.results and report.error is not None:
             if is_usage_error(report.error):
@@ -316,33 +364,30 @@ class LiveSteps:
             failure_row(group, services.workspace, sources, is_first=not index) for index, group in enumerate(groups)
         ]
 
-    async def _before(self, job: TestJob, outcome: Outcome, failed: Sequence[str]) -> dict[str, str]:
-        """Return the outcomes of failed tests with the previous files, from an earlier run or a new one."""
-        known = {name: self._known_before[name] for name in failed if name in self._known_before}
-        unknown = [name for name in failed if name not in known]
-        if not unknown:
-            return known
-        sources = {str(file.change.path): file.change.before.data for file in outcome.files}
-        return known | await self._run_for_outcomes(job, unknown, sources)
+    async def _check(self, job: TestJob, outcome: Outcome, verdict: Verdict) -> Verdict:
+        """Add earlier outcomes of failed tests, and outcomes of a second run, until one is known to be broken."""
+        known = {name: self._known_before[name] for name in verdict.failed if name in self._known_before}
+        verdict = replace(verdict, before=known)
+        # The tests that are known to have passed come first, because they need no run with the previous files.
+        names = sorted(verdict.failed, key=lambda name: known.get(name) not in EXPECTED_OUTCOMES)
+        for start in range(0, len(names), CHECKED_TOGETHER):
+            checked = names[start : start + CHECKED_TOGETHER]
+            if unknown := [name for name in checked if name not in known]:
+                previous = await self._run_for_outcomes(job, unknown, previous_sources(outcome))
+                verdict = replace(verdict, before={**verdict.before, **previous})
+            if passed := [name for name in checked if verdict.before.get(name) in EXPECTED_OUTCOMES]:
+                again = await self._run_for_outcomes(job, passed)
+                verdict = replace(verdict, again={**verdict.again, **again})
+            if verdict.broken:
+                break
+        return verdict
 
     async def _run_for_outcomes(
         self, job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None
     ) -> dict[str, str]:
-        """Run tests, with the given contents of files if any, and return their outcomes.
-
-        pytest runs nothing if one of the names does not exist, such as a test that the edit adds. In that case the test
-        files run whole.
-        """
-        for paths in (names, files_of(names)):
-            spec = replace(
-                job.spec,
-                arguments=tuple(paths),
-                sources=sources or {},
-                retains_failed_process=False,
-                chosen=None,
-                recorders={},
-            )
-            _, job_report = await self._run_job(replace(job, spec=spec, limit_s=CHECK_S, purpose="check"))
+        """Run tests, with the given contents of files if any, and return their outcomes."""
+        for check in checks(job, names, sources):
+            _, job_report = await self._run_job(check)
             if job_report is None:
                 return {}
             if job_report.report.results:
@@ -488,7 +533,7 @@ class LiveSteps:
         named = [TestsRun(key, name) for name in self._tests if name != AFFECTED]
         if not self._selects_affected:
             return Choice(tuple(named))
-        choice = await choose(self._call, outcome.files, self._server)
+        choice = await choose(self._call, outcome.files, self._server, may_defer=not named)
         return replace(choice, runs=tuple(dict.fromkeys([*named, *choice.runs])))
 
     def _server(self, path: Path) -> Repl | str:

@@ -6,16 +6,20 @@ for the previous files runs once against copies of these, while the disk has the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.testing.runs import FAILING_OUTCOMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from codriver.editing import Outcome
     from codriver.testing.runs import TestReport
+    from codriver.testing.test_jobs import TestJob
 
+CHECK_S: Final = 25.0
+"""Time limit for repeating failed tests, and for running them with the previous files, in seconds."""
 EXPECTED_OUTCOMES: Final = frozenset({"passed", "xfailed"})
 """Outcomes of tests that behave as expected."""
 
@@ -100,3 +104,26 @@ def _of_file(name: str, found: Mapping[str, str]) -> str:
 def files_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return the files of tests, without duplicates."""
     return tuple(dict.fromkeys(name.partition("::")[0] for name in names))
+
+
+def previous_sources(outcome: Outcome) -> dict[str, bytes | None]:
+    """Return the contents that the files of an edit had before it, by path."""
+    return {str(file.change.path): file.change.before.data for file in outcome.files}
+
+
+def checks(job: TestJob, names: Sequence[str], sources: Mapping[str, bytes | None] | None = None) -> Iterator[TestJob]:
+    """Yield the jobs that run tests of a job again, with the given contents of files if any, until one has results.
+
+    pytest runs nothing if one of the names does not exist, such as a test that the edit adds. In that case the test
+    files run whole.
+    """
+    for paths in (names, files_of(names)):
+        spec = replace(
+            job.spec,
+            arguments=tuple(paths),
+            sources=sources or {},
+            retains_failed_process=False,
+            chosen=None,
+            recorders={},
+        )
+        yield replace(job, spec=spec, limit_s=CHECK_S, purpose="check" if job.purpose == "tests" else job.purpose)
