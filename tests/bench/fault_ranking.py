@@ -22,7 +22,6 @@ from live_server import serving
 from small_fixes import copy_library, draw
 
 HEADER = re.compile(r"(?P<file>\S+):\d+ in \S+$")
-LINE = re.compile(r"[ >]\s*(?P<number>\d+)( |$)")
 
 
 def main():
@@ -65,21 +64,22 @@ def judge(library, folder, options):
             yield {
                 "bug": f"{bug.source}:{bug.line} in {bug.function}",
                 "failed": len(failed),
-                "displayed": (bug.source, bug.line) in lines_in(source_text),
+                "displayed": is_displayed(bug, source_text),
                 "named": any(one.partition(":")[0] == bug.source and one.endswith(bug.function) for one in suspects),
                 "bytes": len(source_text),
             }
 
 
-def lines_in(source):
-    """Return the file and number of each line in the code of failures."""
-    found, file = set(), ""
+def is_displayed(bug, source):
+    """Return whether the code of failures has the changed line, below a header with its file."""
+    found, file = [], ""
     for line in source.splitlines():
         if header := HEADER.match(line):
             file = header["file"]
-        elif numbered := LINE.match(line):
-            found.add((file, int(numbered["number"])))
-    return found
+        elif file == bug.source:
+            found.append(line.lstrip(" >"))
+    changed = [line.strip() for line in bug.changed_lines(bug.wrong).splitlines()]
+    return any(found[at : at + len(changed)] == changed for at in range(len(found)))
 
 
 if __name__ == "__main__":

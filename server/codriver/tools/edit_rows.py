@@ -51,7 +51,10 @@ def edit_rows(
             if result.change.path.suffix == HY and any(edits[index].type == "rename" for index in result.done):
                 row["note"] = HY_NOTE
         if not is_whole and _is_as_written(result, edits):
-            row["edits"] = [{"index": index, "line": done.new_line} for index, done in result.done.items()]
+            if len(edits) == 1:
+                del row["edits"]
+            else:
+                row["edits"] = [{"index": index, "line": done.new_line} for index, done in result.done.items()]
             rows.append(row)
             continue
         diff, is_cut = cut(result.diff, left)

@@ -229,7 +229,7 @@ class LiveSteps:
         if self._is_loaded:
             try:
                 async with anyio.create_task_group() as tasks:
-                    if self._tests and self._has_own_session(outcome):
+                    if self._tests and self._is_served_by_codriver(outcome):
                         tasks.start_soon(self._begin_tests, outcome)
                     await self._load(outcome)
                     self._loaded.set()
@@ -244,12 +244,12 @@ class LiveSteps:
         if not self._loads.is_done and not self.fields and self._undo_id:
             self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}
 
-    def _has_own_session(self, outcome: Outcome) -> bool:
+    def _is_served_by_codriver(self, outcome: Outcome) -> bool:
         """Return whether only REPLs that Codriver started load the files, and all of them are Python files."""
         paths = [result.change.path for result in outcome.files]
         repls = [self._server(path) for path in paths]
         return all(path.suffix == PYTHON for path in paths) and all(
-            isinstance(repl, str) or repl.owned for repl in repls
+            isinstance(repl, str) or repl.is_owned for repl in repls
         )
 
     async def _begin_tests(self, outcome: Outcome) -> None:

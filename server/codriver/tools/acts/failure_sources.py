@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from codriver.testing.suspects import is_test_file
 from codriver.tools.acts.edited_lines import Edit
 from codriver.tools.acts.failure_frames import display_path, frame_location, is_in_project
-from codriver.tools.answers.source_lines import LINE_CHARACTERS, excerpt, function_of
+from codriver.tools.answers.source_lines import LINE_CHARACTERS, excerpt, function_of, without_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -140,7 +140,7 @@ class _Sources:
                 displayed += 1
                 self._display(function.file, text)
                 self._left -= len(text)
-                found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
+                found.excerpts.append(f"{words}\n{self._as_text(text)}")
             else:
                 found.suspects.append(words)
 
@@ -153,7 +153,7 @@ class _Sources:
         fits = not found.excerpts or len(text) <= SOURCE_CHARACTERS - sum(map(len, found.excerpts))
         if text and fits and not self._is_displayed(now.file, text):
             self._display(now.file, text)
-            found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._without_secrets(text)}")
+            found.excerpts.append(f"{frame_location(now, self._workspace)}\n{self._as_text(text)}")
 
     def _add_called(self, found: FailureSource, frame: FailureFrame, most: int) -> None:
         """Add a function that the failed statement called, unless it is displayed already.
@@ -171,7 +171,7 @@ class _Sources:
         left = SOURCE_CHARACTERS - sum(map(len, found.excerpts)) if found.excerpts else most
         if len(text) <= left:
             self._display(now.file, text)
-            found.excerpts.append(f"{words}\n{self._without_secrets(text)}")
+            found.excerpts.append(f"{words}\n{self._as_text(text)}")
         elif words not in self._named:
             self._named.add(words)
             found.suspects.append(words)
@@ -182,6 +182,10 @@ class _Sources:
         if is_changed or self._edit.has_changed(frame.file, frame.line):
             return None
         return replace(frame, line=self._edit.line_now(frame.file, frame.line))
+
+    def _as_text(self, text: str) -> str:
+        """Return an excerpt as the answer displays it: lines that can be copied into an edit, without secrets."""
+        return self._without_secrets(without_numbers(text))
 
     def _is_displayed(self, file: str, text: str) -> bool:
         """Return whether all lines of an excerpt are displayed already."""

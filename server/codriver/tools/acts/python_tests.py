@@ -33,6 +33,7 @@ from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
 from codriver.tools.calls.hooks import completed
+from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -80,6 +81,10 @@ UNITTEST_PREFIXES: Final = ("", "- ", "+ ", "? ")
 """Prefixes of the lines with which unittest compares two strings."""
 WHERE: Final = "\n +  where "
 """Start of the explanation of calls in an assertion message of pytest. With it, an answer can omit the statement."""
+FUNCTION_OBJECT: Final = re.compile(
+    r" \+ +where (?P<object><(?:function|bound method|built-in \w+) .+>) = (?P<name>\S.*)$"
+)
+"""Matches the line in a message of pytest that explains a function object in an earlier line."""
 MAX_FRAMES: Final = 5
 """Maximum number of frames of a failure or interruption in an answer."""
 CORRECT_NAME: Final = "Correct the name of the test, or name its file."
@@ -105,6 +110,10 @@ ALWAYS_COUNTED: Final = ("passed", "failed")
 """Counts that an answer has even if they are zero."""
 COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected", "collected", "warnings")
 """Counts of an answer, in order. Zeros are omitted, except for passed and failed."""
+OUTCOME_COUNTS: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed", "deselected")
+"""Counts whose sum is the number of collected tests, unless some did not run."""
+FAILED_STATUS: Final = 1
+"""pytest's exit status for a run with failed tests."""
 SILENT: Final = frozenset({
     "-x", "--exitfirst", "--maxfail", "-k", "-m", "--lf", "--last-failed", "--ff", "--failed-first", "--nf",
     "--new-first", "--sw", "--stepwise", "--stepwise-skip", "--deselect", "--ignore", "--ignore-glob", "-p", "-n",
@@ -270,8 +279,24 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields |= {"sessionKey": job_report.job.session_key} if job_report.job.session_key else {}
     if job.status == "done":
         return await completed(call, Answer(fields, handed_out=delivery.handed_out), job.id)
-    fields = {"evaluationId": job.id, **_end(call, job, job_report), **fields}
+    fields = _without_usual({"evaluationId": job.id, **_end(call, job, job_report), **fields}, is_whole=is_detailed)
     return await completed(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
+
+
+def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:
+    """Return the fields about a failed run, unless `is_whole` without those that are the same for nearly every one."""
+    left = dict(fields)
+    if is_whole:
+        return left
+    if left.get("reason") == "tests-failed" and left.get("exitStatus") == FAILED_STATUS:
+        del left["exitStatus"]
+    if left.get("collected") == sum(as_int(left.get(key)) or 0 for key in OUTCOME_COUNTS):
+        del left["collected"]
+    if rows := as_maps(left.get("results")):
+        left["results"] = [
+            {key: value for key, value in row.items() if (key, value) != ("outcome", "failed")} for row in rows
+        ]
+    return left
 
 
 def _debugging_hints(call: Call, job: Evaluation, job_report: JobReport) -> list[str]:
@@ -433,8 +458,9 @@ def failure_row(
         row["statement"] = source.statement
     project_frames = [frame for frame in failure.frames if is_in_project(frame, workspace)]
     frames = [frame_location(frame, workspace) for frame in project_frames if frame.file != test.file][:MAX_FRAMES]
-    if frames:
-        row["frames"] = frames
+    displayed_frames = {excerpt.partition("\n")[0] for excerpt in (source.excerpts if source is not None else ())}
+    if callers := frames[1:] if displayed_frames.intersection(frames[:1]) else frames:
+        row["frames"] = callers
     displayed = (
         _informative_locals(frame, failure) for frame in (*failure_frames(test, workspace)[:1], *project_frames[:1])
     )
@@ -483,13 +509,28 @@ def _message(failure: TestFailure) -> str:
 
     A comparison of two strings is left out if the first line has both in full.
     """
-    message = failure.message
+    message = _without_function_objects(failure.message)
     first, _, rest = message.partition("\n")
     lines = rest.splitlines()
     is_known = STRINGS.search(first) and all(line[:4] in COMPARISON_PREFIXES for line in lines)
     if is_known or (UNITTEST_STRINGS.match(first) and all(line[:2] in UNITTEST_PREFIXES for line in lines)):
         message = first
     return message if not failure.type or message.startswith(failure.type) else f"{failure.type}: {message}"
+
+
+def _without_function_objects(message: str) -> str:
+    """Return an assertion's message with functions by name, as in the test, instead of by address.
+
+    pytest explains each function object on a line of its own, such as `where <function f at 0x7f0a> = shop.f`.
+    """
+    lines: list[str] = []
+    for line in message.split("\n"):
+        found = FUNCTION_OBJECT.match(line)
+        if found is not None and any(found["object"] in earlier for earlier in lines):
+            lines = [earlier.replace(found["object"], found["name"]) for earlier in lines]
+        else:
+            lines.append(line)
+    return "\n".join(lines)
 
 
 def _whole_row(test: TestFinished, workspace: Path) -> dict[str, object]:

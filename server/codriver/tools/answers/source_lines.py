@@ -35,6 +35,8 @@ QUOTE_END: Final = {
 """Patterns for the rest of a string, by its opening quote."""
 DOCSTRING: Final = re.compile(r"[ \t]*[rRuU]?(?:\"\"\"|\'\'\'|\"|\')")
 """Matches the start of a docstring at the start of a line."""
+LINE_NUMBER: Final = re.compile(r"^(?P<mark>[ >]) *\d+(?: |$)(?P<first>[ \t]?)", re.MULTILINE)
+"""Matches the number before a line of an excerpt, and the first blank of the line."""
 DEFINITION: Final = re.compile(r"(?P<indent>[ \t]*)(?:async[ \t]+def|def|class)\b")
 """Matches the start of the definition of a function or class, with its indentation."""
 
@@ -156,6 +158,11 @@ def numbered(
             text = f"{text[: line_characters - 1]}…"
         quoted.append(f"{'>' if number == marked else ' '}{number + added:>{width}} {text}".rstrip())
     return "\n".join(quoted)
+
+
+def without_numbers(text: str) -> str:
+    """Return an excerpt without the numbers of its lines. A marked line starts with `>`."""
+    return LINE_NUMBER.sub(lambda found: ">" if found["mark"] == ">" else found["first"], text)
 
 
 def function_around(lines: Sequence[str], line: int) -> tuple[int, int] | None:
