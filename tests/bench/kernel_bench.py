@@ -20,7 +20,7 @@ from memory_bench import settled_kib
 from report import main
 
 from codriver.core.values import Request
-from codriver.features.export.fresh_runs import CONNECTORS
+from codriver.features.export.fresh_runs import connectors
 from codriver.repls.kinds import split_address
 
 ROUNDS = 20
@@ -35,7 +35,7 @@ REST_S = 0.02
 
 def connect(address, listener=lambda _evaluation, _event: None):
     protocol, place = split_address(address)
-    return CONNECTORS[protocol](place, listener=listener, workspace=None, is_remote=False)
+    return connectors()[protocol](place, listener=listener, workspace=None, is_remote=False)
 
 
 def evaluate_by_hand(client, code):

@@ -123,6 +123,7 @@ def adapter_hooks() -> AdapterHooks:
         reply_fields={key: name for hooks in every for key, name in hooks.reply_fields.items()},
         around={kind: make for hooks in every for kind, make in hooks.around.items()},
         capabilities=tuple(capability for hooks in every for capability in hooks.capabilities),
+        companions=tuple(companion for hooks in every for companion in hooks.companions),
     )
 
 

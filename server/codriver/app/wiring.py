@@ -156,7 +156,7 @@ def build(
         recipe_of = partial(_recipe_of, workspace, live, grants, is_user_started)
         repls = ReplSupervisor(
             core=core, tasks=tasks, connectors=_connectors(core, workspace), workspace=workspace,
-            recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, added=features.adapter_hooks().capabilities,
+            recipe_of=recipe_of, logbook=logbook, transcripts=transcripts, hooks=features.adapter_hooks(),
         )  # fmt: skip
         stored_lists, seen = StoredLists(workspace), SeenClients()
         clients = Clients(core, introduced=lambda name: seen.note(client_slug(name)))

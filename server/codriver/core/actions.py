@@ -11,7 +11,7 @@ from codriver.core.records import ValueReference, dataclass, from_context, from_
 
 if TYPE_CHECKING:
     from codriver.core.state import Origin, ReportedStatus
-    from codriver.core.values import Failure, Lane, ListeningProgram, Profile, Request
+    from codriver.core.values import Capability, Failure, Lane, ListeningProgram, Profile, Request
 
 
 @dataclass(frozen=True)
@@ -228,13 +228,12 @@ class ReplConnected(Action):
 
 
 @dataclass(frozen=True)
-class SeamFound(Action):
-    """Dispatched when the application in the REPL turns out to have a seam, with the seam's session id."""
+class CapabilityFound(Action):
+    """Dispatched when a connected REPL turns out to have another capability, for as long as the connection lasts."""
 
     id: str
-    seam: str
-    provider: str | None = None
-    """The provider, if the seam is queried by evaluating code."""
+    name: str
+    capability: Capability
 
 
 @dataclass(frozen=True)

@@ -309,8 +309,6 @@ def _run_effects(evaluation: Evaluation, request: Request, repl: Repl) -> tuple[
         evaluation=evaluation.id,
         file=request.file if request.kind == "load-file" else None,
     )
-    if repl.profile is not None and repl.profile.seam is not None:
-        request = replace(request, who=evaluation.who)
     run = RunEvaluation(repl=repl.id, request=request)
     if request.kind in DESCRIBED_KINDS:
         return (run,)  # test runs are logged when they end

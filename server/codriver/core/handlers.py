@@ -178,7 +178,7 @@ HANDLERS: Final[Mapping[type[actions.Action], Handler]] = MappingProxyType(
         actions.ReplProgress: for_known_repl(repl_connections.store_progress),
         actions.ReplStarted: for_known_repl(repl_connections.record_started_process),
         actions.ReplConnected: for_known_repl(repl_connections.use_new_connection),
-        actions.SeamFound: for_known_repl(repl_connections.add_seam),
+        actions.CapabilityFound: for_known_repl(repl_connections.add_capability),
         actions.ReplLost: for_known_repl(repl_connections.handle_lost_connection),
         actions.RetryDue: for_known_repl(repl_connections.retry_connection),
         actions.RestartRepl: for_known_repl(repl_connections.restart_repl),

@@ -9,13 +9,14 @@ from a kernel that has ended. Whenever it is discovered again, it is tried once.
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from codriver.core import evaluation_queue, lanes, orphans
 from codriver.core.actions import (
     Action,
     AddRepl,
     AddServerLine,
+    CapabilityFound,
     DropRepl,
     LatchError,
     ReplConnected,
@@ -24,7 +25,6 @@ from codriver.core.actions import (
     ReplStarted,
     RestartRepl,
     RetryDue,
-    SeamFound,
     SessionClosed,
     SessionOpened,
 )
@@ -53,7 +53,7 @@ from codriver.core.state import (
     with_session,
     without_item,
 )
-from codriver.core.values import MAIN_SESSION, Capability
+from codriver.core.values import MAIN_SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -73,10 +73,6 @@ MINUTE_MS = 60_000
 """Length of a minute in milliseconds."""
 MAX_REMEMBERED_STARTS = 8
 """Maximum number of start times that are stored for a REPL."""
-SEAM: Final = "seam"
-"""The capability of a REPL whose application has a seam."""
-SEAM_OP: Final = "codriver/seam"
-"""The nREPL op through which Codriver's worker queries the seam."""
 
 
 def notifying_of_tool_changes(handle: Handler) -> Handler:
@@ -205,14 +201,12 @@ def use_new_connection(state: State, repl: Repl, action: ReplConnected) -> Outco
     return replace(evaluation_queue.fill_queues(placed, repl.id, action.now), follow_ups=announcements)
 
 
-def add_seam(state: State, repl: Repl, action: SeamFound) -> Outcome:
-    """Add the capability `seam` to the REPL for as long as the connection lasts."""
-    if repl.profile is None or repl.profile.seam == action.seam:
+def add_capability(state: State, repl: Repl, action: CapabilityFound) -> Outcome:
+    """Add a capability to the REPL for as long as the connection lasts."""
+    if repl.profile is None or repl.profile.capabilities.get(action.name) == action.capability:
         return Outcome(state)
-    support = Capability(action.provider or SEAM_OP, adapted=action.provider is not None)
-    able = with_item(repl.profile.capabilities, SEAM, support)
-    seen = replace(repl.profile, capabilities=able, seam=action.seam)
-    return Outcome(with_repl(state, replace(repl, profile=seen)))
+    capabilities = with_item(repl.profile.capabilities, action.name, action.capability)
+    return Outcome(with_repl(state, replace(repl, profile=replace(repl.profile, capabilities=capabilities))))
 
 
 def _connection_messages(state: State, repl: Repl) -> tuple[Action, ...]:

@@ -108,8 +108,6 @@ class Profile:
     """A description of where output of threads goes, or empty if Codriver receives it."""
     notes: tuple[str, ...] = ()
     """Sentences that users should know, such as why this REPL cannot be interrupted."""
-    seam: str | None = None
-    """The session id of the application's seam. A new id means a new process."""
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ class Request:
     background: bool = False
     """Whether to run the code concurrently with all other code, in a session that exists only for it."""
     who: str = ""
-    """The caller to which the application in the REPL attributes effects of the code, if it does."""
+    """The caller, for companions of the REPL that attribute effects of the code to it."""
     max_length: int | None = None
     """The maximum number of elements of a collection to print, if the caller gives one."""
     max_depth: int | None = None

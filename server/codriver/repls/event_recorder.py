@@ -18,7 +18,6 @@ from codriver.repls.contract.adapter_values import (
     InputNeeded,
     Output,
     Reported,
-    SeamFound,
     SensitiveSeen,
     Value,
     ValueStored,
@@ -77,7 +76,7 @@ class EventRecorder:
                     self._display(event, repl, evaluation)
             case ForeignCodeStarted():
                 self._start_others(repl_id, str(event_id), event.code)
-            case SeamFound() | Reported() | SensitiveSeen():
+            case Reported() | SensitiveSeen():
                 self._pass_on(event, repl_id, evaluation.id if evaluation is not None else None)
             case _:
                 if evaluation is not None:
@@ -93,17 +92,12 @@ class EventRecorder:
             failure = event.failure and self.without_secrets(event.failure)
             self._core.report(actions.EvaluationFinished(evaluation.id, event.status, failure=failure))
 
-    def _pass_on(self, event: SeamFound | Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
+    def _pass_on(self, event: Reported | SensitiveSeen, repl_id: str, evaluation_id: str | None) -> None:
         """Handle an event that may belong to no evaluation."""
         if isinstance(event, Reported):
             self.listeners[event.name](repl_id, evaluation_id, event.text)
-        elif isinstance(event, SensitiveSeen):
-            self._logbook.learn_sensitive(repl_id, event.values)
         else:
-            repl = self._core.state.repls.get(repl_id)
-            # Each evaluation reports the seam when it ends, so only a new session id is an update.
-            if repl is not None and repl.profile is not None and repl.profile.seam != event.session_id:
-                self._core.report(actions.SeamFound(repl.id, event.session_id, event.provider))
+            self._logbook.learn_sensitive(repl_id, event.values)
 
     def without_secrets(self, failure: Failure) -> Failure:
         """Return the failure without secrets.

@@ -31,6 +31,7 @@ from codriver.repls.contract.adapter import (
     UntrustedListenerError,
 )
 from codriver.repls.contract.adapter_values import CAPABILITIES
+from codriver.repls.contract.extras import NO_HOOKS
 from codriver.repls.event_recorder import EventRecorder
 from codriver.repls.internal_errors import InternalErrorReporter
 from codriver.repls.interrupt import Interrupter
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from codriver.log.logbook import Logbook
     from codriver.log.transcripts import Transcripts
     from codriver.repls.contract.adapter_values import ServerCapability
+    from codriver.repls.contract.extras import AdapterHooks
 
 E = TypeVar("E")
 logger = logging.getLogger(__name__)
@@ -102,18 +104,19 @@ class ReplSupervisor:
         recipe_of: Callable[[str], recipes.Recipe],
         logbook: Logbook,
         transcripts: Transcripts,
-        added: Sequence[ServerCapability] = (),
+        hooks: AdapterHooks = NO_HOOKS,
     ) -> None:
         """Create the connections' owner without opening any connection.
 
-        `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `added`
-        lists the capabilities that features define.
+        `recipe_of` returns the recipe for a `repl` setting. It runs in a thread because it may read files. `hooks` has
+        the additions of features.
         """
         self._tasks = tasks
         self._connectors = dict(connectors)
         self._silences: dict[str, Callable[[str, float], str | None]] = {}
-        self._added = tuple(added)
-        self.capability_names = (*CAPABILITIES, *(capability.name for capability in added))
+        self.hooks = hooks
+        """What features add to the adapters."""
+        self.capability_names = (*CAPABILITIES, *(capability.name for capability in hooks.capabilities))
         """The names of all capabilities, in the order in which they are displayed."""
         self._recipe_of = recipe_of
         self._workspace = workspace
@@ -343,7 +346,7 @@ class ReplSupervisor:
                 self._adapters[repl_id] = adapter
                 try:
                     profile = without_capabilities(await self._placed(repl_id, adapter.profile), withheld)
-                    profile = with_missing_hints(profile, self._added)
+                    profile = with_missing_hints(profile, self.hooks.capabilities)
                     key = kinds.session_key(profile.dialect, profile.application)
                     self._core.report(actions.ReplConnected(repl_id, profile, address, key))
                     await anyio.to_thread.run_sync(release_large_blocks)

@@ -108,6 +108,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         default_limits=default_limits(call, target),
         **in_frame,
         extras=extras,
+        who=who,
     )
     timeout_ms = _timeout_ms(call, arguments)
     begin(call, target, who, request)

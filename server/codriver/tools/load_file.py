@@ -103,7 +103,7 @@ class _Loads:
         text = await call.services.work.files.run(call.client, partial(read_source, path))
         target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl
-        check_language(path, text, repl)
+        check_language(call, path, text, repl)
         readers = possible_repls(call.state, arguments.repl_session_key, target)
         lisp = path.suffix != ".py" and speaks_lisp(readers)
         if repl.dialect == "unknown":
@@ -130,7 +130,7 @@ class _Loads:
         if self._arguments.repl_session_key is None:
             target = lane_of_caller(call, target, self._who)
         limits, identity = default_limits(call, target), evaluation_queue.next_evaluation_id(call.state)
-        request = replace(submitted, id=identity, session=target.session.name, default_limits=limits)
+        request = replace(submitted, id=identity, session=target.session.name, default_limits=limits, who=self._who)
         begin(call, target, self._who, request)
         return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
 

@@ -15,8 +15,10 @@ from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile
 from codriver.features.applications.app_log import AppLog
 from codriver.features.applications.app_streams import AppStream, AppStreams
+from codriver.features.applications.seam import Seam
 from codriver.log.output_log import OutputLog
 from codriver.repls.contract.adapter_values import Endpoint
+from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.nrepl.nrepl_adapter import connect
 from codriver.settings.model import Settings
 
@@ -164,18 +166,21 @@ def worker(tmp_path_factory):
 
 
 async def test_an_application_in_a_worker_answers_renewals_and_ends_streams(server, worker):
-    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None) as adapter:
+    hooks = AdapterHooks(companions=(Seam.attach,))
+    async with connect(Endpoint("127.0.0.1", worker.port), listener=lambda *_: None, hooks=hooks) as adapter:
+        seam = adapter.companion(Seam)
+        assert seam is not None
 
         async def query(_repl, accessor, arguments):
             server.queries.append((_repl, accessor, json.loads(arguments)))
-            return await adapter.call_seam(accessor, arguments)
+            return await seam.call(accessor, arguments)
 
         server.streams._query = query
-        answer = json.loads(await adapter.call_seam("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
+        answer = json.loads(await seam.call("subscribe", json.dumps({"topic": "fx", "leaseS": 600})))
         stream = AppStream(answer["subId"], "r1", 1, "c1", "ann", "fx")
         server.streams.start(stream)
         await server.until(lambda: len(server.renewals) >= 2)
         assert server.streams.active() == [stream]
-        await adapter.call_seam("unsubscribe", json.dumps({"subId": stream.id}))
+        await seam.call("unsubscribe", json.dumps({"subId": stream.id}))
         await server.until(lambda: server.endings)
         assert server.streams.active() == []

@@ -9,7 +9,6 @@ from live_server import serving
 from codriver.errors import StartError
 from codriver.features.applications.seam_checks import CHECKS, seam_row
 from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS
-from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import Row
@@ -130,7 +129,7 @@ def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
             )
             return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
 
-        assert seam_rows() == [Row("seam", "missing", missing_capability_hint("seam", "python"))]
+        assert seam_rows() == [Row("seam", "missing", WAYS["python"])]
         client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
         assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
         client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")

@@ -9,6 +9,7 @@ from real_repls import fresh
 
 import codriver_seam
 from codriver.core.values import Request
+from codriver.features.applications.seam import Seam
 from codriver.repls.contract.adapter_values import Ending, Output, Reported
 from codriver.repls.contract.extras import AdapterHooks
 from codriver.repls.dialects.seam_providers import EVENTS
@@ -34,7 +35,7 @@ def server(request):
         yield running
 
 
-HOOKS = AdapterHooks(reply_fields={"codriver/app-events": EVENTS})
+HOOKS = AdapterHooks(companions=(Seam.attach,))
 
 
 class Hearing:
@@ -45,8 +46,7 @@ class Hearing:
         self._news = anyio.Event()
 
     def __call__(self, _evaluation, event):
-        if isinstance(event, Reported):
-            assert event.name == EVENTS
+        if isinstance(event, Reported) and event.name == EVENTS:
             frame = json.loads(event.text)
             self.frames.append(frame)
             self.lines += [row["line"] for row in frame["events"]]
@@ -88,7 +88,7 @@ async def evaluate(adapter, request):
 
 
 async def query(adapter, accessor, **asked):
-    return json.loads(await adapter.call_seam(accessor, json.dumps(asked)))
+    return json.loads(await adapter.companion(Seam).call(accessor, json.dumps(asked)))
 
 
 def second_words(hearing):

@@ -10,7 +10,8 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
 from codriver.features.applications.inspect_app import change_line
-from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam_answers import app_repl, parse_answer, refused, with_restart_note
 from codriver.log.transcripts import read
 from codriver.repls.dialects import seam_providers
 from codriver.tools.acts.submission import begin
@@ -89,7 +90,7 @@ def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -
     code = seam_providers.form(provider, dialect, arguments.what, query, origin)
     subject = arguments.event or arguments.epoch_id or ""
     summary = f"{arguments.what} {subject}".strip()
-    return Request(evaluation_id, code, target.session.name, description=summary, default_limits=NO_LIMITS)
+    return Request(evaluation_id, code, target.session.name, description=summary, default_limits=NO_LIMITS, who=who)
 
 
 def _provider(repl: Repl) -> Provider:

@@ -8,10 +8,11 @@ from codriver.features.applications import change_app, inspect_app, watch_app
 from codriver.features.applications.app_event_recorder import AppEventRecorder
 from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
+from codriver.features.applications.seam import CAPABILITY, SEAM, SEAM_OP, Seam, SeamSessions, seam_of
 from codriver.features.applications.seam_answers import SeenApplications
 from codriver.features.applications.session_rows import query_applications
 from codriver.repls.contract.extras import AdapterHooks
-from codriver.repls.dialects.seam_providers import EVENTS
+from codriver.repls.dialects.seam_providers import EVENTS, is_seam_package
 from codriver.server_hooks import Guide, Part, Report, ServerHooks
 from codriver.skills.library import LIVE_APP
 from codriver.tools.calls.call import CallHooks
@@ -36,7 +37,7 @@ def _recorder(services: Services, tasks: TaskGroup) -> AppEventRecorder:
 
 def _streams(services: Services, tasks: TaskGroup) -> AppStreams:
     async def query(repl: str, accessor: str, arguments: str) -> str:
-        return await services.repls.adapter(repl).call_seam(accessor, arguments)
+        return await seam_of(services.repls, repl).call(accessor, arguments)
 
     return AppStreams(services.core, services.part(AppLog), tasks, query)
 
@@ -44,14 +45,20 @@ def _streams(services: Services, tasks: TaskGroup) -> AppStreams:
 SERVER: Final = ServerHooks(
     tools=(inspect_app.TOOL, change_app.TOOL, watch_app.TOOL),
     parts=(
+        Part(SeamSessions, lambda services, _tasks: SeamSessions(services.core, services.repls)),
         Part(SeenApplications, lambda _services, _tasks: SeenApplications()),
         Part(AppLog, _log),
         Part(AppEventRecorder, _recorder),
         Part(AppStreams, _streams),
     ),
-    calls=CallHooks(sessions=(query_applications,)),
-    adapters=AdapterHooks(reply_fields={EVENTS_FIELD: EVENTS}),
-    reports=(Report(EVENTS, AppEventRecorder, AppEventRecorder.receive),),
+    calls=CallHooks(sessions=(query_applications,), loadable=(is_seam_package,)),
+    adapters=AdapterHooks(
+        reply_fields={EVENTS_FIELD: EVENTS, SEAM_OP: SEAM}, capabilities=(CAPABILITY,), companions=(Seam.attach,)
+    ),
+    reports=(
+        Report(EVENTS, AppEventRecorder, AppEventRecorder.receive),
+        Report(SEAM, SeamSessions, SeamSessions.receive),
+    ),
     guides=(Guide(LIVE_APP, inspect_app.TOOL.name),),
     query_sources=((APP_SOURCE, AppLog),),
 )

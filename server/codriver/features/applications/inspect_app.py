@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
-from codriver.features.applications.seam_answers import SEAM, app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.seam import SEAM, seam_of
+from codriver.features.applications.seam_answers import app_repl, parse_answer, refused, with_restart_note
 from codriver.features.applications.settings import SHOWS_SENSITIVE
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
@@ -56,9 +57,8 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     repl = app_repl(call, arguments.repl_session_key)
     max_bytes = budget(call)
     query = arguments.model_dump(by_alias=True, exclude_none=True, exclude={"what", "repl_session_key", "who"})
-    text = await call.services.repls.adapter(repl.id).call_seam(
-        arguments.what, json.dumps({**query, "maxChars": max_bytes})
-    )
+    seam = seam_of(call.services.repls, repl.id)
+    text = await seam.call(arguments.what, json.dumps({**query, "maxChars": max_bytes}))
     seam_answer = parse_answer(call, text, shows_sensitive=shows_sensitive)
     seam_answer = _ignored_path(arguments, seam_answer) or seam_answer
     answer = (

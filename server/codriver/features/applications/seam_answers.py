@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.records import Recent
 from codriver.features.applications.app_log import shorten_paths
+from codriver.features.applications.seam import SEAM, SeamSessions, seam_of
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.session_choice import resolve
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     SeamAnswer = Mapping[str, Any]
 
-SEAM: Final = "seam"
 RESTARTED: Final = "the app was restarted, as session %s: its previous epochs, events and subscriptions are gone"
 REASONS: Final = frozenset(
     {
@@ -75,17 +75,16 @@ class SeenApplications:
 
 async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, Any]) -> SeamAnswer:
     """Send a query to an accessor of the seam in a REPL, and return the answer."""
-    return parse_answer(call, await call.services.repls.adapter(repl).call_seam(accessor, json.dumps(query)))
+    return parse_answer(call, await seam_of(call.services.repls, repl).call(accessor, json.dumps(query)))
 
 
 def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
     """Add a note to an answer if the application was restarted after the client's last answer."""
-    current = call.state.repls.get(repl.id)
-    seam = current.profile.seam if current is not None and current.profile is not None else None
-    if not call.services.part(SeenApplications).replace(call.client, repl.id, seam):
+    session_id = call.services.part(SeamSessions).current(repl.id)
+    if not call.services.part(SeenApplications).replace(call.client, repl.id, session_id):
         return answer
     previous_notes = answer.fields.get("notes", ())
-    notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED % seam]
+    notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED % session_id]
     return replace(answer, fields={**answer.fields, "notes": notes})
 
 
@@ -96,7 +95,7 @@ def app_repl(call: Call, key: str | None) -> Repl:
         RefusedError: no REPL matches, or several do.
     """
     if key is None:
-        candidates = [repl for repl in call.state.repls.values() if repl.profile and repl.profile.seam]
+        candidates = [repl for repl in call.state.repls.values() if repl.profile and SEAM in repl.profile.capabilities]
         if len(candidates) == 1:
             return candidates[0]
     return resolve(call.state, key).repl

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError
-from codriver.features.applications.seam_answers import SEAM
+from codriver.features.applications.seam import SEAM
 from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS, Steps
 from codriver.setup.doctor_checks import FeatureChecks, Row
 from codriver.wire.untrusted import as_map

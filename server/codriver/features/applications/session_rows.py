@@ -9,7 +9,8 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.applications.app_streams import AppStreams
-from codriver.features.applications.seam_answers import SEAM, query_seam
+from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam_answers import query_seam
 from codriver.repls.dialects.seam_providers import CONTRACT
 
 if TYPE_CHECKING:

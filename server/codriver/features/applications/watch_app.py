@@ -9,7 +9,8 @@ from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.app_streams import OPS, AppStream, AppStreams
-from codriver.features.applications.seam_answers import SEAM, app_repl, query_seam, refused, with_restart_note
+from codriver.features.applications.seam import SEAM
+from codriver.features.applications.seam_answers import app_repl, query_seam, refused, with_restart_note
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool

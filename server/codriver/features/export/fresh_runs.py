@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
+from codriver.commands.repl_hooks import adapter_hooks
 from codriver.commands.terminal import echo
 from codriver.core.values import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
@@ -87,8 +87,10 @@ def connect_kernel(address: str, **how: Any) -> AbstractAsyncContextManager[Adap
     return connect_jupyter(address, **how)
 
 
-CONNECTORS: Final[Mapping[str, Connector]] = MappingProxyType({NREPL: connect_nrepl, JUPYTER: connect_kernel})
-"""The functions that connect to a REPL, by protocol."""
+def connectors() -> Mapping[str, Connector]:
+    """Return the functions that connect to a REPL, by protocol."""
+    hooks = adapter_hooks()
+    return {NREPL: partial(connect_nrepl, hooks=hooks), JUPYTER: partial(connect_kernel, hooks=hooks)}
 
 
 @dataclass(slots=True)
@@ -158,7 +160,7 @@ class FreshRuns:
         words = words or self.words
         learn = partial(self.clean.learn_sensitive, words)
         how = self._recipe(words)
-        return fresh_repl(how, CONNECTORS, self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
+        return fresh_repl(how, connectors(), self.workspace, timeout_s=self.timeout_s, learn=learn, on_output=on_output)
 
     def _recipe(self, words: str) -> Recipe:
         """Return how to start the REPL that the words after `--repl` select.

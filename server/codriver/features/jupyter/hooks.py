@@ -48,7 +48,11 @@ def _server_kernels(services: Services, _tasks: TaskGroup) -> ServerKernels:
         return configured_kernels(services.live.settings, os.environ)
 
     return ServerKernels(
-        os.environ, services.learn_secret, services.transcripts.store.wait_until_written, named_kernels
+        os.environ,
+        services.learn_secret,
+        services.transcripts.store.wait_until_written,
+        named_kernels,
+        services.repls.hooks,
     )
 
 

@@ -187,6 +187,7 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
         cell=cell.name,
         description=f"run cell {cell.index} of {notebook.display_path}",
         default_limits=default_limits(call, target),
+        who=notebook.who,
     )
     begin(call, target, notebook.who, request)
     write = OutputWrite(notebook.path, notebook.display_path, cell.index, cell.id, notebook.stamp, notebook.find_open)

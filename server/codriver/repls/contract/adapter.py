@@ -27,7 +27,7 @@ checked on each connection, before anything is sent.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Final, NoReturn, Protocol, TypeVar
 
 import anyio
 
@@ -53,6 +53,11 @@ if TYPE_CHECKING:
         Value,
     )
     from codriver.repls.contract.questions import Answer, Loaded, Query
+
+T = TypeVar("T")
+
+NO_ANSWER: Final = "{}"
+"""The result of an op whose reply has no answer."""
 
 
 class ReplUnreachableError(RefusedError):
@@ -288,22 +293,15 @@ class Adapter(KernelOperations, Protocol):
         """
         return None
 
-    async def call_seam(self, accessor: str, arguments: str) -> str:
-        """Call an accessor of the application's seam, and return its answer as JSON.
-
-        Accessors only read, and can be called while other code runs.
-
-        Raises:
-            CapabilityMissingError: no application in the REPL has installed the seam.
-            EvaluationFailedError: the REPL failed to answer.
-        """
-        _refuse(self.profile, "seam")
+    def companion(self, kind: type[T]) -> T | None:
+        """Return the companion of this type, or None if the REPL has none."""
+        return None
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
-        """Call an op that a feature adds to Codriver's worker, and return its `answer`.
+        """Call an op that a feature adds to Codriver's worker, and return its `answer`, or `NO_ANSWER`.
 
-        Messages that the worker sends with the id of this request afterwards are passed on as reports. The op can be
-        called while other code runs.
+        Reports in the reply, and in messages that the worker sends with the id of this request afterwards, are passed
+        on. The op can be called while other code runs.
 
         Raises:
             CapabilityMissingError: the REPL has no such op.
@@ -403,27 +401,6 @@ class Connector(Protocol):
             NotAReplError: the server does not speak the protocol.
         """
         ...
-
-
-class SeamChecks(Protocol):
-    """Checks for the application in a REPL, which run before and after evaluations. They never raise."""
-
-    @property
-    def accepts_origin(self) -> bool:
-        """Return whether the application's events identify an evaluation by the origin in its request."""
-
-    @property
-    def is_first(self) -> bool:
-        """Return whether a check must run before the code is sent."""
-
-    async def before(self) -> None:
-        """Run the check that precedes an evaluation."""
-
-    def is_last(self, request: Request) -> bool:
-        """Return whether a check must run after this evaluation, before its end is reported."""
-
-    async def after(self) -> None:
-        """Run the check that follows an evaluation."""
 
 
 async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:

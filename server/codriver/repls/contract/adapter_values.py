@@ -133,19 +133,18 @@ CAPABILITIES = (
     "frame",
     "drift",
     "restore",
-    "seam",
 )
 """The capabilities that exist without features, in the order in which they are displayed.
 
-`restart` depends on who started the process, and `seam` on the application in it.
+`restart` depends on who started the process.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ServerCapability:
-    """A capability that a feature adds.
+    """A capability that a feature defines.
 
-    A REPL has it if its server supports one of `ops`, which are in order of preference.
+    A REPL has it if its server supports one of `ops`, which are in order of preference, or if a companion finds it.
     """
 
     name: str
@@ -232,15 +231,6 @@ class ValueStored:
 
 
 @dataclass(frozen=True, slots=True)
-class SeamFound:
-    """The application in the REPL has installed the seam. `session_id` stays the same until the process ends."""
-
-    session_id: str
-    provider: str | None = None
-    """The name of the provider, for a seam that is called by evaluating code."""
-
-
-@dataclass(frozen=True, slots=True)
 class SensitiveSeen:
     """The values at sensitive paths of the application's state, sent before any output that may contain them.
 
@@ -289,7 +279,6 @@ Event = (
     | InputNeeded
     | ForeignCodeStarted
     | ForeignCodeFinished
-    | SeamFound
     | SensitiveSeen
     | Reported
 )

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from codriver.repls.contract.adapter_values import ServerCapability
+    from codriver.repls.contract.companions import CreateCompanion
 
 Rewrite = Callable[[dict[str, Any]], dict[str, Any]]
 """Changes the fields of a request before it is sent."""
@@ -75,7 +76,9 @@ class AdapterHooks:
     Each is called as `make(sessions, probed, listener, workspace)`.
     """
     capabilities: Sequence[ServerCapability] = ()
-    """The capabilities that REPLs have if their servers support certain ops."""
+    """The capabilities that features define."""
+    companions: Sequence[CreateCompanion] = ()
+    """Functions that create the companions of each REPL: see `contract.companions`."""
 
 
 NO_HOOKS = AdapterHooks()

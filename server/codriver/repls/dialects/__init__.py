@@ -95,7 +95,7 @@ CLOJURE: Final = Dialect(
 CLOJURESCRIPT: Final = Dialect(
     "clojurescript",
     json="(js/JSON.stringify (clj->js VALUE))",
-    facts="{:root nil :version *clojurescript-version* :seam $seam}",
+    facts="{:root nil :version *clojurescript-version*}",
     broken=frozenset({"interrupt"}),
     notes=(
         "ClojureScript cannot be interrupted, because its runtime has one thread: reload the runtime to end a loop",
@@ -118,7 +118,7 @@ NBB: Final = Dialect(
     expanders=("macroexpand-1", "macroexpand"),
     json=program("nbb/json.cljs"),
     preserve_last=program("nbb/keeps_last.cljs"),
-    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*) :seam $seam}",
+    facts="{:root (js/process.cwd) :pid js/process.pid :namespace (str *ns*)}",
     expressions=Programs(
         {
             "names": program("lisp/names.cljc", LOWER="(.toLowerCase s)"),
@@ -173,7 +173,7 @@ BASILISP: Final = Dialect(
     expanders=("macroexpand-1", "macroexpand"),
     json='(.dumps (python/__import__ "json") (lisp->py VALUE))',
     python_text=True,
-    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os")) :seam $seam}',
+    facts='{:root (.getcwd (python/__import__ "os")) :pid (.getpid (python/__import__ "os"))}',
     expressions=_BASILISP_EXPRESSIONS,
     before={"test": "(require 'basilisp.test)"},
     call_cached=program("basilisp/kept.lpy"),
@@ -193,7 +193,7 @@ HY: Final = Dialect(
     home="Hy",
     json='(.dumps (__import__ "json") VALUE)',
     python_text=True,
-    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os")) "seam" $seam}',
+    facts='{"root" (.getcwd (__import__ "os")) "pid" (.getpid (__import__ "os"))}',
     expressions=python_programs.HY_EXPRESSIONS,
     runs_files=True,
     namespace_by="none",

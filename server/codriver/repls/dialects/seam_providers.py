@@ -45,10 +45,15 @@ _LOADS: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load
 """Words in code that may load an application."""
 _WORD: Final = re.compile(r"[A-Za-z][\w-]*")
 _JSON: Final = {
-    one.name: one.as_json
-    for one in (dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP)
-}
-"""Functions that return code for the value of an expression as JSON, by dialect."""
+    **{
+        one.name: one.as_json
+        for one in (
+            dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP, dialects.HY,
+        )
+    },
+    "python": "__import__('json').dumps({})".format,
+}  # fmt: skip
+"""Functions that return code for the value of an expression as a JSON string, by dialect."""
 
 Fields = Mapping[str, Any]
 
@@ -148,12 +153,10 @@ _LOAD_PACKAGE_CODE: Final = (
     "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
 )
 """Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` unchanged."""
-KERNEL: Final = "kernel"
-"""Stands for a dialect in `_EXECUTE`: a Jupyter kernel that runs Python."""
 _EXECUTE: Final[Mapping[str, str]] = {
     "basilisp": "(python/exec {code} (python/dict))",
     "hy": "(exec {code} {{}})",
-    KERNEL: "exec({code}, {{}})",
+    "python": "exec({code}, {{}})",
 }
 """Code that executes Python code, by dialect."""
 
@@ -211,15 +214,18 @@ PROVIDERS: Final = (
 
 
 def search_expression(dialect: str) -> str | None:
-    """Return the expression that searches for all providers of a dialect at once, or None if it has none."""
+    """Return the code that searches for all providers of a dialect at once, or None if it has none.
+
+    Its value is a string with JSON, which `found` reads.
+    """
     rows = [[one.sentinel, *one.bands.values()] for one in _of(dialect)]
     between = ", " if dialect == "python" else " "
     listed = between.join([f"[{between.join(row)}]" for row in rows])
-    return f"[{listed}]" if rows else None
+    return _JSON[dialect](f"[{listed}]") if rows else None
 
 
 def found(dialect: str, answer: object) -> Found | None:
-    """Return the first provider that the value of `search_expression` reports as present."""
+    """Return the first provider that the value of the search reports as present."""
     for provider, row in zip(_of(dialect), answer if isinstance(answer, list) else (), strict=False):
         if isinstance(row, list) and row and row[0]:
             lacking = frozenset(name for name, can in zip(provider.bands, row[1:], strict=False) if not can)

@@ -43,7 +43,7 @@ class Dialect:
     namespace_by: Literal["key", "in-ns", "ns", "none"] = "key"
     """How to evaluate in a namespace: with the field `ns`, by switching to it and back, or not at all."""
     facts: Code | None = None
-    """An expression that only this dialect can evaluate. Returns `root`, optionally `pid`, and the value of `$seam`."""
+    """An expression that only this dialect can evaluate. Returns `root`, and optionally `pid`."""
     process_id: str | None = None
     """An expression that returns the process id, if `facts` has none."""
     expressions: Mapping[str, str] = field(default_factory=dict)
@@ -202,6 +202,14 @@ class Dialect:
         Raises:
             ValueError: the text is not such a string.
         """
+        return json.loads(self.read_string(printed), strict=False)
+
+    def read_string(self, printed: str) -> str:
+        """Return the string that the server printed as a literal.
+
+        Raises:
+            ValueError: the text is not a literal.
+            SyntaxError: the text is not a literal.
+        """
         # Clojure prints control characters in strings unescaped, which strict JSON forbids.
-        text = ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False)
-        return json.loads(str(text), strict=False)
+        return str(ast.literal_eval(printed) if self.python_text else json.loads(printed, strict=False))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from codriver.core.values import Form, PrintLimits, Request
-    from codriver.repls.contract.adapter import SeamChecks
     from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.repls.contract.companions import EvaluationSteps
     from codriver.repls.contract.extras import Programs, Rewrite
     from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.evaluation_tasks import EvaluationTasks
@@ -75,7 +75,7 @@ class ServerContext:
     undo_records: UndoRecords
     programs: Programs
     fields: RequestFields
-    seam_checks: SeamChecks
+    steps: EvaluationSteps
     tasks: EvaluationTasks
     op_timeout_s: float
 
@@ -102,8 +102,8 @@ class Evaluation:
 
     __slots__ = (
         "_first",
-        "_has_checks",
         "_has_turn",
+        "_is_followed",
         "_limits",
         "_on_end",
         "_request",
@@ -135,8 +135,8 @@ class Evaluation:
         """The number of values received."""
         self._rewrite: Rewrite | None = None
         """The function with which features change the requests, while their programs run."""
-        self._has_checks = False
-        """Whether to look for an application after the first request."""
+        self._is_followed = False
+        """Whether a step of a companion follows the first request."""
         self.is_stopping = False
         """Whether an interrupt was requested, so that no further form is sent."""
         shared.main_connection.check_open()
@@ -164,8 +164,8 @@ class Evaluation:
 
     def _sends_at_once(self) -> bool:
         """Send the first form if nothing prevents it, and return whether it was sent."""
-        session, request, seam_checks = self._session, self._request, self._shared.seam_checks
-        needs_preparation = request.undo_id or request.extras or seam_checks.is_first or self._switches
+        session, request, steps = self._session, self._request, self._shared.steps
+        needs_preparation = request.undo_id or request.extras or steps.before or self._switches
         is_free = session.running is None and not session.is_deaf and session.connection.cause is None
         if needs_preparation or not is_free or not session.turn.try_acquire():
             return False
@@ -179,7 +179,7 @@ class Evaluation:
             if not is_sent:
                 self._give_back_turn()
         # The REPL is already working, so these checks delay nobody.
-        self._has_checks = is_sent and seam_checks.is_last(request)
+        self._is_followed = is_sent and bool(steps.after) and steps.are_needed_after(request)
         return is_sent
 
     @property
@@ -201,7 +201,7 @@ class Evaluation:
             return
         status = sent.exchange.status
         went_well = "done" in status and "interrupted" not in status and not sent.reply.is_failed
-        has_more_to_do = len(self._request.forms) > 1 or sent.reply.cut or self._has_checks
+        has_more_to_do = len(self._request.forms) > 1 or sent.reply.cut or self._is_followed
         if not went_well or has_more_to_do or self._is_silent(sent.reply) or self.is_stopping:
             self._continue_in_task()
             return
@@ -225,10 +225,9 @@ class Evaluation:
                 self._has_turn = True
                 shared.main_connection.check_open()
                 await shared.sessions.renew(session)
-                await shared.seam_checks.before()
+                await shared.steps.prepare()
             ending = await self._explain(await self._holding(self._with_extras(act)))
-            if shared.seam_checks.is_last(request):
-                await shared.seam_checks.after()
+            await shared.steps.follow(request)
         except ReplDisconnectedError as error:
             self._leave()
             if session.connection is not shared.main_connection:

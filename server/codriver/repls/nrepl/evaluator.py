@@ -10,8 +10,8 @@ from codriver.repls.nrepl.request_fields import RequestFields
 
 if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request
-    from codriver.repls.contract.adapter import SeamChecks
     from codriver.repls.contract.adapter_values import Listener, OnEnd
+    from codriver.repls.contract.companions import EvaluationSteps
     from codriver.repls.contract.extras import Programs
     from codriver.repls.nrepl.introspection import Introspection
     from codriver.repls.nrepl.probe import ProbeResult
@@ -34,7 +34,7 @@ class Evaluator:
         undo_records: UndoRecords,
         programs: Programs,
         *,
-        seam_checks: SeamChecks,
+        steps: EvaluationSteps,
         op_timeout_s: float,
     ) -> None:
         tasks = EvaluationTasks()
@@ -46,8 +46,8 @@ class Evaluator:
             introspection,
             undo_records,
             programs,
-            RequestFields(probed, undo_records, accepts_origin=lambda: seam_checks.accepts_origin),
-            seam_checks,
+            RequestFields(probed, undo_records, steps),
+            steps,
             tasks,
             op_timeout_s,
         )

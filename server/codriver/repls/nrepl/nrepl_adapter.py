@@ -9,16 +9,24 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
 from codriver.net.task_set import cancelled_on_exit
-from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, KernelOperations, OpTimedOutError
+from codriver.repls.contract.adapter import (
+    NO_ANSWER,
+    Adapter,
+    CapabilityMissingError,
+    KernelOperations,
+    OpTimedOutError,
+)
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
+from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.extras import NO_HOOKS, AdapterHooks, Programs
+from codriver.repls.nrepl.companion_access import NreplAccess
 from codriver.repls.nrepl.evaluator import Evaluator
 from codriver.repls.nrepl.heartbeat import Heartbeat, send_heartbeats
 from codriver.repls.nrepl.introspection import Introspection
@@ -32,7 +40,6 @@ from codriver.repls.nrepl.responses import (
     check_no_failure,
     parse_sensitive_values,
 )
-from codriver.repls.nrepl.seam_questions import SeamQueries
 from codriver.repls.nrepl.session_pool import SessionPool
 from codriver.repls.nrepl.session_routes import CODRIVER_SESSIONS
 from codriver.repls.nrepl.test_runner import TestRunner
@@ -48,6 +55,8 @@ if TYPE_CHECKING:
     from codriver.repls.nrepl.connection import Message
     from codriver.repls.nrepl.session_record import SessionRecord
     from codriver.wire.bencode import Value
+
+T = TypeVar("T")
 
 AFTER_INTERRUPT_S: Final = 2.0
 """Seconds to wait for an interrupted evaluation's own `done`, which another connection may have received."""
@@ -147,6 +156,7 @@ async def connect(  # all but the first are optional
                 sessions, probed, listener, op_timeout_s=op_timeout_s, workspace=workspace, hooks=hooks
             )
             await adapter.subscribe_output()
+            await adapter.attach_companions()
             if beat is not None:
                 while_busy = probed.dialect.answers_while_busy
                 tasks.start_soon(partial(send_heartbeats, sessions.get(MAIN_SESSION), beat, while_busy=while_busy))
@@ -207,9 +217,13 @@ class NreplAdapter(KernelOperations):
         self._sessions = sessions
         self._probed = probed
         self._dialect = probed.dialect
+        self._profile = probed.profile
         self._listener = listener
         self._op_timeout_s = op_timeout_s
+        self._hooks = hooks
         self._main = sessions.main
+        self._steps = EvaluationSteps()
+        self._companions: Mapping[type, Any] = {}
         undo_records = UndoRecords(sessions, probed)
         made = {kind: make(sessions, probed, listener, workspace) for kind, make in hooks.around.items()}
         programs = Programs(tuple(hooks.reply_fields.items()), made)
@@ -222,7 +236,6 @@ class NreplAdapter(KernelOperations):
         self.tests_so_far = self._tests.so_far
         self.stacks = introspection.stacks
         self.read_value = introspection.read_value
-        self._seam = SeamQueries(sessions, probed, listener, programs, op_timeout_s=op_timeout_s)
         self._evaluator = Evaluator(
             sessions,
             probed,
@@ -230,7 +243,7 @@ class NreplAdapter(KernelOperations):
             introspection,
             undo_records,
             programs,
-            seam_checks=self._seam,
+            steps=self._steps,
             op_timeout_s=op_timeout_s,
         )
 
@@ -241,13 +254,13 @@ class NreplAdapter(KernelOperations):
 
     @property
     def profile(self) -> Profile:
-        """Return the capabilities that the probe found."""
-        return self._probed.profile
+        """Return the capabilities that the probe and companions found."""
+        return self._profile
 
     def start_evaluation(self, request: Request, on_end: OnEnd, limits: PrintLimits = NO_LIMITS) -> None:
         """Send code to be evaluated, form by form, or a file to be loaded."""
-        if request.file:
-            request = self._seam.laid_in(request)
+        if request.file and self._steps.loads:
+            request = self._steps.changed_load(request)
         if request.kind == "run-tests":
             self._tests.start(request, on_end)
         elif request.kind == "load-file" and not (support := self._require("load-file")).adapted:
@@ -318,9 +331,9 @@ class NreplAdapter(KernelOperations):
         if scope.cancelled_caught:
             raise OpTimedOutError(support.op, self._op_timeout_s)
 
-    async def call_seam(self, accessor: str, arguments: str) -> str:
-        """Call an accessor of the application's seam, and return its answer as JSON."""
-        return await self._seam.call(accessor, arguments)
+    def companion(self, kind: type[T]) -> T | None:
+        """Return the companion of this type, or None if the REPL has none."""
+        return self._companions.get(kind)
 
     async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
         """Call an op that a feature adds to Codriver's worker, and return its `answer`."""
@@ -329,7 +342,9 @@ class NreplAdapter(KernelOperations):
         main = self._main
         answer = await main.connection.request(op, timeout_s=self._op_timeout_s, **{**fields, **main.address()})
         check_no_failure(op, answer, self._probed.dialect)
-        return next((text for message in answer if (text := message.text("answer"))), "{}")
+        for message in answer:
+            Reply(None, self._listener, reports=tuple(self._hooks.reply_fields.items())).receive(message)
+        return next((text for message in answer if (text := message.text("answer"))), NO_ANSWER)
 
     async def open_session(self, name: str, *, shares_names: bool = False) -> None:
         """Open a separate session called `name`."""
@@ -346,6 +361,14 @@ class NreplAdapter(KernelOperations):
         connection = self._main.connection
         await connection.closed.wait()
         return connection.cause or "the connection ended"
+
+    async def attach_companions(self) -> None:
+        """Create the companions of the REPL. Until then, it has none."""
+        access = NreplAccess(
+            self._sessions, self._probed, self._listener, self.call_op, op_timeout_s=self._op_timeout_s
+        )
+        self._companions = await create_companions(self._hooks.companions, access, self._steps)
+        self._profile = with_companions(self._profile, self._companions.values())
 
     async def subscribe_output(self) -> None:
         """Subscribe to the output of threads outside evaluations, if the server supports that."""

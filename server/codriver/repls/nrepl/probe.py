@@ -7,7 +7,7 @@ Clojure.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,9 +16,8 @@ from codriver.errors import few
 from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.repls.dialects import seam_providers
-from codriver.repls.nrepl.responses import BACKGROUND, FRAME, OUTPUT_OPS, SEAM_OP, STORED_VALUE
-from codriver.wire.untrusted import as_int, as_map, as_text
+from codriver.repls.nrepl.responses import BACKGROUND, FRAME, OUTPUT_OPS, STORED_VALUE
+from codriver.wire.untrusted import NOTHING, as_int, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -106,8 +105,6 @@ MISSING_IN: Final[Mapping[str, Mapping[str, str]]] = {
 
 def missing_capability_hint(capability: str, dialect: str) -> str | None:
     """Return the hint on how a REPL of this dialect gets a capability."""
-    if capability == "seam":
-        return seam_providers.WAYS.get(dialect, seam_providers.UNSUPPORTED_LANGUAGE_HINT)
     return MISSING_IN.get(dialect, {}).get(capability) or MISSING.get(capability)
 
 
@@ -130,8 +127,8 @@ class ProbeResult:
     """
     file_evaluator: str | None = None
     """The function sent as `eval` with code of a file, or None if the server does not support that."""
-    seam: seam_providers.Found | None = None
-    """The seam of an application that is called by evaluating code."""
+    description: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    """The fields of the server's reply to `describe`."""
 
 
 def parse_ops(answer: Sequence[Message]) -> frozenset[str]:
@@ -239,12 +236,6 @@ async def probe(
         *filter(None, (outside, application.note if application else None)),
     )
     root = facts.get("root")
-    found = seam_providers.found(dialect.name, facts.get("seam"))
-    seam = next((text for message in answer if (text := message.text(SEAM_OP))), None)
-    if seam:
-        support["seam"] = Capability(SEAM_OP)
-    elif found:
-        seam, support["seam"] = found.session_id, Capability(found.provider.name, adapted=True)
     profile = Profile(
         dialect=dialect.name,
         versions=parse_versions(answer),
@@ -265,11 +256,11 @@ async def probe(
         project_root=root if isinstance(root, str) else None,
         thread_output=OUTPUT_IN_TERMINAL if dialect.name in ON_ROOT and ops.isdisjoint(OUTPUT_OPS) else "",
         notes=notes,
-        seam=seam,
     )
     accepts_positions = not facts.get("tools-nrepl")
     evaluator = await _probe_evaluator(connection, dialect)
-    return ProbeResult(profile, ops, dialect, limits, stores_limits, accepts_positions, evaluator, found)
+    described = {name: value for message in answer for name, value in message.fields.items()}
+    return ProbeResult(profile, ops, dialect, limits, stores_limits, accepts_positions, evaluator, described)
 
 
 async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[Dialect, Mapping[str, object]]:
@@ -294,10 +285,8 @@ async def _identify(connection: NreplConnection, ops: frozenset[str]) -> tuple[D
     for _ in range(2):
         silent: list[tuple[Dialect, OpTimedOutError]] = []
         for dialect in candidates:
-            seam_search = SEAM_OP not in ops and seam_providers.search_expression(dialect.name)
-            expression = str(dialect.facts or "nil").replace("$seam", seam_search or "nil")
             try:
-                facts = await _evaluate(connection, dialect, expression)
+                facts = await _evaluate(connection, dialect, str(dialect.facts or "nil"))
             except OpTimedOutError as error:
                 silent.append((dialect, error))
                 continue

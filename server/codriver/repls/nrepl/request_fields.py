@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.contract.adapter import unsafe_request_refusal
-from codriver.repls.nrepl.responses import SEAM_OP, STORED_VALUE
+from codriver.repls.nrepl.responses import STORED_VALUE
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from codriver.core.values import Form, PrintLimits, Request
+    from codriver.repls.contract.companions import EvaluationSteps
     from codriver.repls.contract.extras import Rewrite
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
@@ -37,16 +36,13 @@ def preserve_loaders(session: NreplSession, code: str) -> None:
 
 
 class RequestFields:
-    """Builds the fields of requests to one server.
+    """Builds the fields of requests to one server."""
 
-    `accepts_origin` returns whether the application's events identify an evaluation by the origin in its request.
-    """
-
-    def __init__(self, probed: ProbeResult, undo_records: UndoRecords, *, accepts_origin: Callable[[], bool]) -> None:
+    def __init__(self, probed: ProbeResult, undo_records: UndoRecords, steps: EvaluationSteps) -> None:
         self._probed = probed
         self._dialect = probed.dialect
         self._undo_records = undo_records
-        self._accepts_origin = accepts_origin
+        self._steps = steps
 
     def check(self, code: str) -> None:
         """Check that the server can process the code.
@@ -117,7 +113,7 @@ class RequestFields:
     def _of_any(
         self, request: Request, limits: PrintLimits, session: NreplSession, rewrite: Rewrite | None = None
     ) -> dict[str, Value]:
-        """Return the fields that all requests have in common: print limits, extras, the undo record, and the origin."""
+        """Return the fields of any request: print limits, those of extras and companions, and the undo record."""
         fields: dict[str, Value] = {}
         if self._probed.honours_print_limits:
             stores = STORED_VALUE in self._probed.ops
@@ -136,6 +132,6 @@ class RequestFields:
             fields["codriver/partial"] = 1
         if request.undo_id:
             fields |= self._undo_records.fields(request.undo_id)
-        if request.who and (SEAM_OP in self._probed.ops or self._accepts_origin()):
-            fields["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        if self._steps.fields:
+            fields |= self._steps.fields_of(request)
         return fields

@@ -19,7 +19,6 @@ from codriver.repls.contract.adapter_values import (
     Listener,
     Output,
     Reported,
-    SeamFound,
     SensitiveSeen,
     TestResult,
     TestRun,
@@ -56,9 +55,6 @@ OUTPUT_OPS: Final = ("forward-system-output", "out-subscribe", "cider/out-subscr
 """Ops that forward the output of threads outside evaluations, in order of preference."""
 STORED_VALUE: Final = "codriver/value"
 """The worker's op that returns a part of a stored value."""
-
-SEAM_OP: Final = "codriver/seam"
-"""The worker's op that calls the application's seam, and the field of its reply."""
 
 SENSITIVE_OP: Final = "codriver/sensitive"
 """The op that makes the worker send the values at sensitive paths, and the field of those messages."""
@@ -145,8 +141,6 @@ class Reply:
             self._pass_on_value(value, namespace, message, is_late=False)
         if NEED_INPUT in message.status:
             self._listener(self._evaluation, InputNeeded())
-        if SEAM_OP in message.fields and (seam := message.text(SEAM_OP)):
-            self._listener(self._evaluation, SeamFound(seam))
 
     def _print(self, stream: Literal["out", "err"], text: str) -> None:
         if isinstance(text, CutText):

@@ -149,6 +149,7 @@ class EditLoads:
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,
             undo_id=self._undo_id,
+            who=self._who,
             description=f"edit_files loads {file.name}, line {', '.join(str(form.line) for form in file.forms)}",
         )
         self.repls[repl.id] = repl.key, repl.generation

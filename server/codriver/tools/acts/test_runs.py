@@ -198,6 +198,7 @@ async def _run_in_repl(
         session=target.session.name,
         kind="run-tests",
         tests=tests,
+        who=who,
     )
     begin(call, target, who, request)
     is_limited = arguments.timeout_ms is not None

@@ -105,6 +105,8 @@ class CallHooks:
     """By protocol: return the process that serves a REPL at a location which is no port, or None. They block."""
     subjects: Mapping[str, StatusSubject] = field(default_factory=lambda: MappingProxyType({}))
     """Additional values of `about` in `status`."""
+    loadable: tuple[Callable[[str, Path], bool], ...] = ()
+    """Return whether a REPL of a dialect can load a file whose name ends unlike those of its language."""
     parts: Mapping[str, Callable[[Call, Evaluation, Any], Awaitable[Answer]]] = field(
         default_factory=lambda: MappingProxyType({})
     )

@@ -35,6 +35,7 @@ def merged(every: tuple[CallHooks, ...]) -> CallHooks:
         changed=tuple(hook for hooks in every for hook in hooks.changed),
         process_of={protocol: find for hooks in every for protocol, find in hooks.process_of.items()},
         subjects={name: subject for hooks in every for name, subject in hooks.subjects.items()},
+        loadable=tuple(loadable for hooks in every for loadable in hooks.loadable),
         parts={name: read for hooks in every for name, read in hooks.parts.items()},
     )
 

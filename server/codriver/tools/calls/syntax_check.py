@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from codriver.core.values import NON_LISP_DIALECTS, Form
 from codriver.errors import CodriverError, RefusedError, refused
-from codriver.repls.dialects.seam_providers import is_seam_package
 from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
@@ -134,7 +133,7 @@ def speaks_lisp(repls: list[Repl]) -> bool:
     return bool(repls)
 
 
-def check_language(path: Path, text: str, repl: Repl) -> None:
+def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
     """Refuse a file whose name shows that it is in another language than the REPL.
 
     A file without a suffix may be in any language. A name that begins with a dot is a settings file (`.env`), unless
@@ -145,7 +144,8 @@ def check_language(path: Path, text: str, repl: Repl) -> None:
     """
     suffixes = loadable_suffixes(repl.dialect)
     if path.suffix:
-        is_source = path.suffix in suffixes or is_seam_package(repl.dialect, path)
+        features = call.services.hooks.loadable
+        is_source = path.suffix in suffixes or any(is_loadable(repl.dialect, path) for is_loadable in features)
     else:
         is_source = text.startswith("#!") or not (path.name.startswith(".") or path.name.lower() in NO_CODE)
     if suffixes and not is_source:

@@ -25,8 +25,9 @@ from codriver.features.jupyter.kernels.execution import (
 )
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
-from codriver.repls.contract.adapter import CapabilityMissingError, SeamChecks, SessionNotOpenError
+from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, CellRun, Ending, Interruption, Output, Reported
+from codriver.repls.contract.companions import EvaluationSteps
 from codriver.repls.evaluation_tasks import EvaluationTasks, evaluate_in_order
 from codriver.repls.form_positions import add_position
 from codriver.repls.namespace_failures import single_namespace_failure
@@ -141,13 +142,12 @@ class Evaluator:
         kernel: Kernel,
         listener: Listener,
         programs: Programs,
-        *,
-        seam_checks: SeamChecks | None = None,
+        steps: EvaluationSteps | None = None,
     ) -> None:
         self._kernel = kernel
         self._listener = listener
         self._programs = programs
-        self._seam_checks = seam_checks
+        self._steps = steps or EvaluationSteps()
         self._quirks = kernel.info.quirks
         self._queue: list[_RunningEvaluation] = []
         """Evaluations in their order. The first one is running."""
@@ -181,16 +181,14 @@ class Evaluator:
     async def _run(self, evaluation: _RunningEvaluation) -> Ending:
         try:
             async with self._order:
-                if self._seam_checks is not None:
-                    await self._seam_checks.before()
+                await self._steps.prepare()
                 ending = self._wrong_namespace(evaluation.request)
                 ending = ending or await evaluate_in_order(
                     evaluation.request.sent_forms, partial(self._evaluate_form, evaluation)
                 )
                 if evaluation.started_extras:
                     await self._end_extras(evaluation)
-                if self._seam_checks is not None and self._seam_checks.is_last(evaluation.request):
-                    await self._seam_checks.after()
+                await self._steps.follow(evaluation.request)
                 return ending
         finally:
             await self._clean_up()
@@ -284,8 +282,7 @@ class Evaluator:
         }
         lost_before = self._kernel.channel.lost_messages
         metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
-        if request.who and self._seam_checks is not None and self._seam_checks.accepts_origin:
-            metadata["codriver/origin"] = {"who": request.who, "evaluation": request.id}
+        metadata |= self._steps.fields_of(request)
         exchange = Exchange(_message_handler(execution, evaluation.cell))
         self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)
         try:

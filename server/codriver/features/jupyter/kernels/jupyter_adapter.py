@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
@@ -16,18 +16,20 @@ from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Profile
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.foreign_evaluations import ForeignEvaluations
 from codriver.features.jupyter.kernels.kernel import Kernel, delete_subshell, open_kernel
+from codriver.features.jupyter.kernels.kernel_access import KernelAccess
 from codriver.features.jupyter.kernels.kernel_introspection import KernelIntrospection
 from codriver.features.jupyter.kernels.kernel_profile import ONE_NAMESPACE, build_profile, supports_expressions
-from codriver.features.jupyter.kernels.kernel_seam import KernelSeam
 from codriver.features.jupyter.kernels.kernel_tests import KernelTestRunner
 from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
 from codriver.features.jupyter.kernels.subshell_evaluations import SubshellEvaluations
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import TEXT_TYPES, Display, Value
+from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
+from codriver.repls.contract.extras import NO_HOOKS
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
@@ -43,22 +45,33 @@ if TYPE_CHECKING:
         TestRun,
         ThreadDump,
     )
+    from codriver.repls.contract.extras import AdapterHooks
     from codriver.repls.contract.questions import Answer, Query
+
+T = TypeVar("T")
 
 
 def connect_jupyter(
-    address: str, *, listener: Listener, workspace: Path | None, is_remote: bool, found_by: Path | None = None
+    address: str,
+    *,
+    listener: Listener,
+    workspace: Path | None,
+    is_remote: bool,
+    found_by: Path | None = None,
+    hooks: AdapterHooks = NO_HOOKS,
 ) -> AbstractAsyncContextManager[Adapter]:
     """Connect to the kernel whose connection file is `address`. This is the connector of the protocol `jupyter`."""
     del is_remote  # the connection file contains the kernel's host
-    return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace)
+    return connect(partial(open_zmq, address, found_by=found_by), listener=listener, workspace=workspace, hooks=hooks)
 
 
 @asynccontextmanager
-async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | None = None) -> AsyncIterator[Adapter]:
+async def connect(
+    carrier: Carrier, *, listener: Listener, workspace: Path | None = None, hooks: AdapterHooks = NO_HOOKS
+) -> AsyncIterator[Adapter]:
     """Open an adapter for a kernel. Leaving the context does not end the kernel.
 
-    Stack frames in files under `workspace` count as the user's.
+    Stack frames in files under `workspace` count as the user's. `hooks` has the additions of features.
 
     Raises:
         ReplUnreachableError: nothing listens there.
@@ -72,11 +85,13 @@ async def connect(carrier: Carrier, *, listener: Listener, workspace: Path | Non
         foreign_evaluations.append(ForeignEvaluations(listener, kernel.info))
         is_python = await supports_expressions(kernel)
         introspection = KernelIntrospection(kernel, is_python=is_python, workspace=workspace)
-        seam = KernelSeam(kernel, introspection.queries, listener) if is_python else None
-        if seam is not None:
-            await seam.find_application()
-        profile = await build_profile(kernel, has_expressions=is_python, seam=seam.capability() if seam else None)
-        adapter = JupyterAdapter(kernel, profile, listener, introspection, seam)
+        steps = EvaluationSteps()
+        companions: Mapping[type, Any] = {}
+        if is_python:
+            access = KernelAccess(kernel, introspection.queries, listener)
+            companions = await create_companions(hooks.companions, access, steps)
+        profile = with_companions(await build_profile(kernel, has_expressions=is_python), companions.values())
+        adapter = JupyterAdapter(kernel, profile, listener, introspection, companions, steps)
         try:
             yield adapter
         finally:
@@ -95,15 +110,17 @@ class JupyterAdapter(Adapter):
         profile: Profile,
         listener: Listener,
         introspection: KernelIntrospection,
-        seam: KernelSeam | None,
+        companions: Mapping[type, Any],
+        steps: EvaluationSteps,
     ) -> None:
         self._kernel = kernel
         self._profile = profile
         self._listener = listener
         self._bundles = StoredBundles()
         self._introspection = introspection
-        self._seam = seam
-        self._evaluator = Evaluator(kernel, self._on_event, introspection, seam_checks=seam)
+        self._companions = companions
+        self._steps = steps
+        self._evaluator = Evaluator(kernel, self._on_event, introspection, steps)
         self._background = SubshellEvaluations(kernel, self._on_event)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
@@ -129,7 +146,7 @@ class JupyterAdapter(Adapter):
         elif request.background:
             self._background.start(request, on_end)
         else:
-            request = self._seam.with_seam_loader(request) if self._seam else request
+            request = self._steps.changed_load(request) if request.file else request
             self._evaluator.start(request, self._introspection.remember_failures(on_end))
 
     async def wait_closed(self) -> str:
@@ -170,11 +187,9 @@ class JupyterAdapter(Adapter):
         """Return the outputs of the evaluation of a notebook cell."""
         return self._evaluator.cell_run(evaluation)
 
-    async def call_seam(self, accessor: str, arguments: str) -> str:
-        """Return the answer of the application's seam as JSON."""
-        if self._seam is None:
-            raise CapabilityMissingError("seam", self._profile.missing.get("seam"))
-        return await self._seam.call(accessor, arguments)
+    def companion(self, kind: type[T]) -> T | None:
+        """Return the companion of this type, or None if the kernel has none."""
+        return self._companions.get(kind)
 
     async def restart(self) -> None:
         """Restart the kernel through the transport."""

@@ -13,7 +13,6 @@ from codriver.features.jupyter.kernels.kernel_processes import KernelProcess
 from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.features.jupyter.kernels.subshell_evaluations import has_subshells
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.repls.dialects import seam_providers
 from codriver.wire.untrusted import mapping_of, text_of
 
 if TYPE_CHECKING:
@@ -54,20 +53,14 @@ NO_NAMES: Final = "this kernel does not describe names: evaluate code of its lan
 ONLY_PYTHON: Final = "only Python's tests can be run in a kernel: evaluate code that runs the tests"
 
 
-async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[str, Capability] | None) -> Profile:
-    """Return the profile of a connected kernel. Query it for its process if that is not known.
-
-    `seam` is the session id and the capability of the application's seam, if there is one.
-    """
+async def build_profile(kernel: Kernel, *, has_expressions: bool) -> Profile:
+    """Return the profile of a connected kernel. Query it for its process if that is not known."""
     info, channel = kernel.info, kernel.channel
     process_id = channel.process_id or await _reported_process(kernel)
     is_python = info.language == PYTHON
     capabilities, missing = _protocol_capabilities(kernel, is_python=is_python)
     added_capabilities, added_hints = query_capabilities(kernel, is_python=has_expressions)
     capabilities, missing = {**capabilities, **added_capabilities}, {**missing, **added_hints}
-    missing["seam"] = seam_providers.WAYS[PYTHON] if has_expressions else seam_providers.UNSUPPORTED_LANGUAGE_HINT
-    if seam is not None:
-        capabilities["seam"] = seam[1]
     return Profile(
         dialect=PYTHON if is_python else "unknown",
         versions={
@@ -85,7 +78,6 @@ async def build_profile(kernel: Kernel, *, has_expressions: bool, seam: tuple[st
         project_root=KernelProcess(process_id, leads_group=False).directory if process_id else None,
         notebook=channel.notebook,
         notes=info.quirks.notes,
-        seam=seam[0] if seam else None,
     )
 
 

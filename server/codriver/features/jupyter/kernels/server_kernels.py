@@ -32,6 +32,7 @@ from codriver.features.jupyter.kernels.named_kernels import (
 )
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi
 from codriver.features.jupyter.kernels.server_sessions import is_alive
+from codriver.repls.contract.extras import NO_HOOKS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.channel import CatchUp, Channel, OnMessage
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.contract.extras import AdapterHooks
 
 SERVER_PROTOCOLS: Final = ("jupyter+http", "jupyter+https")
 """The protocols of kernels of Jupyter Servers, in the address of a REPL."""
@@ -62,13 +64,15 @@ class ServerKernels:
         add_secret: Callable[[str, str], None],
         catch_up: CatchUp,
         named: Callable[[], Iterable[NamedKernel]],
+        hooks: AdapterHooks = NO_HOOKS,
     ) -> None:
         """Create the owner of these kernels.
 
         `add_secret` gets each token and its name before the token is sent. `catch_up` waits until a kernel's messages
         are stored, if they are received faster. `named` returns the kernels that the user has named, with their tokens
-        and variables.
+        and variables. `hooks` has the additions of features to adapters.
         """
+        self._hooks = hooks
         self._environ = environ
         self._catch_up = catch_up
         self._add_secret = add_secret
@@ -102,7 +106,8 @@ class ServerKernels:
         from codriver.features.jupyter.kernels.jupyter_adapter import connect  # noqa: PLC0415  # many workspaces have no kernel
 
         del is_remote  # the connection file contains the kernel's host
-        return connect(partial(self._open_file, Path(address), found_by), listener=listener, workspace=workspace)
+        carrier = partial(self._open_file, Path(address), found_by)
+        return connect(carrier, listener=listener, workspace=workspace, hooks=self._hooks)
 
     @asynccontextmanager
     async def _open_file(self, file: Path, found_by: Path | None, on_message: OnMessage) -> AsyncIterator[Channel]:
@@ -157,7 +162,8 @@ class ServerKernels:
         kernel = await self._find_or_start(url, named, api)
         if not url.kernel:
             self._ids_by_address[url.address] = kernel
-        async with connect(partial(open_server_channel, api, kernel), listener=listener) as adapter:
+        carrier = partial(open_server_channel, api, kernel)
+        async with connect(carrier, listener=listener, hooks=self._hooks) as adapter:
             yield adapter
 
     async def _token_source(self, url: KernelUrl, named: NamedKernel) -> TokenSource:

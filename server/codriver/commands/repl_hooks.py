@@ -1,0 +1,15 @@
+"""What features add to REPLs to which a command connects itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from codriver.repls.contract.extras import AdapterHooks
+
+
+def adapter_hooks() -> AdapterHooks:
+    """Import and return what all features add to adapters."""
+    from codriver.app import features  # noqa: PLC0415  # it imports all features
+
+    return features.adapter_hooks()

@@ -1,0 +1,238 @@
+"""The seam of the application in one REPL, as a companion of the REPL's adapter.
+
+In Codriver's worker, the seam is an op. Everywhere else, it is called by evaluating code: see `seam_providers`. If no
+application is found when the REPL is connected, it is searched for again after code that may have loaded one. The
+search precedes the report of that code's end, so the caller can use the application immediately.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from codriver.core.actions import CapabilityFound
+from codriver.core.values import Capability
+from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.repls.contract.adapter import NO_ANSWER, CapabilityMissingError
+from codriver.repls.contract.adapter_values import Output, Reported, ServerCapability
+from codriver.repls.contract.companions import FollowUp
+from codriver.repls.dialects import seam_providers
+from codriver.repls.dialects.seam_providers import CHECK_S, FrameReader, learn_sensitive
+from codriver.wire.untrusted import as_text
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.core.dispatch import Core
+    from codriver.core.values import Request
+    from codriver.repls.contract.companions import EvaluationSteps, ReplAccess
+    from codriver.repls.dialects.seam_providers import Found
+    from codriver.repls.supervisor import Repls
+
+SEAM: Final = "seam"
+"""The capability of a REPL whose application has a seam, and the name of the report of its session id."""
+SEAM_OP: Final = "codriver/seam"
+"""The worker's op that calls the seam, and the field of its messages with the session id."""
+SUBJECT: Final = "the application's seam"
+"""What a failed call is about, in its message."""
+NATIVE: Final = Capability(SEAM_OP)
+CAPABILITY: Final = ServerCapability(
+    SEAM, (), seam_providers.UNSUPPORTED_LANGUAGE_HINT, MappingProxyType(dict(seam_providers.WAYS))
+)
+"""The capability and the hints on how a REPL gets it. No server has it unless its application has a seam."""
+_READS_REQUESTS: Final = frozenset({"clojure", "hy", "python"})
+"""The dialects in which an application can read the origin of a change from the request that caused it."""
+
+
+class Seam:
+    """The seam of the application in one REPL, if it has one. Lives as long as the adapter."""
+
+    def __init__(self, access: ReplAccess, steps: EvaluationSteps) -> None:
+        """Create the companion without querying the REPL. Use `attach`."""
+        self._access = access
+        self._steps = steps
+        self._is_native = SEAM_OP in access.ops
+        self._search = None if self._is_native else seam_providers.search_expression(access.dialect)
+        self._found: Found | None = None
+        self._streams: dict[str, Callable[[], None]] = {}
+        """The functions that end the event streams, by the id of their subscription."""
+        self.session_id: str | None = None
+        """The session id of the application's seam, if it is known. A new id means a new process."""
+
+    @classmethod
+    async def attach(cls, access: ReplAccess, steps: EvaluationSteps) -> Seam:
+        """Create the companion of a connected REPL, and search for an application. Never raises."""
+        seam = cls(access, steps)
+        if seam._is_native:
+            seam.note_session(as_text(access.description.get(SEAM_OP)))
+            return seam
+        steps.loads.append(seam._with_package_code)
+        if seam._search is not None:
+            with suppress(CodriverError, ValueError), anyio.move_on_after(access.connect_timeout_s):
+                await seam._find_application()
+            steps.after.append(FollowUp(seam._may_have_appeared, seam._search_again))
+        return seam
+
+    @property
+    def capabilities(self) -> Mapping[str, Capability]:
+        """Return the capability of the REPL, if its application is known to have a seam."""
+        return {} if self.session_id is None else {SEAM: self._support}
+
+    @property
+    def _support(self) -> Capability:
+        return NATIVE if self._found is None else Capability(self._found.provider.name, adapted=True)
+
+    def note_session(self, session_id: str | None) -> None:
+        """Store the session id of a seam. From then on, its application can attribute events to callers."""
+        if session_id is not None and self.session_id is None and self._reads_requests:
+            self._steps.fields.append(_origin_fields)
+        self.session_id = session_id or self.session_id
+
+    async def call(self, accessor: str, arguments: str) -> str:
+        """Call an accessor with arguments in JSON, and return its answer as JSON.
+
+        Accessors only read, and can be called while other code runs.
+
+        Raises:
+            CapabilityMissingError: no application has installed the seam.
+            EvaluationFailedError: the call failed.
+        """
+        if self._is_native:
+            answer = await self._access.call_op(SEAM_OP, {"name": accessor, "args": arguments})
+            if answer == NO_ANSWER:
+                raise self._missing()
+            return answer
+        if self._found is None:
+            await self._find_application()
+        if self._found is None:
+            raise self._missing()
+        if refused := seam_providers.refusal(self._found.provider, accessor, self._found.lacking):
+            return json.dumps(refused)
+        provider, parsed = self._found.provider, json.loads(arguments)
+        code = seam_providers.form(provider, self._access.dialect, accessor, parsed)
+        if accessor == "subscribe":
+            return await self._subscribe(code)
+        answer = seam_providers.answer(provider, accessor, await self._access.evaluate(code, what=SUBJECT))
+        for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
+            self._streams.pop(identity)()
+        return answer
+
+    async def _subscribe(self, code: str) -> str:
+        """Subscribe by evaluating a form. Its output contains the frames while the subscription lasts."""
+        frames = FrameReader()
+
+        def receive(text: str) -> None:
+            for found in frames.feed(text):
+                self._access.listener(None, Output("out", found) if isinstance(found, str) else found)
+
+        answer, end = await self._access.stream(code, what=SUBJECT, on_output=receive)
+        identity = json.loads(answer).get("subId")
+        frames.subscription = identity
+        if identity is None:
+            end()
+        else:
+            self._streams[identity] = end
+        return answer
+
+    async def _find_application(self) -> None:
+        """Search for an application that has installed the seam, unless the REPL is too busy to answer.
+
+        Raises:
+            EvaluationFailedError: the search failed.
+        """
+        if self._search is None or self._access.is_busy:
+            return
+        answer = await self._access.evaluate(self._search, what="the search for an application")
+        self._found = seam_providers.found(self._access.dialect, json.loads(answer))
+        if self._found is None:
+            return
+        if seam_providers.reports_sensitive(self._found.provider):
+            self._steps.before.append(self._learn_sensitive)
+        self.note_session(self._found.session_id)
+        self._access.listener(None, Reported(SEAM, self._found.session_id))
+
+    def _may_have_appeared(self, request: Request) -> bool:
+        """Return whether the code of a request may have loaded an application, while none is known.
+
+        A request to load a file does not show the file's effect, so the answer for those is always yes.
+        """
+        if self._found is not None:
+            return False
+        return request.kind != "evaluate" or seam_providers.may_load_application(self._access.dialect, request.code)
+
+    async def _search_again(self) -> None:
+        """Search for an application after code that may have loaded one. Never raises."""
+        with suppress(CodriverError, ValueError), anyio.move_on_after(CHECK_S):
+            await self._find_application()
+
+    async def _learn_sensitive(self) -> None:
+        """Learn the values at sensitive paths before code that may display them. Never raises."""
+        if not self._access.is_busy:
+            await learn_sensitive(self.call, self._access.listener)
+
+    def _with_package_code(self, request: Request) -> Request:
+        """Replace a request to load the seam's package in a REPL that cannot load Python by the code that loads it."""
+        code = seam_providers.seam_package_code(self._access.dialect, request.file)
+        return request if code is None else replace(request, code=code, forms=(), file=None, kind="evaluate")
+
+    @property
+    def _reads_requests(self) -> bool:
+        if self._found is None:
+            return self._is_native
+        return self._access.dialect in _READS_REQUESTS and seam_providers.reports_sensitive(self._found.provider)
+
+    def _missing(self) -> CapabilityMissingError:
+        return CapabilityMissingError(SEAM, CAPABILITY.hint_for(self._access.dialect))
+
+
+def _origin_fields(request: Request) -> Mapping[str, Any]:
+    """Return the field that identifies the caller of a request in the application's events."""
+    return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if request.who else {}
+
+
+def seam_of(repls: Repls, repl: str) -> Seam:
+    """Return the seam of a connected REPL.
+
+    Raises:
+        ReplDisconnectedError: the REPL is not connected.
+        CapabilityMissingError: its adapter supports no companions.
+    """
+    adapter = repls.adapter(repl)
+    seam = adapter.companion(Seam)
+    if seam is None:
+        raise CapabilityMissingError(SEAM, CAPABILITY.hint_for(adapter.profile.dialect))
+    return seam
+
+
+class SeamSessions:
+    """Receives the session ids that the seams of a server's REPLs report. Lives as long as the server."""
+
+    def __init__(self, core: Core, repls: Repls) -> None:
+        self._core = core
+        self._repls = repls
+
+    def receive(self, repl_id: str, _evaluation: str | None, session_id: str) -> None:
+        """Note that the application in a REPL has a seam. In the worker, each evaluation reports it when it ends."""
+        repl = self._core.state.repls.get(repl_id)
+        if repl is None or repl.profile is None:
+            return
+        try:
+            seam = seam_of(self._repls, repl_id)
+        except (CapabilityMissingError, ReplDisconnectedError):
+            return
+        is_known = SEAM in repl.profile.capabilities and seam.session_id == session_id
+        seam.note_session(session_id)
+        if not is_known:
+            self._core.report(CapabilityFound(repl_id, SEAM, seam.capabilities[SEAM]))
+
+    def current(self, repl_id: str) -> str | None:
+        """Return the session id of the application in a REPL, or None if there is none or the REPL is disconnected."""
+        try:
+            return seam_of(self._repls, repl_id).session_id
+        except (CapabilityMissingError, ReplDisconnectedError):
+            return None

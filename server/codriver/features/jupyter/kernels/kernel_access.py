@@ -1,0 +1,91 @@
+"""What the adapter of a Python kernel offers to companions. See `codriver.repls.contract.companions`."""
+
+from __future__ import annotations
+
+import ast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+from codriver.core.values import Failure
+from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
+from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
+from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
+from codriver.repls.contract.adapter_values import Output
+from codriver.wire.untrusted import mapping_of, text_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from codriver.features.jupyter.kernels.kernel_queries import KernelQueries
+    from codriver.features.jupyter.kernels.messages import Message
+    from codriver.repls.contract.adapter_values import Listener
+
+CONNECT_TIMEOUT_S: Final = 0.5
+"""Maximum time that companions may query a kernel while they are created. It may be busy with another client's code."""
+CALL_S: Final = 10.0
+"""Maximum duration of an expression."""
+
+
+class KernelAccess:
+    """The access of companions to one connected Python kernel.
+
+    Threads of the program print after the expression that started them, so the kernel sends that as output of the
+    expression.
+    """
+
+    dialect = "python"
+    ops: frozenset[str] = frozenset()
+    description: Mapping[str, object] = MappingProxyType({})
+    connect_timeout_s = CONNECT_TIMEOUT_S
+
+    def __init__(self, kernel: Kernel, queries: KernelQueries, listener: Listener) -> None:
+        self._kernel = kernel
+        self._queries = queries
+        self.listener = listener
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the kernel is running code."""
+        return self._kernel.is_busy
+
+    async def evaluate(self, code: str, *, what: str) -> str:
+        """Evaluate an expression silently, and return its value."""
+        return await self._evaluate(code, what, Exchange())
+
+    async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
+        """Evaluate an expression silently, and pass on what it prints."""
+
+        def receive(message: Message) -> None:
+            if message.type == "stream" and text_of(message.content, "name") == "stderr":
+                self.listener(None, Output("err", text_of(message.content, "text")))
+            elif message.type == "stream":
+                on_output(text_of(message.content, "text"))
+
+        exchange = Exchange(receive)
+        value = await self._evaluate(code, what, exchange)
+        self._kernel.retained[exchange.id] = exchange
+
+        def end() -> None:
+            self._kernel.retained.pop(exchange.id, None)
+
+        return value, end
+
+    async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
+        """Refuse, because kernels have no ops."""
+        del fields
+        raise CapabilityMissingError(op)
+
+    async def _evaluate(self, code: str, what: str, exchange: Exchange) -> str:
+        await self._queries.wait_until_free()
+        reply = await self._kernel.request(
+            EXECUTE, silent_request(code), timeout_s=CALL_S, while_busy=True, exchange=exchange
+        )
+        value = expression_value(reply)
+        if text_of(value, "status") == "error":
+            raise EvaluationFailedError(what, Failure(text_of(value, "ename"), text_of(value, "evalue")))
+        printed = text_of(mapping_of(value, "data"), "text/plain")
+        try:
+            return str(ast.literal_eval(printed))
+        except (ValueError, SyntaxError) as error:
+            failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
+            raise EvaluationFailedError(what, failure) from error

@@ -1,0 +1,125 @@
+"""What the adapter of an nREPL server offers to companions. See `codriver.repls.contract.companions`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from codriver.core.values import MAIN_SESSION, Failure
+from codriver.repls.contract.adapter import EvaluationFailedError, OpTimedOutError
+from codriver.repls.contract.adapter_values import Output
+from codriver.repls.nrepl.responses import check_no_failure
+from codriver.repls.nrepl.session_routes import TOOL_SESSION
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+    from codriver.repls.contract.adapter_values import Listener
+    from codriver.repls.nrepl.connection import Message, NreplConnection
+    from codriver.repls.nrepl.probe import ProbeResult
+    from codriver.repls.nrepl.session_pool import SessionPool
+    from codriver.wire.bencode import Value
+
+CONNECT_TIMEOUT_S: Final = 5.0
+"""Maximum time that companions may query a server while they are created. Basilisp is slow if the machine is busy."""
+
+
+class NreplAccess:
+    """The access of companions to one nREPL server, as long as its adapter exists."""
+
+    connect_timeout_s = CONNECT_TIMEOUT_S
+
+    def __init__(
+        self,
+        sessions: SessionPool,
+        probed: ProbeResult,
+        listener: Listener,
+        call_op: Callable[[str, Mapping[str, str]], Awaitable[str]],
+        *,
+        op_timeout_s: float,
+    ) -> None:
+        self._sessions = sessions
+        self._dialect = probed.dialect
+        self._call_op = call_op
+        self._op_timeout_s = op_timeout_s
+        self.dialect = probed.dialect.name
+        self.ops = probed.ops
+        self.description = probed.description
+        self.listener = listener
+
+    @property
+    def is_busy(self) -> bool:
+        """Return whether the REPL is running code and would not answer."""
+        connection = self._sessions.get(MAIN_SESSION).connection
+        return connection.is_waiting and not self._dialect.answers_while_busy
+
+    async def evaluate(self, code: str, *, what: str) -> str:
+        """Evaluate an expression in Codriver's session, and return its value."""
+        answer = await self._sessions.evaluate(TOOL_SESSION, f"{self._dialect.preserve_last}{code}")
+        return self._read_string(answer, what)
+
+    async def stream(self, code: str, *, what: str, on_output: Callable[[str], None]) -> tuple[str, Callable[[], None]]:
+        """Evaluate an expression, whose exchange also receives the output of threads that it starts."""
+        session = await self._sessions.open(TOOL_SESSION)
+        stream = _Stream(session.connection, self.listener, on_output)
+        try:
+            fields: dict[str, Value] = {**session.address(), "code": f"{self._dialect.preserve_last}{code}"}
+            answer = await stream.begin(fields, timeout_s=self._op_timeout_s)
+            return self._read_string(answer, what), stream.end
+        except BaseException:
+            stream.end()
+            raise
+
+    async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
+        """Call an op: see `Adapter.call_op`."""
+        return await self._call_op(op, fields)
+
+    def _read_string(self, answer: Sequence[Message], what: str) -> str:
+        check_no_failure(what, answer, self._dialect)
+        printed = next((text for message in reversed(answer) if (text := message.text("value"))), "")
+        try:
+            return self._dialect.read_string(printed)
+        except (ValueError, SyntaxError) as error:
+            failure = Failure("unreadable", f"it returned {printed[:200]!r} instead of a string")
+            raise EvaluationFailedError(what, failure) from error
+
+
+class _Stream:
+    """The output of an expression, including that of threads that outlive its evaluation."""
+
+    def __init__(self, connection: NreplConnection, listener: Listener, on_output: Callable[[str], None]) -> None:
+        self._connection = connection
+        self._listener = listener
+        self._on_output = on_output
+        self._answer: list[Message] = []
+        self._exchange = connection.begin(self._receive)
+
+    async def begin(self, fields: dict[str, Value], *, timeout_s: float) -> list[Message]:
+        """Send the expression, and return the replies up to its end.
+
+        Raises:
+            OpTimedOutError: the evaluation did not end in time.
+        """
+        connection, exchange = self._connection, self._exchange
+        connection.retain(exchange)
+        with anyio.move_on_after(timeout_s):
+            await connection.send(exchange, "eval", fields)
+            await exchange.wait_finished()
+            connection.check_open()
+            return self._answer
+        raise OpTimedOutError("eval", timeout_s)
+
+    def end(self) -> None:
+        """Treat later messages like those of any finished evaluation."""
+        self._connection.end(self._exchange)
+        self._connection.forget(self._exchange)
+
+    def _receive(self, message: Message) -> None:
+        """Pass on output. All other messages are replies to the expression."""
+        if text := message.text("out"):
+            self._on_output(text)
+        if err := message.text("err"):
+            self._listener(None, Output("err", err))
+        if not self._exchange.is_finished:
+            self._answer.append(message)
