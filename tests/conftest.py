@@ -54,7 +54,7 @@ SLOW = {
     "docs": "ci_recipe github_action server_pages",
     "editing": "acts batch_records",
     "lisp": "edit_laws meaning",
-    "features/applications": "watch_app",
+    "features/applications": "seam_streams watch_app",
     "features/traces": "traces call_watches watch_calls",
     "features/clojuredocs": "clojuredocs",
     "features/export": "export export_secrets exported_sessions",
@@ -69,7 +69,7 @@ SLOW = {
     "features/jupyter": "found_kernels_of_a_server kernel_introspection kernels_of_a_server kernels_on_servers "
     "notebook_cells real_kernels server_api server_channel",
     "repls/launch": "discovery recipes",
-    "repls/nrepl": "late_answers leiningen seam_streams",
+    "repls/nrepl": "late_answers leiningen",
     "repls/worker": "connections embedded_port_file interpreters minimal_load python_drift",
     "seam": "applications clojure clojure_events copies framework_forms other_repls re_frame2 shop",
     "settings": "reload_live",

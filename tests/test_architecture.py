@@ -492,7 +492,7 @@ OPENERS = {
     "repls/launch/discovery.py": "the kernel's tables in /proc",
     "setup/clients.py": "the templates that come with Codriver",
     "setup/agent_files.py": "the skills that come with Codriver",
-    "repls/dialects/re_frame.py": "the forms that come with Codriver",
+    "features/applications/re_frame.py": "the forms that come with Codriver",
     "features/run/command.py": "/dev/null",
     "features/run/processes.py": "/proc",
     "features/run/run_directory.py": "the private directory of all runs, to lock it",

@@ -13,9 +13,9 @@ import needs
 import pytest
 from real_repls import clojure, compiled, node
 
-from codriver.repls.dialects import re_frame
-from codriver.repls.dialects.re_frame import BROWSER, Forms, Way, to_javascript_name
-from codriver.repls.dialects.seam_providers import Provider, form
+from codriver.features.applications import re_frame
+from codriver.features.applications.re_frame import BROWSER, Forms, Way, to_javascript_name
+from codriver.features.applications.seam_providers import Provider, form
 
 HERE = Path(__file__).parent
 NBB = HERE.parent / "node" / "node_modules" / "nbb" / "cli.js"
@@ -107,7 +107,7 @@ ASKED = {
 def _program(dialect):
     """Return the program that loads the framework and prints the answer to each query."""
     forms = Forms(re_frame.FILES, ROLES, re_frame.RE_FRAME2_MISSING_HINTS, re_frame.ACCESSORS, dialect)
-    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, is_json=True)
+    provider = Provider("toy", frozenset({dialect}), "", forms, read=re_frame.read, returns_json=True)
     words = {name: sorted(set(re.findall(r"\$(\w+)", forms[name]))) for name, _ in ASKED.values()}
 
     def function(name):
@@ -115,7 +115,7 @@ def _program(dialect):
         return f"(defn ask-{name} [{' '.join(words[name])}] {re.sub(r'[$](?=[a-zA-Z])', '', forms[name])})"
 
     def printed(name, asked, origin=ME):
-        literals = replace(provider, accessors={name: " ".join(f"${word}" for word in words[name])})
+        literals = replace(provider, forms={name: " ".join(f"${word}" for word in words[name])})
         return f'(println (str "answer:" (ask-{name} {form(literals, dialect, name, asked, origin)})))'
 
     names = " ".join(f"{json.dumps(to_javascript_name(name))} {name}" for name in sorted(set(NAMES.values())))

@@ -8,13 +8,13 @@ from live_server import serving
 
 from codriver.errors import StartError
 from codriver.features.applications.seam_checks import CHECKS, seam_row
-from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS
+from codriver.features.applications.seam_setup import CONTRACT, SETUP_HINTS, SETUP_STEPS, UNSUPPORTED_LANGUAGE_HINT
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
 from codriver.setup.doctor_checks import Row
 from codriver_seam import accessors
 
-PYTHON = STEPS["python"]
+PYTHON = SETUP_STEPS["python"]
 SESSION = {"key": "py", "dialect": "python", "phase": "connected"}
 SEAM = {"seam": {"support": "native", "op": "codriver/seam"}}
 SHOWN = {"provider": "codriver", "frames": ["shop", "cart"]}
@@ -77,7 +77,7 @@ def test_a_disabled_seam_is_reported_with_its_file():
 
 def test_a_seam_that_was_only_found_in_its_file_is_not_called_imported():
     found = {"ok": True, "name": "install", "arglists": ["()"], "file": "/env/codriver_seam/recording.py"}
-    assert why(symbol_info={**found, "extra": {"type": "function", "imported": "no"}}) == WAYS["python"]
+    assert why(symbol_info={**found, "extra": {"type": "function", "imported": "no"}}) == SETUP_HINTS["python"]
 
 
 def test_a_failed_import_of_the_seam_is_reported_with_its_error():
@@ -98,11 +98,11 @@ OTHER_ERRORS = {
 
 @pytest.mark.parametrize("answer", OTHER_ERRORS.values(), ids=OTHER_ERRORS)
 def test_an_unrelated_error_is_not_attributed_to_the_seam(answer):
-    assert why(symbol_info=UNKNOWN, repl_output_log=answer) == WAYS["python"]
+    assert why(symbol_info=UNKNOWN, repl_output_log=answer) == SETUP_HINTS["python"]
 
 
 def test_without_answers_the_setup_advice_is_given():
-    assert why() == WAYS["python"]
+    assert why() == SETUP_HINTS["python"]
 
 
 def test_a_language_without_a_seam_says_so():
@@ -129,7 +129,7 @@ def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
             )
             return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
 
-        assert seam_rows() == [Row("seam", "missing", WAYS["python"])]
+        assert seam_rows() == [Row("seam", "missing", SETUP_HINTS["python"])]
         client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
         assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
         client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")

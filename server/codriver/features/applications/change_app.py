@@ -9,11 +9,12 @@ from pydantic import Field
 
 from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
+from codriver.features.applications import seam_providers
 from codriver.features.applications.inspect_app import change_line
 from codriver.features.applications.seam import SEAM
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.seam_notation import read_string
 from codriver.log.transcripts import read
-from codriver.repls.dialects import seam_providers
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl
     from codriver.core.values import Evaluation
-    from codriver.repls.dialects.seam_providers import Provider
+    from codriver.features.applications.seam_providers import Provider
     from codriver.tools.calls.call import Call
 
 WORKER_PROVIDER: Final = "codriver"
@@ -105,7 +106,7 @@ async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) 
     assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]
     printed = await read(lambda: transcript.result.read(location.start, location.stop).text, transcript)
-    return seam_providers.answer(_provider(repl), accessor, seam_providers.unquoted(repl.dialect, printed))
+    return seam_providers.read_answer(_provider(repl), accessor, read_string(repl.dialect, printed))
 
 
 def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, object]:

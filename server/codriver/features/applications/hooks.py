@@ -8,11 +8,12 @@ from codriver.features.applications import change_app, inspect_app, watch_app
 from codriver.features.applications.app_event_recorder import AppEventRecorder
 from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
+from codriver.features.applications.event_frames import EVENTS
 from codriver.features.applications.seam import CAPABILITY, SEAM, SEAM_OP, Seam, SeamSessions, seam_of
 from codriver.features.applications.seam_answers import SeenApplications
+from codriver.features.applications.seam_setup import is_seam_package
 from codriver.features.applications.session_rows import query_applications
 from codriver.repls.contract.extras import AdapterHooks
-from codriver.repls.dialects.seam_providers import EVENTS, is_seam_package
 from codriver.server_hooks import Guide, Part, Report, ServerHooks
 from codriver.skills.library import LIVE_APP
 from codriver.tools.calls.call import CallHooks

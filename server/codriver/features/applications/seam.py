@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -18,11 +17,13 @@ import anyio
 from codriver.core.actions import CapabilityFound
 from codriver.core.values import Capability
 from codriver.errors import CodriverError, ReplDisconnectedError
+from codriver.features.applications import seam_providers
+from codriver.features.applications.event_frames import FrameReader
+from codriver.features.applications.seam_setup import SETUP_HINTS, UNSUPPORTED_LANGUAGE_HINT, seam_package_code
+from codriver.features.applications.sensitive_values import learn_sensitive
 from codriver.repls.contract.adapter import NO_ANSWER, CapabilityMissingError
 from codriver.repls.contract.adapter_values import Output, Reported, ServerCapability
 from codriver.repls.contract.companions import FollowUp
-from codriver.repls.dialects import seam_providers
-from codriver.repls.dialects.seam_providers import CHECK_S, FrameReader, learn_sensitive
 from codriver.wire.untrusted import as_text
 
 if TYPE_CHECKING:
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
 
     from codriver.core.dispatch import Core
     from codriver.core.values import Request
+    from codriver.features.applications.seam_providers import FoundProvider
     from codriver.repls.contract.companions import EvaluationSteps, ReplAccess
-    from codriver.repls.dialects.seam_providers import Found
-    from codriver.repls.supervisor import Repls
+    from codriver.repls.supervisor import ReplSupervisor
 
 SEAM: Final = "seam"
 """The capability of a REPL whose application has a seam, and the name of the report of its session id."""
@@ -40,10 +41,10 @@ SEAM_OP: Final = "codriver/seam"
 """The worker's op that calls the seam, and the field of its messages with the session id."""
 SUBJECT: Final = "the application's seam"
 """What a failed call is about, in its message."""
+SEARCH_S: Final = 1.0
+"""Maximum time that an evaluation waits for the search that follows it."""
 NATIVE: Final = Capability(SEAM_OP)
-CAPABILITY: Final = ServerCapability(
-    SEAM, (), seam_providers.UNSUPPORTED_LANGUAGE_HINT, MappingProxyType(dict(seam_providers.WAYS))
-)
+CAPABILITY: Final = ServerCapability(SEAM, (), UNSUPPORTED_LANGUAGE_HINT, SETUP_HINTS)
 """The capability and the hints on how a REPL gets it. No server has it unless its application has a seam."""
 _READS_REQUESTS: Final = frozenset({"clojure", "hy", "python"})
 """The dialects in which an application can read the origin of a change from the request that caused it."""
@@ -57,8 +58,8 @@ class Seam:
         self._access = access
         self._steps = steps
         self._is_native = SEAM_OP in access.ops
-        self._search = None if self._is_native else seam_providers.search_expression(access.dialect)
-        self._found: Found | None = None
+        self._search = None if self._is_native else seam_providers.search_code(access.dialect)
+        self._found: FoundProvider | None = None
         self._streams: dict[str, Callable[[], None]] = {}
         """The functions that end the event streams, by the id of their subscription."""
         self.session_id: str | None = None
@@ -117,7 +118,7 @@ class Seam:
         code = seam_providers.form(provider, self._access.dialect, accessor, parsed)
         if accessor == "subscribe":
             return await self._subscribe(code)
-        answer = seam_providers.answer(provider, accessor, await self._access.evaluate(code, what=SUBJECT))
+        answer = seam_providers.read_answer(provider, accessor, await self._access.evaluate(code, what=SUBJECT))
         for identity in seam_providers.finished_subscriptions(accessor, parsed, json.loads(answer), self._streams):
             self._streams.pop(identity)()
         return answer
@@ -148,7 +149,7 @@ class Seam:
         if self._search is None or self._access.is_busy:
             return
         answer = await self._access.evaluate(self._search, what="the search for an application")
-        self._found = seam_providers.found(self._access.dialect, json.loads(answer))
+        self._found = seam_providers.found_provider(self._access.dialect, json.loads(answer))
         if self._found is None:
             return
         if seam_providers.reports_sensitive(self._found.provider):
@@ -167,7 +168,7 @@ class Seam:
 
     async def _search_again(self) -> None:
         """Search for an application after code that may have loaded one. Never raises."""
-        with suppress(CodriverError, ValueError), anyio.move_on_after(CHECK_S):
+        with suppress(CodriverError, ValueError), anyio.move_on_after(SEARCH_S):
             await self._find_application()
 
     async def _learn_sensitive(self) -> None:
@@ -177,7 +178,7 @@ class Seam:
 
     def _with_package_code(self, request: Request) -> Request:
         """Replace a request to load the seam's package in a REPL that cannot load Python by the code that loads it."""
-        code = seam_providers.seam_package_code(self._access.dialect, request.file)
+        code = seam_package_code(self._access.dialect, request.file)
         return request if code is None else replace(request, code=code, forms=(), file=None, kind="evaluate")
 
     @property
@@ -195,7 +196,7 @@ def _origin_fields(request: Request) -> Mapping[str, Any]:
     return {"codriver/origin": {"who": request.who, "evaluation": request.id}} if request.who else {}
 
 
-def seam_of(repls: Repls, repl: str) -> Seam:
+def seam_of(repls: ReplSupervisor, repl: str) -> Seam:
     """Return the seam of a connected REPL.
 
     Raises:
@@ -212,7 +213,7 @@ def seam_of(repls: Repls, repl: str) -> Seam:
 class SeamSessions:
     """Receives the session ids that the seams of a server's REPLs report. Lives as long as the server."""
 
-    def __init__(self, core: Core, repls: Repls) -> None:
+    def __init__(self, core: Core, repls: ReplSupervisor) -> None:
         self._core = core
         self._repls = repls
 

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.errors import CodriverError
 from codriver.features.applications.seam import SEAM
-from codriver.repls.dialects.seam_providers import CONTRACT, STEPS, UNSUPPORTED_LANGUAGE_HINT, WAYS, Steps
+from codriver.features.applications.seam_setup import (
+    CONTRACT,
+    SETUP_HINTS,
+    SETUP_STEPS,
+    UNSUPPORTED_LANGUAGE_HINT,
+    SetupSteps,
+)
 from codriver.setup.doctor_checks import FeatureChecks, Row
 from codriver.wire.untrusted import as_map
 
@@ -34,7 +40,7 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
     If a port file without a REPL remains, the row says so. `support` is None if the REPL has no seam. `call_tool` calls
     a tool of the server: see `codriver.setup.doctor`.
     """
-    steps = STEPS.get(str(session.get("dialect")))
+    steps = SETUP_STEPS.get(str(session.get("dialect")))
     if session.get("phase") != "connected":
         return _stale_port_file(session)
     if support is not None:
@@ -44,10 +50,10 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
     for find_reason in (_inactive_seam, _failed_import):
         if reason := find_reason(session, steps, call_tool):
             return Row(SEAM, "missing", reason)
-    return Row(SEAM, "missing", WAYS[str(session.get("dialect"))])
+    return Row(SEAM, "missing", SETUP_HINTS[str(session.get("dialect"))])
 
 
-def _seam_detail(session: Mapping[str, Any], steps: Steps | None) -> str:
+def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
     """Describe a loaded seam: its provider, and its frames or why there are none."""
     support, exposed = session["capabilities"][SEAM], session.get(SEAM)
     provider = f"by {support.get('op')}"
@@ -73,7 +79,7 @@ def _stale_port_file(session: Mapping[str, Any]) -> Row | None:
     return Row(SEAM, "missing", f"{file} leads to no REPL: {fix}")
 
 
-def _inactive_seam(session: Mapping[str, Any], steps: Steps, call_tool: CallTool) -> str:
+def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
     """Return how to activate a seam that was imported, or an empty string if it was not."""
     symbol = _answer(
         call_tool, "symbol_info", {"symbol": steps.function, "namespace": steps.module, **_session_argument(session)}
@@ -84,7 +90,7 @@ def _inactive_seam(session: Mapping[str, Any], steps: Steps, call_tool: CallTool
     return f"{steps.module} was imported{file} but is not active: evaluate {steps.code}"
 
 
-def _failed_import(session: Mapping[str, Any], steps: Steps, call_tool: CallTool) -> str:
+def _failed_import(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:
     """Return how to fix a failed import of the seam, or an empty string if the log contains none."""
     answer = _answer(call_tool, "repl_output_log", {"category": ["evaluationErrorOutput"], "limit": MAX_ERRORS})
     for entry in reversed(answer.get("result") or ()):

@@ -11,7 +11,7 @@ from codriver.errors import CodriverError
 from codriver.features.applications.app_streams import AppStreams
 from codriver.features.applications.seam import SEAM
 from codriver.features.applications.seam_answers import query_seam
-from codriver.repls.dialects.seam_providers import CONTRACT
+from codriver.features.applications.seam_setup import CONTRACT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -5,17 +5,18 @@ import re
 
 import pytest
 
-from codriver.repls.dialects import seam_providers
-from codriver.repls.dialects.seam_providers import PROVIDERS, Provider
+from codriver.features.applications import seam_providers, sensitive_values
+from codriver.features.applications.seam_notation import data_text, edn, read_string, string_literal
+from codriver.features.applications.seam_providers import PROVIDERS, Provider, found_provider, read_answer, search_code
 
 FOREIGN = Provider(
     "foreign",
     frozenset({"clojure"}),
     "(foreign/id)",
     {"state": "(foreign/state $frame $path)", "dispatch": "(foreign/send $event)"},
-    bands={"dispatch": "(some? (resolve 'foreign/send))"},
+    conditions={"dispatch": "(some? (resolve 'foreign/send))"},
     read=lambda accessor, data: {"ok": True, "value": f"{accessor} {data}"},
-    words=re.compile("foreign"),
+    mentioned_by=re.compile("foreign"),
 )
 
 
@@ -35,32 +36,32 @@ def two(monkeypatch):
     ],
 )
 def test_arguments_are_written_as_clojure_data(value, text):
-    assert seam_providers.edn(value) == text
+    assert edn(value) == text
 
 
 @pytest.mark.parametrize("dialect", ["clojure", "nbb", "basilisp", "hy", "python"])
 def test_arguments_are_in_the_code_only_as_a_literal(dialect):
     asked = {"path": '")) (exit) ((" \' \\ \N{SNOWMAN}'}
     code = seam_providers.form(seam_providers.provider_of("codriver", dialect), dialect, "state", asked)
-    literal = seam_providers.quoted(dialect, seam_providers.notation(dialect, asked))
+    literal = string_literal(dialect, data_text(dialect, asked))
     assert literal in code
-    assert seam_providers.unquoted(dialect, literal) == seam_providers.notation(dialect, asked)
+    assert read_string(dialect, literal) == data_text(dialect, asked)
     assert "exit" not in code.replace(literal, "")
 
 
 def test_one_query_finds_the_first_provider_and_what_it_lacks(two):
     sentinels = f"[[{PROVIDERS[0].sentinel}] [(foreign/id) (some? (resolve 'foreign/send))]]"
-    assert sentinels in seam_providers.search_expression("clojure")
-    assert seam_providers.found("clojure", [[None], [None, False]]) is None
-    ours = seam_providers.found("clojure", [["s1"], ["s2", True]])
+    assert sentinels in search_code("clojure")
+    assert found_provider("clojure", [[None], [None, False]]) is None
+    ours = found_provider("clojure", [["s1"], ["s2", True]])
     assert (ours.provider.name, ours.session_id) == ("codriver", "s1")
-    theirs = seam_providers.found("clojure", [[None], ["s2", False]])
+    theirs = found_provider("clojure", [[None], ["s2", False]])
     assert (theirs.provider, theirs.lacking) == (FOREIGN, {"dispatch"})
 
 
 @pytest.mark.parametrize("told", [None, [], "s1", [None], [[]], [[""]], {"a": 1}])
 def test_a_malformed_answer_finds_no_provider(told):
-    assert seam_providers.found("clojure", told) is None
+    assert found_provider("clojure", told) is None
 
 
 def test_a_provider_without_a_form_refuses_as_the_contract_says():
@@ -76,7 +77,7 @@ def test_a_provider_without_a_form_refuses_as_the_contract_says():
 def test_a_form_gets_its_arguments_by_name_and_its_data_is_parsed():
     code = seam_providers.form(FOREIGN, "clojure", "state", {"path": "[:a]"})
     assert '(foreign/state nil "[:a]")' in code
-    assert json.loads(seam_providers.answer(FOREIGN, "state", "[1, 2]")) == {"ok": True, "value": "state [1, 2]"}
+    assert json.loads(read_answer(FOREIGN, "state", "[1, 2]")) == {"ok": True, "value": "state [1, 2]"}
 
 
 @pytest.mark.parametrize(
@@ -94,13 +95,13 @@ def test_code_that_may_load_an_application_is_recognized(two, code, may):
 
 
 def test_a_dialect_without_a_provider_is_not_queried():
-    assert seam_providers.search_expression("unknown") is None
+    assert search_code("unknown") is None
     assert not seam_providers.may_load_application("unknown", "(require '[codriver.seam])")
 
 
 def test_a_long_sensitive_text_is_searched_for_in_equal_chunks():
     text = "".join(map(str, range(2000)))
-    pieces = seam_providers.sensitive_values({"texts": [["shop key", text], ["shop pin", "short-one"]]})
+    pieces = sensitive_values.sensitive_values({"texts": [["shop key", text], ["shop pin", "short-one"]]})
     assert [name for name, _ in pieces] == ["shop key", "shop key", "shop pin"]
-    assert {len(piece) for name, piece in pieces if name == "shop key"} == {seam_providers.CHUNK_CHARACTERS}
+    assert {len(piece) for name, piece in pieces if name == "shop key"} == {sensitive_values.CHUNK_CHARACTERS}
     assert (text.startswith(pieces[0][1]), text.endswith(pieces[1][1]), pieces[2][1]) == (True, True, "short-one")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from codriver.features.applications import re_frame, seam_providers
+from codriver.features.applications.re_frame import BROWSER, closure, definitions, to_javascript_name
 from codriver.features.applications.seam_answers import REASONS
-from codriver.repls.dialects import re_frame, seam_providers
-from codriver.repls.dialects.re_frame import BROWSER, closure, definitions, to_javascript_name
 
 RECORDED = json.loads((Path(__file__).parents[2] / "seam" / "recorded" / "re_frame.json").read_text("utf-8"))
 SECRET = "badge-of-ada"

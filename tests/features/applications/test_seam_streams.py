@@ -9,10 +9,10 @@ from real_repls import fresh
 
 import codriver_seam
 from codriver.core.values import Request
+from codriver.features.applications.event_frames import EVENTS
 from codriver.features.applications.seam import Seam
 from codriver.repls.contract.adapter_values import Ending, Output, Reported
 from codriver.repls.contract.extras import AdapterHooks
-from codriver.repls.dialects.seam_providers import EVENTS
 from codriver.repls.nrepl.connection import LINGERING
 from codriver.repls.nrepl.nrepl_adapter import connect
 

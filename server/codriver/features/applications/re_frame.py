@@ -1,10 +1,10 @@
 """re-frame 1, re-frame 2 and Causa: the functions that fill each role, and the forms that call an application.
 
-Forms are generated from the Clojure files in `seam_forms`, one for each accessor of the seam. The files are ordinary
-namespaces that are never loaded. A form contains the accessor's function, the functions that it needs, and a map from
-roles to functions of the framework. Evaluating the form resolves them, so a function that was renamed upstream is found
-by any of its names, and a missing one is reported. Compiling a form takes a third of a second on the JVM, so it is
-stored in the namespace `codriver.forms`.
+Forms are generated from the Clojure files in `re_frame_forms`, one for each accessor of the seam. The files are
+ordinary namespaces that are never loaded. A form contains the accessor's function, the functions that it needs, and a
+map from roles to functions of the framework. Evaluating the form resolves them, so a function that was renamed upstream
+is found by any of its names, and a missing one is reported. Compiling a form takes a third of a second on the JVM, so
+it is stored in the namespace `codriver.forms`.
 
 Sources: https://github.com/day8/re-frame2 (pull requests 3542 and 5285 renamed the function that replaces the state),
 https://github.com/day8/re-frame.
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Fields = Mapping[str, Any]
 
 
-_DIRECTORY: Final = Path(__file__).parent / "seam_forms"
+_DIRECTORY: Final = Path(__file__).parent / "re_frame_forms"
 _TOP_LEVEL_BREAK: Final = re.compile(r"\n(?=\()")
 _FUNCTION_DEFINITION: Final = re.compile(r'\(defn (\S+)\s+(?:"(?:[^"\\]|\\.)*"\s+)?(\[.*)', re.DOTALL)
 _COMMENT: Final = re.compile(r"^\s*;.*\n?", re.MULTILINE)

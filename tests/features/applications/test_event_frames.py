@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.repls.dialects import seam_providers
-from codriver.repls.dialects.seam_providers import FrameReader
+from codriver.features.applications import event_frames
+from codriver.features.applications.event_frames import FrameReader
 
 ONE = {"sub": "s1", "dropped": 0, "depth": 0, "events": [{"id": 1, "line": "1 fx write\n2 \u2603"}]}
 TWO = {"sub": "s1", "dropped": 3, "depth": 1, "events": [{"id": 2, "line": "2 error x"}, {"id": 3, "line": "3"}]}
@@ -70,7 +70,7 @@ def test_an_incomplete_frame_does_not_hide_the_next():
 
 
 def test_an_endless_line_is_given_up(monkeypatch):
-    monkeypatch.setattr(seam_providers, "LINE_CHARACTERS", 100)
+    monkeypatch.setattr(event_frames, "MAX_FRAME_CHARACTERS", 100)
     text = "\x1e" + "x" * 300
     assert read(*[text[start : start + 70] for start in range(0, 301, 70)]) == ([], text)
 

@@ -1,0 +1,60 @@
+"""Frames of an application's events in the output of a REPL.
+
+Each frame is a line of JSON after a record separator. Chunks of output may end anywhere, and may contain other output
+between frames. Only Codriver's worker has a field for frames. Source: RFC 7464, and `codriver_seam.streams`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls.contract.adapter_values import Reported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EVENTS: Final = "app-events"
+"""The name of the reports that contain a frame of events."""
+RECORD_SEPARATOR: Final = "\x1e"
+MAX_FRAME_CHARACTERS: Final = 2**20
+"""Maximum length of a frame. A batch of events is about a tenth of that."""
+
+
+class FrameReader:
+    """A parser that separates the frames of one subscription from ordinary output. No character is lost."""
+
+    def __init__(self) -> None:
+        self.subscription: str | None = None
+        """The id of the reader's subscription, once known. Frames of others are ordinary output."""
+        self._partial = ""
+        """The received part of a line that may become a frame."""
+
+    def feed(self, text: str) -> Iterator[str | Reported]:
+        """Yield the frames that a chunk completes as reports, and the ordinary output around them."""
+        text, self._partial = self._partial + text, ""
+        while text:
+            plain, mark, rest = text.partition(RECORD_SEPARATOR)
+            if plain:
+                yield plain
+            line, newline, text = rest.partition("\n")
+            if RECORD_SEPARATOR in line:
+                # A frame contains no separator, so the first part of the line is an incomplete frame.
+                incomplete, _, partial = line.partition(RECORD_SEPARATOR)
+                yield RECORD_SEPARATOR + incomplete
+                text = f"{RECORD_SEPARATOR}{partial}{newline}{text}"
+            elif newline:
+                yield self._frame(line) or f"{RECORD_SEPARATOR}{line}\n"
+            elif len(line) > MAX_FRAME_CHARACTERS:
+                yield mark + line
+            else:
+                self._partial = mark + line
+
+    def _frame(self, line: str) -> Reported | None:
+        try:
+            frame = json.loads(line) if len(line) <= MAX_FRAME_CHARACTERS else None
+        except (ValueError, RecursionError):
+            return None
+        if not isinstance(frame, dict) or not isinstance(frame.get("events"), list):
+            return None
+        return Reported(EVENTS, line) if self.subscription in (None, frame.get("sub")) else None

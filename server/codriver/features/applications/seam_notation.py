@@ -1,0 +1,65 @@
+"""Data and strings in the notation of each dialect, as the seam reads its arguments and prints its answers."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from codriver.repls import dialects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+RUNS_IN_PYTHON: Final = frozenset({"basilisp", "hy", "python"})
+"""Dialects that run in Python, and print and read strings as Python does."""
+_KEYWORD_NAME: Final = re.compile(r"[A-Za-z][\w-]*")
+_WITH_JSON: Final = (
+    dialects.CLOJURE, dialects.BABASHKA, dialects.NBB, dialects.CLOJURESCRIPT, dialects.BASILISP, dialects.HY,
+)  # fmt: skip
+AS_JSON: Final[Mapping[str, Callable[[str], str]]] = {
+    **{dialect.name: dialect.as_json for dialect in _WITH_JSON},
+    "python": "__import__('json').dumps({})".format,
+}
+"""Functions that return code for the value of an expression as a JSON string, by dialect."""
+
+
+def data_text(dialect: str, value: object) -> str:
+    """Return data as text that code of a dialect can read: JSON for dialects that run in Python, EDN for others."""
+    return json.dumps(value, ensure_ascii=False) if dialect in RUNS_IN_PYTHON else edn(value)
+
+
+def edn(value: object) -> str:
+    """Convert JSON data to EDN. The keys of an object become keywords.
+
+    Source: https://github.com/edn-format/edn, "Built-in elements".
+    """
+    if value is None:
+        return "nil"
+    if isinstance(value, Mapping):
+        keys = {key: f":{key}" if _KEYWORD_NAME.fullmatch(key) else json.dumps(key) for key in value}
+        return "{" + " ".join([f"{keys[key]} {edn(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + " ".join([edn(item) for item in value]) + "]"
+    return json.dumps(value)
+
+
+def string_literal(dialect: str, text: str) -> str:
+    """Return a text as a string literal of a dialect."""
+    if dialect == "python":
+        return repr(text)
+    # Servers on Node count characters instead of bytes if a request is split, so it should be ASCII.
+    return json.dumps(text, ensure_ascii=dialect not in RUNS_IN_PYTHON)
+
+
+def read_string(dialect: str, printed: str) -> str:
+    """Return the string that a dialect printed as a literal.
+
+    Raises:
+        ValueError: the text is not a string literal.
+        SyntaxError: the text is not a string literal.
+    """
+    # Clojure prints control characters in strings unescaped, which strict JSON forbids.
+    return str(ast.literal_eval(printed) if dialect in RUNS_IN_PYTHON else json.loads(printed, strict=False))

@@ -1,0 +1,212 @@
+"""Providers: for each implementation of the seam and each dialect, the code that finds it and calls its accessors.
+
+The *sentinel* of a provider is an expression whose value is the session id of the application's seam, or nil. A *form*
+calls one accessor of the seam. It contains placeholders for string literals: `$name` for the accessor, `$args` for all
+arguments, `$origin` for the caller, and any other `$word` for that argument, or nil if it is missing. The literals
+contain data in the notation of the language, which the form parses and never evaluates.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from codriver.features.applications import re_frame
+from codriver.features.applications.seam_notation import AS_JSON, RUNS_IN_PYTHON, data_text, string_literal
+
+ANY_ACCESSOR: Final = "*"
+"""The key of the form for every accessor without one of its own."""
+_PLACEHOLDER: Final = re.compile(r"\$([a-zA-Z]+)")
+_LOADS_CODE: Final = re.compile(r"\b(?:require|requiring-resolve|use|import|load|load-file|reload|refresh)\b")
+"""Words in code that may load an application."""
+_STREAM_ACCESSORS: Final = frozenset({"subscribe", "unsubscribe", "subscriptions"})
+"""The accessors of the band `stream`."""
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """An implementation of the seam, with forms for some dialects."""
+
+    name: str
+    dialects: frozenset[str]
+    sentinel: str
+    forms: Mapping[str, str]
+    """The forms by accessor."""
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    """By accessor, an expression that is true if its form can be evaluated. It is sent together with the sentinel."""
+    read: Callable[[str, object], Fields] | None = None
+    """Converts the data that an accessor's form returned to its answer. None if forms return the answer as JSON."""
+    returns_json: bool = False
+    """Whether forms return their data as JSON. Otherwise, Codriver adds code for that."""
+    mentioned_by: re.Pattern[str] | None = None
+    """Matches code that may load the seam."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundProvider:
+    """A provider that was found in a REPL."""
+
+    provider: Provider
+    session_id: str
+    lacking: frozenset[str] = frozenset()
+    """Accessors whose forms cannot be evaluated with this version of the seam."""
+
+
+_CODRIVER_SEAM: Final = re.compile(r"codriver[._/]seam")
+_RE_FRAME: Final = re.compile(r"re-frame")
+_BASILISP_MODULE: Final = '(.get (.-modules (python/__import__ "sys")) "codriver_seam")'
+
+
+def _framework(name: str, dialect: str) -> Provider:
+    """Return the provider that calls a framework's functions directly, with forms that return data."""
+    return Provider(
+        name,
+        frozenset({dialect}),
+        re_frame.SENTINELS[name, dialect],
+        re_frame.forms(name, dialect),
+        read=re_frame.read,
+        returns_json=True,
+        mentioned_by=_RE_FRAME,
+    )
+
+
+PROVIDERS: Final = (
+    Provider(
+        "codriver",
+        frozenset({"clojure", "babashka", "nbb"}),
+        "(some-> (resolve 'codriver.seam/session-id) deref deref)",
+        {ANY_ACCESSOR: "(codriver.seam/call $name $args $origin)"},
+        mentioned_by=_CODRIVER_SEAM,
+    ),
+    *(_framework(name, dialect) for name, dialect in re_frame.SENTINELS),
+    Provider(
+        "codriver",
+        frozenset({"basilisp"}),
+        f'(python/getattr {_BASILISP_MODULE} "session_id" nil)',
+        {
+            ANY_ACCESSOR: '(.call (python/__import__ "codriver_seam") $name $args $origin)',
+            # The server gives each evaluation its own `*out*`, which is not Python's standard output.
+            "subscribe": """(let [out *out*] (.call (python/__import__ "codriver_seam") $name $args $origin
+ (fn [text] (.write out (str (python/chr 30) text "\\n")) (.flush out) nil)))""",
+        },
+        mentioned_by=_CODRIVER_SEAM,
+    ),
+    Provider(
+        "codriver",
+        frozenset({"hy"}),
+        '(getattr (.get (. (__import__ "sys") modules) "codriver_seam") "session_id" None)',
+        {ANY_ACCESSOR: '(.call (__import__ "codriver_seam") $name $args $origin)'},
+        mentioned_by=_CODRIVER_SEAM,
+    ),
+    Provider(
+        "codriver",
+        frozenset({"python"}),
+        'getattr(__import__("sys").modules.get("codriver_seam"), "session_id", None)',
+        {ANY_ACCESSOR: '__import__("codriver_seam").call($name, $args, $origin)'},
+        mentioned_by=_CODRIVER_SEAM,
+    ),
+)
+"""All providers, in the order in which they are tried."""
+
+
+def _providers_of(dialect: str) -> tuple[Provider, ...]:
+    return tuple(provider for provider in PROVIDERS if dialect in provider.dialects)
+
+
+def provider_of(name: str, dialect: str) -> Provider:
+    """Return the provider called `name` for a dialect.
+
+    The default is Codriver's provider for Python, which is also used for unknown REPLs.
+    """
+    return next((provider for provider in _providers_of(dialect) if provider.name == name), PROVIDERS[-1])
+
+
+def search_code(dialect: str) -> str | None:
+    """Return the code that searches for all providers of a dialect at once, or None if it has none.
+
+    Its value is a string with JSON, which `found_provider` reads.
+    """
+    rows = [[provider.sentinel, *provider.conditions.values()] for provider in _providers_of(dialect)]
+    separator = ", " if dialect == "python" else " "
+    listed = separator.join([f"[{separator.join(row)}]" for row in rows])
+    return AS_JSON[dialect](f"[{listed}]") if rows else None
+
+
+def found_provider(dialect: str, answer: object) -> FoundProvider | None:
+    """Return the first provider that the value of the search reports as present."""
+    for provider, row in zip(_providers_of(dialect), answer if isinstance(answer, list) else (), strict=False):
+        if isinstance(row, list) and row and row[0]:
+            conditions = zip(provider.conditions, row[1:], strict=False)
+            lacking = frozenset(accessor for accessor, is_met in conditions if not is_met)
+            return FoundProvider(provider, str(row[0]), lacking)
+    return None
+
+
+def may_load_application(dialect: str, code: str) -> bool:
+    """Return whether code may have loaded an application, based on the words in it."""
+    providers = _providers_of(dialect)
+    patterns = (_LOADS_CODE, *(provider.mentioned_by for provider in providers))
+    return bool(providers) and any(pattern is not None and pattern.search(code) for pattern in patterns)
+
+
+def reports_sensitive(provider: Provider) -> bool:
+    """Return whether a provider is Codriver's seam, which reports sensitive values to the redactor."""
+    return ANY_ACCESSOR in provider.forms
+
+
+def refusal(provider: Provider, accessor: str, lacking: Collection[str] = ()) -> Fields | None:
+    """Return the refusal of an accessor without a form, or None if the accessor has one.
+
+    A provider that does not push events lacks the band `stream`. Its trace can be requested instead.
+    """
+    if accessor not in lacking and (accessor in provider.forms or ANY_ACCESSOR in provider.forms):
+        return None
+    if accessor in _STREAM_ACCESSORS:
+        hint = f"the seam {provider.name} pushes no events: ask inspect_app for trace with a filter since"
+        return {"ok": False, "reason": "band-missing", "hint": hint}
+    available = ", ".join(sorted(provider.forms.keys() - {*lacking, ANY_ACCESSOR}))
+    return {"ok": False, "reason": "no-such-accessor", "hint": f"the seam {provider.name} has: {available}"}
+
+
+def form(provider: Provider, dialect: str, accessor: str, arguments: Fields, origin: Fields | None = None) -> str:
+    """Return the code that calls an accessor. `origin` identifies the caller of a change.
+
+    Raises:
+        KeyError: the provider has no form for the accessor. `refusal` describes that case.
+    """
+    code = provider.forms.get(accessor) or provider.forms[ANY_ACCESSOR]
+    contents = {"name": accessor, "args": data_text(dialect, arguments), "origin": data_text(dialect, origin)}
+    nil = "None" if dialect in RUNS_IN_PYTHON - {"basilisp"} else "nil"
+
+    def literal(match: re.Match[str]) -> str:
+        name = match[1]
+        if name in contents:
+            return string_literal(dialect, contents[name])
+        value = arguments.get(name)
+        if value is None:
+            return nil
+        return string_literal(dialect, value if isinstance(value, str) else data_text(dialect, value))
+
+    code = _PLACEHOLDER.sub(literal, code)
+    return AS_JSON[dialect](code) if provider.read and not provider.returns_json else code
+
+
+def read_answer(provider: Provider, accessor: str, text: str) -> str:
+    """Convert the text that a provider's form returned to the accessor's answer as JSON."""
+    if provider.read is None:
+        return text
+    return json.dumps(provider.read(accessor, json.loads(text, strict=False)), ensure_ascii=False)
+
+
+def finished_subscriptions(accessor: str, arguments: Fields, answer: Fields, known: Collection[str]) -> set[str]:
+    """Return the subscriptions among `known` that have finished according to a call of an accessor and its answer."""
+    if accessor == "unsubscribe":
+        return {str(arguments.get("subId"))}.intersection(known)
+    if accessor != "subscriptions" or not answer["ok"]:
+        return set()
+    return set(known) - {str(row["id"]) for row in answer["subs"]}

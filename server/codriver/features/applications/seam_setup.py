@@ -1,0 +1,100 @@
+"""How to install the seam in an application, and how a REPL that cannot load Python files loads its package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import codriver
+from codriver.features.applications.seam_notation import RUNS_IN_PYTHON, string_literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+PACKAGE_FILE: Final = Path(codriver.__file__).resolve().parents[1] / "codriver_seam" / "__init__.py"
+"""The package with which Python applications expose their state to Codriver. It is installed next to `codriver`."""
+CLOJURE_FILE: Final = PACKAGE_FILE.parent / "clojure" / "codriver" / "seam.cljc"
+"""The namespace with which Clojure applications expose their state to Codriver."""
+CONTRACT: Final = 1
+"""The version of the seam's contract that Codriver reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupSteps:
+    """The steps that install the seam in an application of one dialect: code to evaluate, and a file to load."""
+
+    module: str
+    function: str
+    """A function of the seam's module, by its name in the language. If it is defined, the seam was imported."""
+    install: str
+    """Code that installs the seam."""
+    frame: str
+    """Code that exposes a part of the application's state."""
+    file: Path = PACKAGE_FILE
+
+    @property
+    def code(self) -> str:
+        """Return the code of both steps. Running it twice is harmless."""
+        return f"{self.install} {self.frame}"
+
+
+_CLOJURE: Final = SetupSteps(
+    "codriver.seam", "install!", "(codriver.seam/install! true)", "(codriver.seam/watch-atom! :app db)", CLOJURE_FILE
+)
+SETUP_STEPS: Final[Mapping[str, SetupSteps]] = {
+    "python": SetupSteps(
+        "codriver_seam", "install", "import codriver_seam as seam; seam.install(True);",
+        "seam.frame('app', get=lambda: state)",
+    ),
+    "hy": SetupSteps(
+        "codriver_seam", "install", "(import codriver_seam) (codriver_seam.install True)",
+        '(codriver_seam.frame "app" (fn [] state))',
+    ),
+    "basilisp": SetupSteps(
+        "codriver_seam", "install", "(import codriver_seam) (codriver_seam/install true)",
+        '(codriver_seam/frame "app" (fn [] @db))',
+    ),
+    **dict.fromkeys(("clojure", "babashka", "nbb"), _CLOJURE),
+}  # fmt: skip
+"""The steps that install the seam, by dialect."""
+
+
+def _hint(dialect: str, steps: SetupSteps) -> str:
+    reason = "no application in it shows itself"
+    if dialect == "python":
+        return f"{reason}: evaluate {steps.code}; where the import fails, load_file {steps.file} first"
+    return f"{reason}: load_file {steps.file}, then evaluate {steps.code}"
+
+
+SETUP_HINTS: Final[Mapping[str, str]] = {dialect: _hint(dialect, steps) for dialect, steps in SETUP_STEPS.items()}
+"""How to install the seam in an application, as a hint by dialect."""
+UNSUPPORTED_LANGUAGE_HINT: Final = "codriver has no seam for its language: look at the application by evaluating code"
+"""The hint for all other dialects."""
+
+_LOAD_PACKAGE_CODE: Final = (
+    "import importlib.util as u, sys; n = 'codriver_seam'; s = u.spec_from_file_location(n, {file!r}); "
+    "n in sys.modules or s.loader.exec_module(sys.modules.setdefault(n, u.module_from_spec(s)))"
+)
+"""Python code that loads the package into a process without it on `sys.path`, and leaves `sys.path` unchanged."""
+_EXECUTE: Final[Mapping[str, str]] = {
+    "basilisp": "(python/exec {code} (python/dict))",
+    "hy": "(exec {code} {{}})",
+    "python": "exec({code}, {{}})",
+}
+"""Code that executes Python code, by dialect."""
+
+
+def is_seam_package(dialect: str, file: Path) -> bool:
+    """Return whether a file is Codriver's seam package and the dialect runs in Python, and so can load it."""
+    return dialect in RUNS_IN_PYTHON and file == PACKAGE_FILE
+
+
+def seam_package_code(dialect: str, file: str | None) -> str | None:
+    """Return code that loads the seam package into a REPL that cannot load Python files.
+
+    Returns None for any other file or dialect.
+    """
+    if file != str(PACKAGE_FILE) or dialect not in _EXECUTE:
+        return None
+    return _EXECUTE[dialect].format(code=string_literal(dialect, _LOAD_PACKAGE_CODE.format(file=file)))

@@ -1,0 +1,48 @@
+"""Values at the sensitive paths of an application, which are requested before code runs that may display them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from codriver.errors import CodriverError
+from codriver.repls.contract.adapter_values import SensitiveSeen
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from codriver.repls.contract.adapter_values import Listener
+
+ACCESSOR: Final = "sensitive"
+"""The accessor for the values. Only the redactor may use them."""
+CHUNK_CHARACTERS: Final = 4096
+"""Length of the chunks into which a long value is split for the redactor."""
+MAX_CHUNKS: Final = 16
+LEARN_S: Final = 1.0
+"""Maximum time that an evaluation waits for the values."""
+
+
+def sensitive_values(answer: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the values in a seam's answer, each with a name. Long values are split into chunks."""
+    rows = answer.get("texts")
+    found = [(str(name), str(text)) for name, text in rows] if isinstance(rows, list) else []
+    return tuple((name, text[start : start + CHUNK_CHARACTERS]) for name, text in found for start in _starts(len(text)))
+
+
+def _starts(length: int) -> list[int]:
+    """Return the start of each chunk of a value.
+
+    The last chunk is as long as the others and may overlap, because short chunks are not searched for.
+    """
+    last = min(length, MAX_CHUNKS * CHUNK_CHARACTERS) - CHUNK_CHARACTERS
+    return [*range(0, last, CHUNK_CHARACTERS), last] if last > 0 else [0]
+
+
+async def learn_sensitive(call: Callable[[str, str], Awaitable[str]], listener: Listener) -> None:
+    """Request the values from a seam, and pass them to the redactor. Never raises, and waits at most `LEARN_S`."""
+    with suppress(CodriverError, ValueError), anyio.move_on_after(LEARN_S):
+        answer = json.loads(await call(ACCESSOR, "{}"))
+        listener(None, SensitiveSeen(sensitive_values(answer)))
