@@ -330,3 +330,27 @@ def test_an_edit_with_a_missing_test_names_it(live, client):
     assert answer["message"] == "there is no test test_none in test_shop.py: the edit is kept, but not tested"
     assert answer["hint"].startswith("Correct the name of the test")
     assert (live.workspace / "new_code.py").exists()
+
+
+BASKET = (
+    "class Basket:\n    def __init__(self, owner):\n        self.owner = owner\n        self.reset()\n\n"
+    "    def reset(self):\n        self.code = None\n\n    def label(self):\n        return self.code.upper()\n\n"
+    "    def sum(self):\n        return self.cents + 1\n\n    def price(self):\n        self.cents = 5\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("called", "raised", "assigned"),
+    [
+        ("label", "basket.py:10 in label", "basket.py:6 in reset"),
+        ("sum", "basket.py:13 in sum", "basket.py:15 in price"),
+    ],
+)
+def test_an_attribute_error_includes_the_methods_that_assign_the_attribute(live, client, called, raised, assigned):
+    (live.workspace / "basket.py").write_text(BASKET)
+    (live.workspace / "test_basket.py").write_text(
+        f"import basket\n\n\ndef test_it():\n    assert basket.Basket('a').{called}() == 'A'\n"
+    )
+    row = failure(client, "test_it", "test_basket.py")
+    heads = [line for line in row["source"].splitlines() if line.startswith("basket.py")]
+    assert heads == [raised, assigned], row

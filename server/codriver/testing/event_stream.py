@@ -170,6 +170,7 @@ def _failure(found: Mapping[str, Any]) -> TestFailure:
         chain=tuple(chain),
         part=_text(found.get("part")),
         called=_frames(found.get("called")),
+        assigned=_frames(found.get("assigned")),
     )
 
 

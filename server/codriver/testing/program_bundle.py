@@ -55,6 +55,7 @@ _FAILURE_PROGRAMS: Final = (
     "repls.worker.basics.plain_values",
     "testing.programs.parsed_files",
     "testing.programs.called_functions",
+    "testing.programs.assigned_attributes",
     "testing.programs.failures",
 )
 """Programs of every run that describe failures."""

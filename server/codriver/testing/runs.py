@@ -115,6 +115,8 @@ class TestFailure:
     """Description of the subtest that failed, or empty for the test itself."""
     called: tuple[FailureFrame, ...] = ()
     """The project's functions that the innermost statement called, last call first, with their first lines."""
+    assigned: tuple[FailureFrame, ...] = ()
+    """The project's methods that assign the attribute that is missing or None, with their first lines."""
 
 
 @dataclass(frozen=True, slots=True)

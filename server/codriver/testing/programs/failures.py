@@ -9,15 +9,15 @@ from __future__ import annotations
 import os
 
 from ...repls.worker.basics.plain_values import PYTHON, SECRET
+from .assigned_attributes import assigning_methods
 from .called_functions import called_function_locations
+from .parsed_files import ParsedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from types import CodeType, FrameType, TracebackType
     from typing import Any
-
-    from .parsed_files import ParsedFiles
 
     Values = dict[str, Any]
 
@@ -87,8 +87,14 @@ def described(
         )
         if len(chain) == LINKS:
             break
-    return {"type": class_name(type(error)), "frames": frames, "chain": chain,
-            "called": _called(trace, executed, parsed)}  # fmt: skip
+    parsed = parsed or ParsedFiles()
+    return {
+        "type": class_name(type(error)),
+        "frames": frames,
+        "chain": chain,
+        "called": _called(trace, executed, parsed),
+        "assigned": _assigned(error, trace, parsed),
+    }
 
 
 def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence[CodeType] | None]:
@@ -96,9 +102,18 @@ def executed_functions_getter(recorders: Sequence[Any]) -> Callable[[], Sequence
     return next((recorder.executed for recorder in recorders if hasattr(recorder, "executed")), lambda: None)
 
 
-def _called(
-    trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles | None
-) -> list[Values]:
+def _assigned(error: BaseException, trace: TracebackType | None, parsed: ParsedFiles) -> list[Values]:
+    """Return the methods of the project that assign the attribute that is missing or None."""
+    frames = entries(trace)
+    if not isinstance(error, AttributeError) or not frames:
+        return []
+    try:
+        return assigning_methods(error, *frames[0], lambda file: not is_library(file) and not is_runner(file), parsed)
+    except Exception:  # a failure is reported even if its objects cannot be inspected
+        return []
+
+
+def _called(trace: TracebackType | None, executed: Sequence[CodeType] | None, parsed: ParsedFiles) -> list[Values]:
     """Return the functions of the project that the innermost statement in the tests or the project called."""
     frames = [entry for entry in entries(trace) if not is_library(entry[0].f_code.co_filename)]
     if not frames:

@@ -116,12 +116,19 @@ class _Sources:
                 self._add_raised(found, frame, whole_characters=whole if is_first else 0)
             else:
                 self._add_called(found, frame, FIRST_CHARACTERS if is_first else SOURCE_CHARACTERS)
+        for frame in self._assigned(test) if is_first else ():
+            self._add_called(found, frame, FIRST_CHARACTERS)
         if not is_certain:
             self._left -= sum(map(len, found.excerpts))
             others = [suspect for suspect in ranked if not (raised and suspect is likely)]
             self._add_ranked(found, others if is_first else others[:1])
             found.suspects = found.suspects if is_first else []
         return found
+
+    def _assigned(self, test: TestFinished) -> list[FailureFrame]:
+        """Return the methods of the project that assign the attribute of an `AttributeError`."""
+        frames = test.failure.assigned if test.failure is not None else ()
+        return [frame for frame in frames if is_in_project(frame, self._workspace) and frame.file != test.file]
 
     def _add_ranked(self, found: FailureSource, ranked: Sequence[Suspect]) -> None:
         """Add the most suspicious functions for which there is room, and name others."""

@@ -1,0 +1,87 @@
+"""Find the methods that assign the attribute behind an `AttributeError`.
+
+The error is raised where the attribute is used, but the cause is usually where it should have been assigned, or where
+it became None. No code of the project is called.
+"""
+
+from __future__ import annotations
+
+import types
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import CodeType, FrameType
+    from typing import Any
+
+    from .parsed_files import ParsedFiles
+
+    Values = dict[str, Any]
+
+MOST = 2
+"""Maximum number of methods that are reported."""
+MISSING = object()
+"""Stands for a value that is not known."""
+
+
+def assigning_methods(
+    error: BaseException, frame: FrameType, line: int, is_project_file: Callable[[str], bool], parsed: ParsedFiles
+) -> list[Values]:
+    """Return the location of each method that assigns the attribute, constructors first.
+
+    `frame` and `line` are where the error was raised. For an attribute of None, this is the attribute that is None.
+    Python 3.10 and later have the object and the name in the error.
+    """
+    value, name = getattr(error, "obj", MISSING), getattr(error, "name", None)
+    if not isinstance(error, AttributeError) or value is MISSING or not isinstance(name, str):
+        return []
+    kind: type = type(value)
+    if value is None:
+        found = _attribute_with_none(name, frame, line, parsed)
+        if found is None:
+            return []
+        kind, name = found
+    codes = [code for code in _methods_of(kind) if is_project_file(code.co_filename) and _assigns(code, name)]
+    codes.sort(key=lambda code: code.co_name not in ("__init__", "__new__"))
+    return [
+        {"file": code.co_filename, "line": code.co_firstlineno, "function": code.co_name}
+        for code in dict.fromkeys(codes)
+    ][:MOST]
+
+
+def _attribute_with_none(name: str, frame: FrameType, line: int, parsed: ParsedFiles) -> tuple[type, str] | None:
+    """Return the class and the name of the attribute `b` in `a.b.name`, whose value is None."""
+    import ast
+    import linecache
+
+    text = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    for statement in parsed.statements(text):
+        if not statement.lineno <= line <= (statement.end_lineno or statement.lineno):
+            continue
+        for node in ast.walk(statement):
+            inner = node.value if isinstance(node, ast.Attribute) and node.attr == name else None
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
+                owner = frame.f_locals.get(inner.value.id, MISSING)
+                return None if owner is MISSING or owner is None else (type(owner), inner.attr)
+    return None
+
+
+def _methods_of(kind: type) -> Iterator[CodeType]:
+    """Yield the code of the methods and properties of a class and its bases."""
+    for base in type.__dict__["__mro__"].__get__(kind):
+        for member in type.__dict__["__dict__"].__get__(base).values():
+            function: Any = member
+            for part in ("__func__", "fget", "func", "__wrapped__"):
+                if not isinstance(function, types.FunctionType):
+                    function = getattr(function, part, function)
+            if isinstance(function, types.FunctionType):
+                yield function.__code__
+
+
+def _assigns(code: CodeType, name: str) -> bool:
+    """Return whether a function assigns an attribute with this name."""
+    import dis
+
+    if name not in code.co_names:
+        return False
+    return any(step.opname == "STORE_ATTR" and step.argval == name for step in dis.get_instructions(code))
