@@ -479,23 +479,27 @@ def _inner(first: Binding | None, other: Binding | None) -> Binding | None:
 
 
 def ns_form(document: Document) -> Form | None:
-    """Return the first `(ns name …)` form of the text, or None."""
+    """Return the first `(ns name …)` form of the text, or an `(in-ns 'name)` that it starts with, or None."""
     text = document.text
-    for form in document.reading.forms:
+    forms = [form for form in document.reading.forms if form.kind != "discard"]
+    for form in forms:
         names = [child for child in form.children if child.kind != "discard"]
-        if form.kind == "list" and len(names) > 1 and text[names[0].start : names[0].end] == "ns":
+        head = ""
+        if form.kind == "list" and len(names) > 1:
+            head = text[names[0].start : names[0].end].rpartition("/")[2]
+        if head == "ns" or (head == "in-ns" and form is forms[0]):
             return form
     return None
 
 
 def namespace_of(document: Document) -> str | None:
-    """Return the name of the namespace that the text declares with `(ns …)`, or None."""
+    """Return the name of the namespace that the text declares with `(ns …)` or starts with `(in-ns …)`, or None."""
     form = ns_form(document)
     if form is None:
         return None
     name = [child for child in form.children if child.kind != "discard"][1]
-    while name.kind == "prefixed" and name.children:
-        name = name.children[-1]
+    while name.kind in ("prefixed", "list") and name.children:
+        name = name.children[-1]  # the name after a quote or metadata, or in `(quote name)`
     return document.text[name.start : name.end]
 
 

@@ -1,5 +1,7 @@
 """The adapter contract: values, output and failures of evaluations, on each REPL. See `repls.adapter_contract`."""
 
+import re
+
 import pytest
 from evaluations import evaluate
 from refusals import refused_as
@@ -133,6 +135,30 @@ async def test_a_namespace_created_by_the_first_form_is_accepted(name, form):
         assert values(events) == ['"user"', "1"]
         other = await evaluate(opened, evaluation("(ns not.there.either)", "1", namespace="not.there.at.all"))
         assert (other.status, other.failure.type) == ("failed", NAMESPACE_MISSING)
+
+
+@pytest.mark.parametrize(
+    ("name", "core", "form"),
+    [
+        ("jvm", "clojure.core", "(clojure.core/ns qualified)"),
+        ("jvm", "clojure.core", "(in-ns 'entered)"),
+        ("jvm", "clojure.core", "; a part of it\n(clojure.core/in-ns (quote entered-too))"),
+        ("basilisp", "basilisp.core", "(basilisp.core/ns qualified)"),
+        ("basilisp", "basilisp.core", "(in-ns 'entered)"),
+    ],
+)
+async def test_a_namespace_is_created_by_any_form_that_enters_it(name, core, form):
+    namespace = re.findall(r"[\w-]+", form)[-1]
+    async with adapter(name) as (opened, events):
+        ending = await evaluate(opened, evaluation(form, f"({core}/str {core}/*ns*)", namespace=namespace))
+        assert (ending.status, values(events)[-1]) == ("done", f'"{namespace}"')
+
+
+@pytest.mark.parametrize("form", ["(clojure.core/ns other)", "(in-ns 'other)"])
+async def test_nbb_enters_a_namespace_only_by_a_plain_ns_form(form):
+    async with adapter("nbb") as (opened, _):
+        ending = await evaluate(opened, evaluation(form, "1", namespace="other"))
+        assert (ending.status, ending.failure.type) == ("failed", NAMESPACE_MISSING)
 
 
 @pytest.mark.parametrize(

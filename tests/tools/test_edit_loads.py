@@ -151,6 +151,14 @@ def test_a_changed_ns_form_is_loaded_first(live, client, greet):
     assert '"Ada!Ada!"' in evaluate(client, '(shop.greet/twice "Ada")')
 
 
+def test_a_file_that_enters_another_namespace_is_loaded_there(live, client, greet):
+    part = write(live, "part", "(in-ns 'shop.greet)\n(def suffix 1)\n")
+    assert client.call("load_file", filePath=str(part))["ok"]
+    new = {"type": "replace", "line": 2, "targetLineText": "(def suffix 1)", "newForm": "(def suffix 2)"}
+    assert edit(client, live, new, name="part")["ok"]
+    assert evaluate(client, "shop.greet/suffix") == "2"
+
+
 def test_the_log_names_the_caller_and_path_of_a_load(live, client, greet):
     edit(client, live, GOOD_DAY, who="greeter")
     query = '[:find ?text ?who :where [?e :output/text ?text] [?e :output/who ?who] [(= ?who "greeter")]]'

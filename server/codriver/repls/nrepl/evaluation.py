@@ -268,7 +268,8 @@ class Evaluation:
         before = session.namespace
         switches = self._switches
         failure = await self._enter(request.namespace or "") if switches else None
-        if failure is not None and not (failure.type == NAMESPACE_MISSING and defines_its_namespace(request)):
+        is_missing = failure is not None and failure.type == NAMESPACE_MISSING
+        if failure is not None and not (is_missing and defines_its_namespace(request, self._shared.dialect)):
             return Ending("failed", namespace=before, failure=failure)
         try:
             return await evaluate_in_order(request.sent_forms, self._evaluate_form)
@@ -413,7 +414,7 @@ class Evaluation:
         session, request = self._session, self._request
         preserve_loaders(session, form.text)
         sent = request
-        if form == request.sent_forms[0] and defines_its_namespace(request):
+        if form == request.sent_forms[0] and defines_its_namespace(request, self._shared.dialect):
             sent = replace(request, namespace=session.namespace or self._shared.dialect.home)
         fields = self._shared.fields.fields_for_form(sent, form, self._limits, session, self._rewrite)
         session.is_in_file = bool(request.file)

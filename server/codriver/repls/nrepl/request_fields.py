@@ -6,27 +6,38 @@ worker.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter import unsafe_request_refusal
 from codriver.repls.nrepl.responses import STORED_VALUE
-from codriver_lisp.binding_forms import namespace_of
+from codriver_lisp.binding_forms import namespace_of, ns_form
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
     from codriver.core.values import Form, PrintLimits, Request
     from codriver.repls.contract.companions import EvaluationSteps
     from codriver.repls.contract.extras import Rewrite
+    from codriver.repls.dialects.server_dialect import Dialect
     from codriver.repls.nrepl.probe import ProbeResult
     from codriver.repls.nrepl.session_pool import NreplSession
     from codriver.repls.nrepl.undo_records import UndoRecords
     from codriver.wire.bencode import Value
 
+PLAIN_NS: Final = re.compile(r"\(\s*ns\s")
+"""Matches the start of the only form that enters a namespace in nbb."""
 
-def defines_its_namespace(request: Request) -> bool:
-    """Return whether the code starts with the `ns` form of the namespace that the request names."""
+
+def defines_its_namespace(request: Request, dialect: Dialect) -> bool:
+    """Return whether the code starts with an `ns` or `in-ns` form that enters the namespace that the request names."""
     first = request.sent_forms[0].text
-    return request.namespace is not None and "ns" in first and namespace_of(Document(first)) == request.namespace
+    if request.namespace is None or "ns" not in first:
+        return False
+    document = Document(first)
+    header = ns_form(document)
+    if header is None or namespace_of(document) != request.namespace:
+        return False
+    return dialect.namespace_by != "ns" or PLAIN_NS.match(first, header.start) is not None
 
 
 def preserve_loaders(session: NreplSession, code: str) -> None:
