@@ -188,6 +188,16 @@ def test_a_collection_error_has_its_location(live, client):
         file.unlink()
 
 
+def test_a_run_whose_process_ends_early_lists_the_tests_that_did_not_finish(live, client):
+    file = live.workspace / "test_exits.py"
+    file.write_text("import os\n\ndef test_exits(): os._exit(3)\n\ndef test_later(): pass\n")
+    answer = client.call("run_tests", paths=["test_exits.py"])
+    file.unlink()
+    assert (answer["ok"], answer["exitStatus"], answer["unfinished"]) == (False, 3, 2)
+    assert answer["notFinished"] == ["test_exits.py"]
+    assert "ended with status 3" in answer["message"]
+
+
 def test_the_time_limit_stops_a_run_and_names_the_running_test(client):
     answer = run(client, "tests/test_slow.py", limitMs=3000)
     assert (answer["ok"], answer["reason"], answer["passed"], answer["unfinished"]) == (False, "timed-out", 1, 2), (

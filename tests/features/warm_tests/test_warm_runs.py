@@ -279,6 +279,7 @@ def test_the_run_after_one_that_was_not_finished_is_plain(project):
         made.write({"test_a.py": "def test_a(): pass\ndef test_b(frozen):\n    import first\n    import second\n"})
         unfinished = await made.run()
         assert unfinished.report.error.kind == "preloaded"
+        assert unfinished.report.interruption is None
         plain = await made.run()
         assert not plain.is_warm
         assert plain.report.counts.passed == 2

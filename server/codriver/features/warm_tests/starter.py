@@ -527,8 +527,11 @@ class _Run:
     def _finished(self, event: RunFinished, obstacle: Obstacle | None) -> RunFinished:
         """Add the hash seed to the last event of a warm run. If the run did not finish, also add the reason."""
         seed = self._process.seed if self._process is not None else None
-        failure = _obstacle_error(obstacle) if obstacle is not None else event.error
-        return replace(event, hash_seed=seed, error=failure)
+        if obstacle is None:
+            return replace(event, hash_seed=seed)
+        # The run interrupted itself, unless someone else did.
+        interruption = event.interruption if self._is_stopped else None
+        return replace(event, hash_seed=seed, error=_obstacle_error(obstacle), interruption=interruption)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
         builder, seen = ReportBuilder(), Seen.start()

@@ -344,11 +344,10 @@ def _end(call: Call, job: Evaluation, job_report: JobReport) -> dict[str, object
     else:
         fields["reason"] = "tests-failed"
         fields |= {"problem": error.message} if error is not None else {}
-    if job.status == "interrupted":
-        if unfinished := unfinished_in(report):
-            fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_FILES])}
-        if report.interruption is not None:
-            fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
+    if (job.status == "interrupted" or error is not None) and (unfinished := unfinished_in(report)):
+        fields |= {"unfinished": len(unfinished), "notFinished": list(files_of(unfinished)[:MAX_FILES])}
+    if job.status == "interrupted" and report.interruption is not None:
+        fields["stoppedIn"] = _stopped(report.interruption, call.services.workspace)
     return {key: value for key, value in fields.items() if value is not None}
 
 
