@@ -94,6 +94,15 @@ async def agree_with_a_shell(made, *arguments):
     return warm
 
 
+async def agree_with_a_shell_plainly(made):
+    """Compare a run that has to be plain with `python -m pytest`, and return it."""
+    plain = await made.run()
+    assert not plain.is_warm
+    status, text = await warm_runs.run_pytest(made.python, made.directory)
+    assert (status, comparable(text)) == (plain.report.exit_status, comparable(plain.output))
+    return plain
+
+
 def test_the_first_run_is_plain_and_the_next_one_warm(project):
     async def act(made):
         first = await made.run()
@@ -290,6 +299,19 @@ def test_the_run_after_one_that_was_not_finished_is_plain(project):
         {"conftest.py": FREEZE, "test_a.py": "import first, second\ndef test_a(): pass\n"},
         packages={"first": "from time import time\n", "second": "from time import time\n"},
     )
+
+
+@pytest.mark.parametrize(
+    "text", ["print('site')\n", "import os\nos.write(1, b'site\\n')\n", "import os\nos.write(2, b'site\\n')\n"]
+)
+def test_a_python_that_prints_when_it_starts_runs_plain(project, text):
+    async def act(made):
+        for _ in range(2):
+            plain = await agree_with_a_shell_plainly(made)
+            assert "site" in plain.output
+        assert "'site" in made.status.reason
+
+    project(act, {"test_a.py": "def test_a(): pass\n"}, packages={"sitecustomize": text})
 
 
 EFFECTS = """

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-from codriver.errors import CodriverError
+from codriver.errors import CodriverError, cut
 from codriver.features.warm_tests.decisions import WarmState, start_variables
 from codriver.systems.other_processes import ProcessTree
 from codriver.testing.program_bundle import command_of
@@ -109,7 +109,7 @@ class WarmProcess:
                 command_of(python, str(PROGRAM), str(plan)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_line`
                 cwd=directory,
                 env={**environment, **moved, "PYTHONHASHSEED": str(seed)},
                 start_new_session=True,
@@ -207,11 +207,22 @@ class WarmProcess:
             self._idle.set()
 
     async def _line(self) -> dict[str, Any] | None:
+        """Return the next message of the process, or None at its end.
+
+        Raises:
+            WarmProcessError: something else was printed, such as by a `sitecustomize`. Each run has to print it.
+        """
         try:
             line = await self._output.receive_until(b"\n", LINE_BYTES)
         except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError):
             return None
-        found: dict[str, Any] = ast.literal_eval(line.decode())
+        text = line.decode(errors="replace")
+        try:
+            found = ast.literal_eval(text)
+        except (ValueError, SyntaxError):
+            found = None
+        if not isinstance(found, dict):
+            raise WarmProcessError(f"Python prints something whenever it starts: {cut(text, 100)!r}")
         return found
 
     async def aclose(self) -> None:

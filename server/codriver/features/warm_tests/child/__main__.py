@@ -72,6 +72,9 @@ class Forker:
 
     def __init__(self, plan_path: str) -> None:
         self.plan_path = plan_path
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()  # what was printed when Python started, which makes the process unsuitable
         self.seed = os.environ.pop("PYTHONHASHSEED", "")
         self.environment = dict(os.environ)
         # The lowest descriptors are free in a new process, so move these to higher numbers.
