@@ -38,8 +38,8 @@ class Command:
 class Options:
     """Options that a feature adds to a command of the base.
 
-    `module` is imported with the command. Its function `extended` receives the `click` command, and returns a copy that
-    has the options too.
+    `module` is imported with the command. Its function `extend_command` receives the `click` command, and returns
+    a copy that has the options too.
     """
 
     command: str

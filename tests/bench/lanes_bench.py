@@ -18,7 +18,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, State
 from codriver.core.values import Capability, Profile, Request
 from codriver.features.handoff.conflict_ledger import Conflicts
-from codriver.features.handoff.conflicts import conflict_notes, note_sent
+from codriver.features.handoff.conflicts import conflict_notes, record_sent_code
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
 from codriver.tools.calls.session_choice import lane_of_caller, resolve
@@ -81,7 +81,7 @@ def evaluate(call, code, times):
         "core",
         lambda: call.dispatch(Evaluate("r1", request, code[:80], target.lane), who=call.client_name),
     )
-    timed("kept", lambda: note_sent(call, target.repl, target.session, request))
+    timed("kept", lambda: record_sent_code(call, target.repl, target.session, request))
     core.dispatch({}, (EvaluationFinished(request.id, "done", "user"),))
     notes = conflict_notes(call, core.state.evaluations[request.id])
     found = timed("told", lambda: run_now(notes))

@@ -7,9 +7,14 @@ import re
 import warnings
 
 from codriver.features.export.documents import python_documents
-from codriver.features.export.documents.layout import Origin, arrange
-from codriver.features.export.documents.recordings import Recorded, RecordingError, parse_recording, to_json_lines
-from codriver.features.export.documents.steps import python_steps
+from codriver.features.export.documents.layout import Origin, arrange_steps
+from codriver.features.export.documents.recordings import (
+    RecordedEvaluation,
+    RecordingError,
+    parse_recording,
+    to_json_lines,
+)
+from codriver.features.export.documents.steps import split_python
 from codriver.features.export.documents.verification import CheckedStep, RaisedError
 from fuzz.drawing import text_of
 
@@ -29,18 +34,18 @@ def python_session(data):
     text = text_of(data)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        steps = python_steps(text)
+        steps = split_python(text)
         if steps is None:
             return
         assert [_dumped(step.text) for step in steps] == [ast.dump(node) for node in ast.parse(text).body]
-        of, origin = Recorded("e-1", text, description=text), Origin("py", "python", "2026-01-01")
+        of, origin = RecordedEvaluation("e-1", text, description=text), Origin("py", "python", "2026-01-01")
         ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": RaisedError("a.B", text)}
         for end in (*ends, {"verdict": "varies", "value": text, "pattern": ".*"}, {"verdict": "ran", "out": text}):
             checked = tuple(CheckedStep(step, of, **end) for step in steps if "value" not in end or _is_value(step))
             for page in (
-                python_documents.pytest_file(arrange(checked, "python"), checked, origin),
-                python_documents.script(checked, origin),
-                python_documents.comment(checked, origin),
+                python_documents.render_pytest_file(arrange_steps(checked, "python"), checked, origin),
+                python_documents.render_script(checked, origin),
+                python_documents.render_comment(checked, origin),
             ):
                 ast.parse(page.text)
 

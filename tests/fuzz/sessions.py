@@ -13,13 +13,13 @@ from codriver.features.jupyter.kernels import content_reader, server_frames
 from codriver.features.jupyter.kernels import zmtp as zmtp_wire
 from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
 from codriver.features.jupyter.kernels.connection_files import NotebookServer, read_connection_file, read_server_file
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, read_error
+from codriver.features.jupyter.kernels.kernel_failures import failure_from_error, format_report, parse_error
 from codriver.features.jupyter.kernels.kernel_queries import read_completions, read_symbol
-from codriver.features.jupyter.kernels.messages import read_message
+from codriver.features.jupyter.kernels.messages import parse_message
 from codriver.features.jupyter.kernels.python_programs import answer_data, parse_printed
 from codriver.features.jupyter.kernels.server_sessions import NotebookServerError, read_sessions
 from codriver.features.jupyter.kernels.signed_messages import Assembler, Signer
-from codriver.features.jupyter.kernels.zmtp import GREETING, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, ready_command
 from codriver.features.jupyter.notebooks import parse_notebook, with_outputs
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.contract.questions import Complete, Lookup
@@ -32,7 +32,7 @@ PRINTED = {"output_type": "stream", "name": "stdout", "text": "a\nb\u2028c\ud800
 def zmtp(data):
     """Check that bytes of a kernel give the same messages or error however they are split, and store no more bytes."""
     whole, cut = splits(data)
-    greeted = GREETING + ready("ROUTER")
+    greeted = GREETING + ready_command("ROUTER")
 
     def fed(parts):
         decoder, assembler, found = zmtp_wire.Decoder(), Assembler(Signer(b"", "")), []
@@ -58,7 +58,7 @@ def kernel_content(data):
                 next(work)
         except StopIteration as done:
             assert done.value == json.loads(data.decode(errors="replace"))
-        except content_reader.UnreadableError as error:
+        except content_reader.UnreadableContentError as error:
             assert error.cause
 
 
@@ -117,7 +117,7 @@ def kernel_message(data):
         again = server_frames.decode_legacy(server_frames.encode_text(frame))
         assert repr(dict(again.content)) == repr(dict(frame.content))
         for kind in ("stream", "execute_result", "display_data", "update_display_data", "error", "clear_output"):
-            message = read_message("iopub", {**raw, "header": {"msg_type": kind}})
+            message = parse_message("iopub", {**raw, "header": {"msg_type": kind}})
             outputs = CellOutputs(1000)
             outputs.receive(message)
             json.dumps(outputs.run().outputs)
@@ -126,9 +126,9 @@ def kernel_message(data):
 
 def _read_content(message):
     """Read the content of replies."""
-    told = read_error(message.content)
+    told = parse_error(message.content)
     for language in ("python", "bash", "javascript"):
-        assert format_report(failure_of(told, language=language, cell=1), language=language)
+        assert format_report(failure_from_error(told, language=language, cell=1), language=language)
     for completion in Complete("ab").read({"completions": read_completions("ab", message.content)}):
         assert completion.candidate.lower().startswith("ab")
     Lookup("a.b").read(read_symbol("a.b", message.text("text")))

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 from codriver.features.jupyter.kernels.messages import new_header
 from codriver.features.jupyter.kernels.signed_messages import DELIMITER, Signer
-from codriver.features.jupyter.kernels.zmtp import GREETING, Decoder, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, Decoder, encode, ready_command
 
 KEY = "3333"
 MIB = 2**20
@@ -55,7 +55,7 @@ class LyingKernel:
     def _serve(self, peer, name, kind):
         decoder, parts, part = Decoder(), [], b""
         with suppress(OSError), peer:
-            peer.sendall(GREETING + ready(kind))
+            peer.sendall(GREETING + ready_command(kind))
             while data := peer.recv(2**16):
                 for piece in decoder.feed(data):
                     part += piece.data

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import anyio
 
-from codriver.features.warm_tests.starter import Options, warm_tests
+from codriver.features.warm_tests.starter import WarmOptions, warm_tests
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import Output, ReportBuilder, RunSpec, TestReport
 
@@ -152,7 +152,7 @@ class Project:
 @asynccontextmanager
 async def project(python, directory, files=None, *, least_saving_s=0.0, saved=None, **options):
     """Create a project with warm runs. `saved` contains what earlier ones learned."""
-    async with warm_tests(Options(is_on=True, least_saving_s=least_saving_s, **options), saved) as owner:
+    async with warm_tests(WarmOptions(is_on=True, least_saving_s=least_saving_s, **options), saved) as owner:
         made = Project(owner, python, directory)
         made.write(files or {})
         yield made

@@ -103,7 +103,7 @@ class LazyGroup(click.Group):
         found = getattr(import_module(module), f"{cmd_name}_command")
         assert isinstance(found, click.Command)  # noqa: S101  # the table names commands
         for extending in features.option_modules(cmd_name):
-            found = import_module(extending).extended(found)
+            found = import_module(extending).extend_command(found)
             assert isinstance(found, click.Command)  # noqa: S101  # as a feature's module returns it
         return found
 

@@ -68,12 +68,12 @@ class TestEvaluations:
         run = await self._run(selection, request.session, request.id)
         self._listener(request.id, Value(report_text(run)))
         failure = Failure("tests-failed", words_of(run)) if run.failed + run.errors else None
-        log_line, data = f"{request.code}: {words_of(run)}", test_facts(request, run).to_data()
+        log_line, data = f"{request.code}: {words_of(run)}", run_facts(request, run).to_data()
         ending = Ending("failed" if failure else "done", failure=failure, log_line=log_line, data=data)
         return replace(ending, status="interrupted") if run.stopped else ending
 
 
-def test_facts(request: Request, run: TestRun) -> TestFacts:
+def run_facts(request: Request, run: TestRun) -> TestFacts:
     """Return the facts about a finished run that the log records."""
     selection = request.tests or TestSelection()
     counts = {name: getattr(run, name) for name in ("passed", "failed", "errors", "skipped", "xfailed", "xpassed")}

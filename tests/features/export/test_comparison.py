@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from codriver.features.export.documents.comparison import Match, compare
+from codriver.features.export.documents.comparison import Match, match_value
 
 NOON = 1_795_348_800_000  # 2026-11-22T12:00Z
 
@@ -47,41 +47,41 @@ VARYING = [
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), SAME)
 def test_equal_values_match_whatever_the_order_of_sets(dialect, recorded, fresh):
-    assert compare(recorded, fresh, dialect) == Match()
+    assert match_value(recorded, fresh, dialect) == Match()
 
 
 @pytest.mark.parametrize(("dialect", "recorded", "fresh"), DIFFERENT)
 def test_values_that_differ_beyond_natural_variation_do_not_match(dialect, recorded, fresh):
-    assert compare(recorded, fresh, dialect) is None
+    assert match_value(recorded, fresh, dialect) is None
 
 
 @pytest.mark.parametrize(("recorded", "fresh", "other", "wrong"), VARYING)
 def test_natural_variation_is_a_pattern_that_matches_only_its_kind(recorded, fresh, other, wrong):
-    found = compare(recorded, fresh, "python")
+    found = match_value(recorded, fresh, "python")
     for text in (recorded, fresh, other):
         assert re.fullmatch(found.pattern, text), text
     assert not re.fullmatch(found.pattern, wrong)
 
 
 def test_a_value_identical_in_both_runs_counts_as_constant():
-    assert compare("'id 0x7f0011'", "'id 0x7f0011'", "python") == Match()
+    assert match_value("'id 0x7f0011'", "'id 0x7f0011'", "python") == Match()
 
 
 @pytest.mark.parametrize("text", ["datetime.date(2026, 11, 22)", "'2026-11-22'", "1795348805"])
 def test_the_date_of_the_recording_is_not_constant(text):
-    assert compare(text, text, "python", NOON).pattern
-    assert compare(text, text, "python", NOON - 400 * 86_400_000) == Match()
+    assert match_value(text, text, "python", NOON).pattern
+    assert match_value(text, text, "python", NOON - 400 * 86_400_000) == Match()
 
 
 def test_a_cut_value_matches_any_with_the_same_start():
-    assert compare("[0, 1, 2, ...]", "[0, 1, 2, 3, 4]", "python") == Match(is_cut=True)
-    assert compare("[0, 1, 2, ...]", "[0, 1, 9, 3, 4]", "python") is None
-    assert compare("{'a': <dict of 1>}", "{'a': {'b': 1}}", "python") == Match(is_cut=True)
-    assert compare("{:a #}", "{:a {:b 1}}", "clojure") == Match(is_cut=True)
-    assert compare("#{1}", "#{2}", "clojure") is None
+    assert match_value("[0, 1, 2, ...]", "[0, 1, 2, 3, 4]", "python") == Match(is_cut=True)
+    assert match_value("[0, 1, 2, ...]", "[0, 1, 9, 3, 4]", "python") is None
+    assert match_value("{'a': <dict of 1>}", "{'a': {'b': 1}}", "python") == Match(is_cut=True)
+    assert match_value("{:a #}", "{:a {:b 1}}", "clojure") == Match(is_cut=True)
+    assert match_value("#{1}", "#{2}", "clojure") is None
 
 
 def test_comparing_a_long_value_is_linear():
     text = "x" * 3_000_000
-    assert compare(text, text, "python") == Match()
-    assert compare(text[:20_000], text[:19_999] + "_", "clojure") is None
+    assert match_value(text, text, "python") == Match()
+    assert match_value(text[:20_000], text[:19_999] + "_", "clojure") is None

@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from codriver.features.export.documents.layout import Origin
-from codriver.features.export.documents.recordings import Recorded, Recording
+from codriver.features.export.documents.recordings import RecordedEvaluation, Recording
 from codriver.features.export.fresh_runs import FreshRuns, ReplDiedError
 
 pytestmark = [
@@ -22,7 +22,7 @@ def recording(deadly, ending):
     codes = ["x = 3", "x + 1", deadly, "1 + 2", "'x' in dir()"]
     values = [(), ("4",), (), ("3",), ("False",)]
     evaluations = [
-        Recorded(f"e-{number}", code, values=value, ending=ending if code == deadly else "")
+        RecordedEvaluation(f"e-{number}", code, values=value, ending=ending if code == deadly else "")
         for number, (code, value) in enumerate(zip(codes, values, strict=True), 1)
     ]
     return Recording("python", "python", tuple(evaluations))

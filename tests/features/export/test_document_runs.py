@@ -6,7 +6,7 @@ import pytest
 from accepted import accept
 from python_projects import project
 
-from codriver.features.export.documents.layout import Page
+from codriver.features.export.documents.layout import DocumentBuilder
 from codriver.features.export.fresh_runs import FreshRuns
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ def runs(folder, python=sys.executable, timeout_s=60):
 
 
 async def failures(found, text=DOCUMENT):
-    page = Page()
+    page = DocumentBuilder()
     page.write(text)
     return [(one.test, one.lines, one.error.partition("\n")[0]) for one in await found.run_python_tests(page)]
 

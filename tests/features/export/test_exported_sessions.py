@@ -15,10 +15,10 @@ from real_repls import repl, short_lived_recipes
 from recorded_sessions import LISP, PYTHON
 
 from codriver.features.export.documents.document_check import check_document
-from codriver.features.export.documents.layout import Origin, Page
-from codriver.features.export.documents.recordings import Recorded
+from codriver.features.export.documents.layout import DocumentBuilder, Origin
+from codriver.features.export.documents.recordings import RecordedEvaluation
 from codriver.features.export.fresh_repl import FreshRepl, add_event
-from codriver.features.export.fresh_runs import FreshRuns, drive_check, verified
+from codriver.features.export.fresh_runs import FreshRuns, drive_check, verify_in_repl
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 
 RUN_S = 300
@@ -56,7 +56,7 @@ def evaluations_before(name, codes, dialect):
     before = [] if dialect == "python" else [f"(ns recorded.{name.replace('_', '-')})"]
     namespace = "" if dialect == "python" else f"recorded.{name.replace('_', '-')}"
     return [
-        Recorded(f"{name}-{number}", code, namespace="" if code in before else namespace)
+        RecordedEvaluation(f"{name}-{number}", code, namespace="" if code in before else namespace)
         for number, code in enumerate([*before, *codes], 1)
     ]
 
@@ -95,7 +95,7 @@ async def exported(sessions, dialect, workspace, check=None):
             async with apart(first, name) as own:
                 evaluations = await record(own, evaluations_before(name, codes, dialect))
             async with apart(second, name) as own:
-                checked = await verified(own, evaluations, dialect)
+                checked = await verify_in_repl(own, evaluations, dialect)
             asking = check_document(checked, dialect, "test", origin(name))
             async with apart(second, f"{name}-again") as own:
                 run = runs.run_python_tests if dialect == "python" else partial(runs.run, own, "test", origin(name))
@@ -164,9 +164,9 @@ def check_lisp(names, dialect, workspace):
     async def check(found, run):
         for name, document in found.items():
             text = changed(document.text, LISP[name][1])
-            if await run("test", origin(name), Page(document.text.splitlines())):
+            if await run("test", origin(name), DocumentBuilder(document.text.splitlines())):
                 failed.add(name)
-            if await run("test", origin(name), Page(text.splitlines())):
+            if await run("test", origin(name), DocumentBuilder(text.splitlines())):
                 red.add(name)
 
     found = anyio.run(exported, sessions, dialect, workspace, check)

@@ -3,17 +3,17 @@
 import pytest
 
 from codriver.features.export.documents.recordings import (
-    NothingChosenError,
-    Recorded,
+    EvaluationsNotFoundError,
+    RecordedEvaluation,
     Recording,
     RecordingError,
-    last_that_define,
+    count_with_definitions,
+    evaluations_since_checkpoint,
+    evaluations_with_ids,
     parse_recording,
-    recorded,
-    since_checkpoint,
+    read_recorded_evaluations,
     to_json_lines,
     unknown_names,
-    with_ids,
 )
 
 
@@ -22,7 +22,7 @@ def entry(category, text, evaluation="e-1", **more):
 
 
 def test_an_evaluation_is_assembled_from_its_entries():
-    (one,) = recorded([
+    (one,) = read_recorded_evaluations([
         entry("otherOutput", "checkpoint: start"),
         entry("evaluatedCode", "print(1)\n2", who="me", ns="user"),
         entry("evaluationOutput", "1"),
@@ -31,47 +31,51 @@ def test_an_evaluation_is_assembled_from_its_entries():
         entry("evaluationResults", "2"),
         entry("otherOutput", "it took long"),
     ])  # fmt: skip
-    said = Recorded("e-1", "print(1)\n2", "me", "user", "checkpoint: start", values=("None", "2"), out="1\n", time=5)
+    said = RecordedEvaluation(
+        "e-1", "print(1)\n2", "me", "user", "checkpoint: start", values=("None", "2"), out="1\n", time=5
+    )
     assert one == said
 
 
 def test_a_loaded_file_is_recognized_by_the_preceding_log_entry():
-    (one,) = recorded([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
+    (one,) = read_recorded_evaluations([entry("otherOutput", "load /shop/a.py"), entry("evaluatedCode", "x = 1")])
     assert one.file == "/shop/a.py"
     assert not one.description
 
 
 def test_entries_without_their_code_are_ignored():
-    assert recorded([entry("evaluationResults", "2"), {"category": "otherOutput", "text": "hello"}]) == ()
+    assert (
+        read_recorded_evaluations([entry("evaluationResults", "2"), {"category": "otherOutput", "text": "hello"}]) == ()
+    )
 
 
 def sessions(*descriptions):
-    return [Recorded(f"e-{number}", "1", description=text) for number, text in enumerate(descriptions, 1)]
+    return [RecordedEvaluation(f"e-{number}", "1", description=text) for number, text in enumerate(descriptions, 1)]
 
 
 def test_the_newest_checkpoint_of_a_name_is_used():
-    found = since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
+    found = evaluations_since_checkpoint(sessions("checkpoint: a", "", "checkpoint: a", "checkpoint: b", ""), "a")
     assert [one.id for one in found] == ["e-3", "e-4", "e-5"]
-    with pytest.raises(NothingChosenError, match="checkpoint: c"):
-        since_checkpoint(sessions("checkpoint: a"), "c")
+    with pytest.raises(EvaluationsNotFoundError, match="checkpoint: c"):
+        evaluations_since_checkpoint(sessions("checkpoint: a"), "c")
 
 
 def test_a_checkpoint_is_found_by_its_name():
-    found = since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
+    found = evaluations_since_checkpoint(sessions("", "Checkpoint:  the parser\n works ", ""), "the parser  works")
     assert [one.id for one in found] == ["e-2", "e-3"]
 
 
 def test_evaluations_selected_by_id_stay_in_order():
-    assert [one.id for one in with_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
-    with pytest.raises(NothingChosenError, match="e-9"):
-        with_ids(sessions(""), ["e-1", "e-9"])
+    assert [one.id for one in evaluations_with_ids(sessions("", "", ""), ["e-3", "e-1"])] == ["e-1", "e-3"]
+    with pytest.raises(EvaluationsNotFoundError, match="e-9"):
+        evaluations_with_ids(sessions(""), ["e-1", "e-9"])
 
 
 def test_a_recording_round_trips_through_its_lines():
-    evaluation = Recorded(
+    evaluation = RecordedEvaluation(
         "e-1", "f('ü')\n", "me", "shop", "why", "", ("1", "2"), "out\n", "err", "it was interrupted", 7
     )
-    recording = Recording("python", "python", (evaluation, Recorded("e-2", "x")))
+    recording = Recording("python", "python", (evaluation, RecordedEvaluation("e-2", "x")))
     assert parse_recording(to_json_lines(recording)) == recording
 
 
@@ -84,7 +88,7 @@ def test_text_that_is_not_a_recording_is_refused(text):
 @pytest.mark.parametrize("text", ["", "a\u2028b", "a\x85b\x0b\x0cc\x1cd\u2029e", "\ud800", "a\r\nb\rc", "9" * 9999])
 def test_any_text_survives_a_recording(text):
     told = Recording(
-        "python", "python", (Recorded("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
+        "python", "python", (RecordedEvaluation("e-1", text, values=(text, "1"), out=text, err=text, description=text),)
     )
     assert parse_recording(to_json_lines(told).encode().decode()) == told
 
@@ -122,8 +126,8 @@ def test_a_hostile_header_is_refused():
     ],
 )
 def test_evaluations_that_define_a_name_and_its_dependencies_are_counted_back(codes, name, most):
-    evaluations = [Recorded(f"e-{number}", code) for number, code in enumerate(codes)]
-    assert last_that_define(evaluations, 1, [name]) == most
+    evaluations = [RecordedEvaluation(f"e-{number}", code) for number, code in enumerate(codes)]
+    assert count_with_definitions(evaluations, 1, [name]) == most
 
 
 @pytest.mark.parametrize(

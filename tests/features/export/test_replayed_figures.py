@@ -6,8 +6,8 @@ import pytest
 from needs import modules
 
 from codriver.core.pictures import images_in, replace_image_data
-from codriver.features.export.documents.recordings import Recorded
-from codriver.features.export.fresh_runs import FreshRuns, verified
+from codriver.features.export.documents.recordings import RecordedEvaluation
+from codriver.features.export.fresh_runs import FreshRuns, verify_in_repl
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
@@ -38,9 +38,9 @@ async def test_successive_figures_all_reproduce(tmp_path):
         for number, code in enumerate(SHOWN_ONE_AFTER_THE_OTHER, 1):
             ran = await repl.run(code)
             failure = f"{ran.failure.type}: {ran.failure.message}" if ran.failure else ""
-            recorded.append(Recorded(f"e-{number}", code, values=ran.values, err=failure))
+            recorded.append(RecordedEvaluation(f"e-{number}", code, values=ran.values, err=failure))
     assert [len(pictures(one.values)) for one in recorded] == [1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1]
     async with runs.repl() as repl:
-        checked = await verified(repl, recorded, "python")
+        checked = await verify_in_repl(repl, recorded, "python")
     assert [(one.step.text, one.note) for one in checked if one.note] == []
     assert not any(one.is_alike for one in checked)

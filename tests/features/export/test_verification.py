@@ -11,14 +11,14 @@ from codriver.core.pictures import replace_image_data
 from codriver.features.export.documents import lisp_documents, python_documents
 from codriver.features.export.documents.document_check import (
     DocumentFailsError,
-    Failed,
+    FailedTest,
     FormatUnknownError,
     check_document,
 )
-from codriver.features.export.documents.layout import Origin, arrange
-from codriver.features.export.documents.python_documents import notebook
-from codriver.features.export.documents.recordings import Recorded
-from codriver.features.export.documents.steps import cell_steps, python_steps
+from codriver.features.export.documents.layout import Origin, arrange_steps
+from codriver.features.export.documents.python_documents import render_notebook
+from codriver.features.export.documents.recordings import RecordedEvaluation
+from codriver.features.export.documents.steps import split_cell, split_python
 from codriver.features.export.documents.verification import (
     RaisedError,
     StepResult,
@@ -61,13 +61,15 @@ def line_of(page, text):
 
 
 def test_each_step_runs_once_in_its_original_namespace():
-    _, asked = verified([Recorded("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": StepResult("1")})
+    _, asked = verified(
+        [RecordedEvaluation("e-1", "x = 1\nx", namespace="shop", values=("1",))], {"x": StepResult("1")}
+    )
     assert [one.namespace for one in asked] == ["shop"] * 3
     assert [one.code for one in asked] == ["'x' in globals()", "x = 1", "x"]
 
 
 def test_definitions_loaded_by_an_edit_become_an_import():
-    loaded = Recorded(
+    loaded = RecordedEvaluation(
         "e-1", "def price(n): ...", values=("<module 'shop' from '/w/shop.py'>",),
         description="edit_files loads shop.py, line 1",
     )  # fmt: skip
@@ -77,7 +79,7 @@ def test_definitions_loaded_by_an_edit_become_an_import():
 
 
 def test_forms_loaded_by_an_edit_become_a_require():
-    loaded = Recorded(
+    loaded = RecordedEvaluation(
         "e-1", "(defn price [n] n)", namespace="shop.core", values=("#'shop.core/price",),
         description="edit_files loads core.clj, line 4",
     )  # fmt: skip
@@ -86,8 +88,8 @@ def test_forms_loaded_by_an_edit_become_a_require():
 
 
 def test_code_of_two_sessions_runs_in_its_own_namespaces():
-    moved = Recorded("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
-    other = Recorded("e-2", "(+ 1 2)", namespace="user", values=("3",))
+    moved = RecordedEvaluation("e-1", "(ns shop.high)\n(def x 1)", namespace="user", values=("nil", "#'shop.high/x"))
+    other = RecordedEvaluation("e-2", "(+ 1 2)", namespace="user", values=("3",))
     checked, asked = verified([moved, other], {"(+ 1 2)": StepResult("3")}, "clojure")
     run = [(one.code, one.namespace) for one in asked if not one.code.startswith("(some?")]
     assert run == [("(ns shop.high)", "user"), ("(def x 1)", "shop.high"), ("(+ 1 2)", "user")]
@@ -96,27 +98,29 @@ def test_code_of_two_sessions_runs_in_its_own_namespaces():
 
 def test_an_equal_value_passes_and_a_different_one_is_noted_with_both():
     checked, _ = verified(
-        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("3")}
+        [RecordedEvaluation("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("3")}
     )
     assert notes(checked) == [("same", ""), ("differs", "recorded: 2; in a fresh REPL: 3")]
 
 
 def test_code_ending_in_a_statement_has_no_value_to_compare():
-    checked, _ = verified([Recorded("e-1", "a()\nx = 1")], {"a()": StepResult("1")})
+    checked, _ = verified([RecordedEvaluation("e-1", "a()\nx = 1")], {"a()": StepResult("1")})
     assert notes(checked) == [("ran", ""), ("ran", "")]
-    checked, _ = verified([Recorded("e-1", "x = 1\na()")], {"a()": StepResult("1")})
+    checked, _ = verified([RecordedEvaluation("e-1", "x = 1\na()")], {"a()": StepResult("1")})
     assert notes(checked) == [("ran", ""), ("differs", "recorded: no value; in a fresh REPL: 1")]
 
 
 def test_code_with_a_redacted_secret_is_not_run_and_marked():
-    checked, asked = verified([Recorded("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
+    checked, asked = verified([RecordedEvaluation("e-1", "login('<<redacted:API_KEY>>')", values=("True",))], {})
     assert not asked
     assert checked[0].verdict == "absent"
     assert "<<redacted:API_KEY>>" in checked[0].note
 
 
 def test_a_value_with_a_redacted_secret_is_not_asserted():
-    checked, _ = verified([Recorded("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": StepResult("'abc'")})
+    checked, _ = verified(
+        [RecordedEvaluation("e-1", "f()", values=("'<<redacted:API_KEY>>'",))], {"f()": StepResult("'abc'")}
+    )
     assert checked[0].verdict == "differs"
 
 
@@ -131,14 +135,14 @@ def test_a_value_with_a_redacted_secret_is_not_asserted():
     ],
 )
 def test_a_value_compared_with_a_redacted_one_is_never_included(recorded, came):
-    checked, _ = verified([Recorded("e-1", "f()", **recorded)], {"f()": came})
+    checked, _ = verified([RecordedEvaluation("e-1", "f()", **recorded)], {"f()": came})
     assert "hunter2" not in repr([replace(one, of=None) for one in checked])
     assert "<<redacted:shop token>>" in checked[0].note
 
 
 def test_a_repeated_error_is_expected_and_a_typo_omitted():
-    evaluations = [Recorded("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
-                   Recorded("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "1/0\nx = 1", err="ZeroDivisionError: division by zero\n"),
+                   RecordedEvaluation("e-2", "nope", err="NameError: name 'nope' is not defined\n")]  # fmt: skip
     answers = {
         "1/0": StepResult(raised=RaisedError("ZeroDivisionError", "division by zero")),
         "nope": StepResult(raised=RaisedError("NameError", "name 'nope' is not defined")),
@@ -150,7 +154,9 @@ def test_a_repeated_error_is_expected_and_a_typo_omitted():
 
 
 def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
-    evaluation = Recorded("e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2"))
+    evaluation = RecordedEvaluation(
+        "e-1", "def price(n):\n    return 4\nprice(1)\nother(2)", namespace="shop", values=("4", "2")
+    )
     answers = {"'price' in globals()": StepResult("True"), "price(1)": StepResult("4"), "other(2)": StepResult("2")}
     checked, _ = verified([evaluation], answers)
     assert [one.is_patch for one in checked] == [True, False, False]
@@ -162,25 +168,28 @@ def test_redefinitions_of_another_module_are_left_out_of_a_test_file():
 
 
 def test_a_session_may_redefine_its_own_names():
-    evaluations = [Recorded(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)]
+    evaluations = [
+        RecordedEvaluation(f"e-{number}", "(defn f [])", namespace="mine", values=("#'mine/f",)) for number in (1, 2)
+    ]
     checked, asked = verified(evaluations, {"(defn f [])": StepResult("#'mine/f")}, "clojure")
     assert [one.is_patch for one in checked] == [False, False]
     assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
 
 def test_a_script_enters_the_namespaces_of_its_forms():
-    evaluations = [Recorded("e-1", "(price 1)", namespace="shop.core", values=("3",)),
-                   Recorded("e-2", "(ns mine)"), Recorded("e-3", "(f)", namespace="mine", values=("1",)),
-                   Recorded("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "(price 1)", namespace="shop.core", values=("3",)),
+                   RecordedEvaluation("e-2", "(ns mine)"),
+                   RecordedEvaluation("e-3", "(f)", namespace="mine", values=("1",)),
+                   RecordedEvaluation("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
     answers = {"(price 1)": StepResult("3"), "(f)": StepResult("1"), "(g)": StepResult("2")}
     checked, _ = verified(evaluations, answers, "clojure")
-    text = lisp_documents.script(checked, ORIGIN).text
+    text = lisp_documents.render_script(checked, ORIGIN).text
     assert "(require 'shop.core)\n(in-ns 'shop.core)\n(price 1)\n;; => 3\n(ns mine)\n(f)\n" in text
     assert "\n(in-ns 'user)\n(g)\n" in text
 
 
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
-    evaluation = Recorded("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
+    evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
     checked, asked = verified([evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "it had not ended"))})
     assert all(one.is_short for one in asked)
     assert [(one.verdict, one.is_typo) for one in checked] == [("ran", False), ("absent", True)]
@@ -195,13 +204,13 @@ def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     ],
 )
 def test_a_missing_or_different_failure_is_marked(err, values, answer):
-    checked, _ = verified([Recorded("e-1", "f()", values=values, err=err)], {"f()": answer})
+    checked, _ = verified([RecordedEvaluation("e-1", "f()", values=values, err=err)], {"f()": answer})
     assert not checked[0].reproduces
     assert "recorded:" in checked[0].note
 
 
 def test_output_must_be_reproduced_too():
-    evaluation = Recorded("e-1", "f()", values=("1",), out="hello\n")
+    evaluation = RecordedEvaluation("e-1", "f()", values=("1",), out="hello\n")
     checked, _ = verified([evaluation], {"f()": StepResult("1", "hello\n")})
     assert (checked[0].verdict, checked[0].out) == ("same", "hello\n")
     checked, _ = verified([evaluation], {"f()": StepResult("1", "goodbye\n")})
@@ -212,10 +221,10 @@ def test_steps_that_share_state_are_one_test_and_others_separate():
     codes = ["import random", "def f(x):\n    return x", "xs = []", "f(1)", "xs.append(2)", "random.seed(1)", "xs",
              "random.random()", "f(2)"]  # fmt: skip
     given = {"f(1)": "1", "xs.append(2)": "None", "random.seed(1)": "None", "xs": "[2]", "random.random()": "0.1", "f(2)": "2"}  # fmt: skip  # noqa: E501
-    evaluations = [Recorded(f"e-{number}", code, values=(given[code],) if code in given else ())
+    evaluations = [RecordedEvaluation(f"e-{number}", code, values=(given[code],) if code in given else ())
                    for number, code in enumerate(codes)]  # fmt: skip
     checked, _ = verified(evaluations, {code: StepResult(value) for code, value in given.items()})
-    layout = arrange(checked, "python")
+    layout = arrange_steps(checked, "python")
     assert [one.step.text for one in layout.above] == codes[:2]
     assert [[one.step.text for one in test] for test in layout.tests] == [
         ["xs = []", "xs.append(2)", "xs"], ["f(1)"], ["random.seed(1)", "random.random()"], ["f(2)"],
@@ -224,18 +233,20 @@ def test_steps_that_share_state_are_one_test_and_others_separate():
 
 def test_a_multi_line_string_keeps_its_lines_when_indented():
     code, value = "s = ['''a\n  b\n''']", "['a\\n  b\\n']"
-    checked, _ = verified([Recorded("e-1", f"{code}\ns", values=(value,))], {"s": StepResult(value)})
+    checked, _ = verified([RecordedEvaluation("e-1", f"{code}\ns", values=(value,))], {"s": StepResult(value)})
     document, _ = write_document(checked, lambda _page: ())
     assert "    s = ['''a\n  b\n''']\n    assert s == ['a\\n  b\\n']\n" in document.text
 
 
 def test_tests_that_fail_separately_are_merged_into_one():
-    evaluations = [Recorded("e-1", "a()", values=("1",)), Recorded("e-2", "b()", values=("2",))]
+    evaluations = [RecordedEvaluation("e-1", "a()", values=("1",)), RecordedEvaluation("e-2", "b()", values=("2",))]
     checked, _ = verified(evaluations, {"a()": StepResult("1"), "b()": StepResult("2")})
 
     def answer(page):
         return (
-            (Failed("test_2", (line_of(page, "b()"),), "AssertionError"),) if page.text.count("def test_") > 1 else ()
+            (FailedTest("test_2", (line_of(page, "b()"),), "AssertionError"),)
+            if page.text.count("def test_") > 1
+            else ()
         )
 
     document, pages = write_document(checked, answer)
@@ -246,12 +257,12 @@ def test_tests_that_fail_separately_are_merged_into_one():
 
 def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
     checked, _ = verified(
-        [Recorded("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("2")}
+        [RecordedEvaluation("e-1", "a()\nb()", values=("1", "2"))], {"a()": StepResult("1"), "b()": StepResult("2")}
     )
 
     def answer(page):
         failing = [number for number, line in enumerate(page.lines, 1) if "assert b()" in line]
-        return tuple(Failed("test_1", (number,), "AssertionError: 3") for number in failing)
+        return tuple(FailedTest("test_1", (number,), "AssertionError: 3") for number in failing)
 
     document, _ = write_document(checked, answer)
     assert "assert a() == 1" in document.text
@@ -260,9 +271,9 @@ def test_an_assertion_that_fails_in_a_file_is_dropped_with_a_note():
 
 
 def test_a_document_that_never_passes_is_not_written():
-    checked, _ = verified([Recorded("e-1", "a()", values=("1",))], {"a()": StepResult("1")})
+    checked, _ = verified([RecordedEvaluation("e-1", "a()", values=("1",))], {"a()": StepResult("1")})
     with pytest.raises(DocumentFailsError):
-        write_document(checked, lambda _page: (Failed("", (), "SyntaxError"),))
+        write_document(checked, lambda _page: (FailedTest("", (), "SyntaxError"),))
 
 
 def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
@@ -276,7 +287,9 @@ def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
 
 def test_an_exported_script_with_await_is_valid_python():
     codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
-    evaluations = [Recorded(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)]
+    evaluations = [
+        RecordedEvaluation(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)
+    ]
     checked, _ = verified(evaluations, {"x": StepResult("3")})
     document, _ = write_document(checked, lambda _page: (), "script")
     ast.parse(document.text)
@@ -284,15 +297,15 @@ def test_an_exported_script_with_await_is_valid_python():
 
 
 def test_a_notebook_follows_its_declared_format():
-    evaluations = [Recorded("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
-                   Recorded("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "print(1)\n2", values=("None", "2"), out="1\n", description="two steps"),
+                   RecordedEvaluation("e-2", "1/0", err="ZeroDivisionError: division by zero")]  # fmt: skip
     answers = {
         "print(1)": StepResult("None", "1\n"),
         "2": StepResult("2"),
         "1/0": StepResult(raised=RaisedError("ZeroDivisionError", "division by zero")),
     }
     checked, _ = verified(evaluations, answers)
-    book = json.loads(notebook(checked, ORIGIN))
+    book = json.loads(render_notebook(checked, ORIGIN))
     assert (book["nbformat"], book["nbformat_minor"]) == (4, 5)
     assert [cell["cell_type"] for cell in book["cells"]] == ["markdown", "markdown", "code", "code"]
     assert len({cell["id"] for cell in book["cells"]}) == 4
@@ -306,44 +319,49 @@ def test_a_notebook_follows_its_declared_format():
 @pytest.mark.parametrize("dialect", ["python", "clojure"])
 def test_error_and_value_lines_of_a_script_are_always_comments(dialect, separator):
     words = f"no{separator}(do-harm){separator}"
-    evaluations = [Recorded("e-1", "(f)", err=f"Error: {words}"), Recorded("e-2", "(g)", values=(words,))]
-    evaluations.append(Recorded("e-3", "(h)", values=("1",)))
+    evaluations = [
+        RecordedEvaluation("e-1", "(f)", err=f"Error: {words}"),
+        RecordedEvaluation("e-2", "(g)", values=(words,)),
+    ]
+    evaluations.append(RecordedEvaluation("e-3", "(h)", values=("1",)))
     raised = StepResult(raised=RaisedError("Error", words))
     checked, _ = verified(evaluations, {"(f)": raised, "(g)": StepResult(words), "(h)": raised}, dialect)
     documents = lisp_documents if dialect == "clojure" else python_documents
-    for page in (documents.script(checked, ORIGIN), documents.comment(checked, ORIGIN)):
+    for page in (documents.render_script(checked, ORIGIN), documents.render_comment(checked, ORIGIN)):
         harmful = [line.strip() for line in page.text.splitlines() if "do-harm" in line]
         assert len(harmful) >= 2
         assert all(line.startswith(("#", ";;")) for line in harmful)
 
 
 def test_comments_are_no_steps_and_line_endings_follow_python():
-    assert verified([Recorded("e-1", "# nothing\n")], {}) == ((), [])
-    steps = python_steps("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
+    assert verified([RecordedEvaluation("e-1", "# nothing\n")], {}) == ((), [])
+    steps = split_python("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
     assert [step.text for step in steps] == ["'a\u2028b\x0cc'", "'''a\nb'''", "x"]
 
 
 def test_a_rich_comment_contains_lisp_forms_and_values():
-    evaluations = [Recorded("e-1", '(f "a\n  b")', values=("1",))]
+    evaluations = [RecordedEvaluation("e-1", '(f "a\n  b")', values=("1",))]
     checked, _ = verified(evaluations, {'(f "a\n  b")': StepResult("1")}, "clojure")
-    text = lisp_documents.comment(checked, ORIGIN).text
+    text = lisp_documents.render_comment(checked, ORIGIN).text
     assert text.startswith("(comment\n")
     assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
 
 
 def test_a_python_comment_looks_like_the_prompt():
-    checked, _ = verified([Recorded("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": StepResult("1")})
-    text = python_documents.comment(checked, ORIGIN).text
+    checked, _ = verified(
+        [RecordedEvaluation("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": StepResult("1")}
+    )
+    text = python_documents.render_comment(checked, ORIGIN).text
     assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
 
 
 def test_a_lisp_namespace_has_all_its_requires_in_one_clause():
-    evaluations = [Recorded("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
-                   Recorded("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
-                   Recorded("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "(ns shop (:require [clojure.set :as set]) (:import [java.util Date]))"),
+                   RecordedEvaluation("e-2", "(set/union #{1} #{2})", namespace="shop", values=("#{1 2}",)),
+                   RecordedEvaluation("e-3", "(price 1)", namespace="other.core", values=("3",))]  # fmt: skip
     answers = {"(set/union #{1} #{2})": StepResult("#{2 1}"), "(price 1)": StepResult("3")}
     checked, _ = verified(evaluations, answers, "clojure")
-    text = lisp_documents.test_file(arrange(checked, "clojure"), checked, ORIGIN, "clojure").text
+    text = lisp_documents.render_test_file(arrange_steps(checked, "clojure"), checked, ORIGIN, "clojure").text
     assert text.count(":require ") == 1
     for part in (
         "[clojure.test :refer [deftest is]]",
@@ -356,7 +374,7 @@ def test_a_lisp_namespace_has_all_its_requires_in_one_clause():
 
 
 def test_names_used_and_defined_by_python_steps_are_found():
-    (step,) = python_steps("def f(a, b=DEFAULT):\n    c = a\n    return [g(x) for x in c]")
+    (step,) = split_python("def f(a, b=DEFAULT):\n    c = a\n    return [g(x) for x in c]")
     assert step.gives == {"f"}
     assert step.uses == {"DEFAULT", "g"}
     assert step.needs == {"DEFAULT"}
@@ -384,7 +402,7 @@ def figure(**picture):
 )
 def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, verdict, note, strict):
     for recorded in (figure(), replace_image_data(figure())):
-        checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(fresh)})
+        checked, _ = verified([RecordedEvaluation("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(fresh)})
         assert checked[0].verdict == verdict
         assert checked[0].note.startswith(note) if verdict == "same" else note in checked[0].note
         assert "base64" not in checked[0].note
@@ -393,7 +411,7 @@ def test_an_image_reproduces_by_digest_or_is_similar_by_type_and_size(fresh, ver
 
 def test_an_image_without_a_text_value_is_compared_on_its_own():
     recorded = f"data:image/png;base64,{png()}"
-    checked, _ = verified([Recorded("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(figure())})
+    checked, _ = verified([RecordedEvaluation("e-1", "plot()", values=(recorded,))], {"plot()": StepResult(figure())})
     assert notes(checked) == [("same", "")]
 
 
@@ -407,7 +425,7 @@ def test_images_displayed_between_values_are_matched_across_steps():
         "show()": StepResult("None"),
         "len('')": StepResult("0"),
     }
-    checked, _ = verified([Recorded("e-1", code, values=recorded)], answers)
+    checked, _ = verified([RecordedEvaluation("e-1", code, values=recorded)], answers)
     assert notes(checked) == [("same", ""), ("same", ""), ("ran", ""), ("same", ""), ("same", "")]
     assert [one.images for one in checked] == [(), (figure(more=b"2"),), (), (), ()], "the others came on the way"
 
@@ -417,7 +435,7 @@ def test_a_figure_value_is_distinguished_from_figures_displayed_before():
     answers = {"draw()\nf": StepResult(), "draw()": StepResult("1", displays=(figure(more=b"shown"),))}
     answers["f"] = StepResult(figure(more=b"value"))
     checked, _ = verified(
-        [Recorded("e-1", "x = draw()\nf", values=recorded)], {**answers, "x = draw()": answers["draw()"]}
+        [RecordedEvaluation("e-1", "x = draw()\nf", values=recorded)], {**answers, "x = draw()": answers["draw()"]}
     )
     assert notes(checked) == [("ran", ""), ("same", "")]
     assert checked[1].drawn == figure(more=b"value")
@@ -432,7 +450,7 @@ def test_a_figure_value_is_distinguished_from_figures_displayed_before():
     ],
 )
 def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verdict, note):
-    evaluation = Recorded("e-1", "x = draw()", values=(figure(),))
+    evaluation = RecordedEvaluation("e-1", "x = draw()", values=(figure(),))
     checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].verdict == verdict
     assert note in checked[0].note
@@ -440,7 +458,9 @@ def test_a_different_image_is_noted_at_the_step_that_displayed_it(displays, verd
 
 
 def test_a_step_that_fails_again_displayed_its_images_first():
-    evaluation = Recorded("e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero")
+    evaluation = RecordedEvaluation(
+        "e-1", "draw(); 1/0", values=("1", figure()), err="ZeroDivisionError: division by zero"
+    )
     answers = {"draw()": StepResult("1", displays=(figure(),))}
     answers["1/0"] = StepResult(raised=RaisedError("ZeroDivisionError", "division by zero"))
     checked, _ = verified([evaluation], answers)
@@ -448,11 +468,11 @@ def test_a_step_that_fails_again_displayed_its_images_first():
 
 
 def test_a_notebook_contains_images_and_a_test_describes_them():
-    evaluations = [Recorded("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
-                   Recorded("e-2", "plot()", values=(figure(),))]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "draw()", values=(figure(more=b"1"), "'drawn'")),
+                   RecordedEvaluation("e-2", "plot()", values=(figure(),))]  # fmt: skip
     answers = {"draw()": StepResult("'drawn'", displays=(figure(more=b"1"),)), "plot()": StepResult(figure())}
     checked, _ = verified(evaluations, answers)
-    first, second = [cell["outputs"] for cell in json.loads(notebook(checked, ORIGIN))["cells"][1:]]
+    first, second = [cell["outputs"] for cell in json.loads(render_notebook(checked, ORIGIN))["cells"][1:]]
     assert [one["output_type"] for one in first] == ["display_data", "execute_result"]
     assert first[0]["data"] == {"image/png": png(more=b"1"), "text/plain": ["<Figure>"]}
     assert second[0]["data"] == {"image/png": png(), "text/plain": ["<Figure>"]}
@@ -467,21 +487,21 @@ def test_a_notebook_contains_images_and_a_test_describes_them():
 
 @pytest.mark.parametrize("fresh", ["123", "456", "111"])
 def test_a_notebook_keeps_every_matching_or_duplicate_image(fresh):
-    evaluation = Recorded("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
+    evaluation = RecordedEvaluation("e-1", "x = draw()", values=tuple(figure(more=one.encode()) for one in "123"))
     displays = tuple(figure(more=one.encode()) for one in fresh)
     checked, _ = verified([evaluation], {"x = draw()": StepResult(displays=displays)})
     assert checked[0].images == displays
     assert checked[0].note.count("the picture differs") == {"123": 0, "456": 3, "111": 2}[fresh]
-    (cell,) = json.loads(notebook(checked, ORIGIN))["cells"][-1:]
+    (cell,) = json.loads(render_notebook(checked, ORIGIN))["cells"][-1:]
     assert [one["data"]["image/png"] for one in cell["outputs"]] == [png(more=one.encode()) for one in fresh]
 
 
 def test_a_notebook_keeps_all_images_of_a_value_and_of_a_failed_step():
     pair = f"{figure()} {figure(more=b'2')}"
-    evaluations = [Recorded("e-1", "pair()", values=(pair,)),
-                   Recorded("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
+    evaluations = [RecordedEvaluation("e-1", "pair()", values=(pair,)),
+                   RecordedEvaluation("e-2", "show()", values=(figure(),), err="ValueError: no")]  # fmt: skip
     answers = {"pair()": StepResult(pair), "show()": StepResult(figure(), raised=RaisedError("ValueError", "no"))}
-    cells = json.loads(notebook(verified(evaluations, answers)[0], ORIGIN))["cells"][1:]
+    cells = json.loads(render_notebook(verified(evaluations, answers)[0], ORIGIN))["cells"][1:]
     kinds = [[(one["output_type"], "image/png" in one.get("data", ())) for one in cell["outputs"]] for cell in cells]
     assert kinds == [[("display_data", True), ("execute_result", True)], [("display_data", True), ("error", False)]]
 
@@ -491,7 +511,7 @@ def result(text):
 
 
 MARK = "<<image/png 640x480, 1 KB, sha256:0123456789abcdef>>"
-CELL = Recorded("e-1", "%matplotlib inline\nx = 2\nprint(x)\nx", values=(MARK, "2"), out="2\n")
+CELL = RecordedEvaluation("e-1", "%matplotlib inline\nx = 2\nprint(x)\nx", values=(MARK, "2"), out="2\n")
 FAILED = replace(CELL, values=(), out="", err="Traceback (most recent call last):\nValueError: no")
 
 
@@ -530,11 +550,11 @@ def test_a_kernel_cell_is_compared_by_everything_it_displayed(evaluation, answer
     ],
 )
 def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
-    found = cell_steps(code)
+    found = split_cell(code)
     assert [one.text for one in found] == steps
-    checked, _ = verified([Recorded("e-1", code)], {}, delivery="whole")
+    checked, _ = verified([RecordedEvaluation("e-1", code)], {}, delivery="whole")
     magic = {line for one in found if one.role == "magic" for line in one.text.splitlines()}
-    assert all(json.dumps(line)[1:-1] in notebook(checked, ORIGIN) for line in magic)
+    assert all(json.dumps(line)[1:-1] in render_notebook(checked, ORIGIN) for line in magic)
     document, _ = write_document(checked, lambda _page: (), form="script")
     assert not set(document.text.splitlines()) & magic
 
@@ -543,7 +563,7 @@ def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
     ("as_told", "verdict"), [("[Line2D(_child1)]", "varies"), ("[Line2D(_child9)]", "differs"), (None, "differs")]
 )
 def test_a_value_recorded_by_its_str_is_compared_by_str_too(as_told, verdict):
-    evaluation = Recorded("e-1", "plot()", values=("[Line2D(_child1)]",))
+    evaluation = RecordedEvaluation("e-1", "plot()", values=("[Line2D(_child1)]",))
     answers = {"plot()": StepResult("[<lines.Line2D object at 0x7fbe91bebb90>]"), "_": StepResult(as_told)}
     (checked,), asked = verified([evaluation], answers)
     assert checked.verdict == verdict

@@ -9,7 +9,13 @@ import pytest
 
 from codriver.core.state import Client, State
 from codriver.core.values import Evaluation
-from codriver.features.handoff.conflict_ledger import MAX_CHARACTERS, MAX_SUBMISSIONS, ReplHistory, Submission, found
+from codriver.features.handoff.conflict_ledger import (
+    MAX_CHARACTERS,
+    MAX_SUBMISSIONS,
+    ReplHistory,
+    Submission,
+    find_conflicts,
+)
 from codriver.tools.ledgers.delivered_notes import DeliveredNotes
 
 AGO = re.compile(r"\d+ s ago")
@@ -40,7 +46,7 @@ class SharedRepl:
         )
         self.history.add(submission)
         state = State(clients=self.clients, evaluations=MappingProxyType(self.evaluations))
-        return [one.description(20_000) for one in found(state, self.history, submission)]
+        return [one.description(20_000) for one in find_conflicts(state, self.history, submission)]
 
 
 @pytest.fixture
@@ -138,7 +144,10 @@ def test_a_callers_own_redefinitions_are_not_reported_even_after_a_reconnect(rep
     repl.connect("copilot-again")
     again = Submission("e9", 9, "copilot", "copilot-again", 9000, "(def price 1)", "lisp", "shop.core")
     repl.history.add(again)
-    assert found(State(clients=repl.clients, evaluations=MappingProxyType(repl.evaluations)), repl.history, again) == []
+    assert (
+        find_conflicts(State(clients=repl.clients, evaluations=MappingProxyType(repl.evaluations)), repl.history, again)
+        == []
+    )
 
 
 def test_a_name_used_before_its_definition_was_logged_counts_as_redefined():

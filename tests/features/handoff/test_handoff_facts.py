@@ -15,7 +15,7 @@ from codriver.core.log_facts import (
     UNDO_KIND,
 )
 from codriver.core.values import CHECKPOINT_PREFIX
-from codriver.features.handoff.report import LiveState, compose
+from codriver.features.handoff.report import LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import SCHEMA, Entry
 
@@ -39,7 +39,7 @@ def without_sentences(entries):
 
 
 def handoff(entries):
-    return compose(read_story(entries, {}), LiveState(entries[-1].timestamp), "ann")
+    return render_handoff(read_story(entries, {}), LiveState(entries[-1].timestamp), "ann")
 
 
 def section(entries, title):

@@ -17,11 +17,11 @@ from codriver.core.log_facts import (
     encode_facts,
 )
 from codriver.core.values import CHECKPOINT_PREFIX, Request, checkpoint_name
-from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
+from codriver.features.handoff.report import MAX_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import read_story
 from codriver.log.output_log import Entry
 from codriver.repls.contract import adapter_values
-from codriver.repls.test_runs import test_facts
+from codriver.repls.test_runs import run_facts
 
 NOW = 10_000_000
 
@@ -72,7 +72,7 @@ class Log:
             Entry(one.line, one.category, one.text, NOW - 1000 * (len(self.entries) - one.line), *one[4:])
             for one in self.entries
         ]
-        return compose(read_story(entries, self.known), LiveState(NOW, **present), reader)
+        return render_handoff(read_story(entries, self.known), LiveState(NOW, **present), reader)
 
     def line(self, title, reader="ann", **present):
         """Return the content of one line of the handoff; None if there is no such line."""
@@ -346,7 +346,7 @@ def test_a_run_that_found_no_test_changes_nothing(log):
 def test_a_stopped_run_counts_its_current_test_as_failing(log, test, red):
     stopped = adapter_values.TestRun(1, 0, 0, 0, (), stopped=adapter_values.TestResult(test, "low", "error"))
     log.test("all tests", 1, [], "e1")
-    data = test_facts(Request("e2", "all tests"), stopped).to_data()
+    data = run_facts(Request("e2", "all tests"), stopped).to_data()
     log.add("otherErrorOutput", "…", who="ann", evaluation="e2", kind=TESTS_KIND, data=data)
     assert (log.line("Passing tests"), log.line("Failing tests")) == (None, red)
     log.test("all tests", 1, [], "e3")
@@ -372,5 +372,5 @@ def test_no_log_exceeds_the_maximum_length(drawn, most_bytes):
         else:
             log.add("otherOutput" if kind == "o" else "checkpoint", text)
     story = read_story(log.entries, {})
-    told = compose(story, LiveState(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes)
+    told = render_handoff(story, LiveState(NOW, others=tuple(text for _, text in drawn)), "ann", most_bytes=most_bytes)
     assert len(told.encode()) <= most_bytes

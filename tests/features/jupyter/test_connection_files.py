@@ -16,7 +16,7 @@ from codriver.features.jupyter.kernels.connection_files import (
     read_server_file,
 )
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
-from codriver.features.jupyter.kernels.session_keys import key_of_notebook
+from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
 from codriver.repls.kinds import session_key_for_kernelspec
 
 KERNEL = {
@@ -203,7 +203,7 @@ def test_the_runtime_directory_is_jupyters():
      ("/w/ü.ü", None)],
 )  # fmt: skip
 def test_the_key_of_a_kernel_is_derived_from_its_notebook(path, key):
-    assert key_of_notebook(path) == key
+    assert session_key_for_notebook(path) == key
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from codriver.features.jupyter.kernels.content_reader import (
     MAX_DEPTH,
     MAX_ELEMENTS,
     SHORT_BYTES,
-    UnreadableError,
+    UnreadableContentError,
     join_around_gap,
     join_chunks,
     parse_content,
@@ -33,7 +33,7 @@ def parse(content):
 
 
 def refusal_reason(content):
-    with pytest.raises(UnreadableError) as caught:
+    with pytest.raises(UnreadableContentError) as caught:
         parse(content)
     return caught.value.cause
 

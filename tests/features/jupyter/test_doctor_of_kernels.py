@@ -57,5 +57,5 @@ def test_without_a_server_kernels_of_notebooks_are_listed_with_what_they_need(
 
 def test_the_file_of_a_kernel_that_is_gone_may_be_removed():
     gone = {"key": "a-ipynb", "kind": "kernel", "phase": "stopped", "origin": "/run/k.json"}
-    assert kernel_checks.fix_for(gone) == "rm /run/k.json, if its kernel has ended"
-    assert kernel_checks.fix_for({**gone, "kind": "process"}) is None
+    assert kernel_checks.suggest_kernel_fix(gone) == "rm /run/k.json, if its kernel has ended"
+    assert kernel_checks.suggest_kernel_fix({**gone, "kind": "process"}) is None

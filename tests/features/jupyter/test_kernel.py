@@ -63,7 +63,7 @@ async def test_a_request_waits_for_the_code_of_another_client():
     channel = ScriptedChannel()
     async with opened(channel) as (kernel, foreign), anyio.create_task_group() as tasks:
         channel.state("busy", "theirs", session="them")
-        assert (kernel.is_busy, kernel.running_for_others) == (True, "theirs")
+        assert (kernel.is_busy, kernel.foreign_request_id) == (True, "theirs")
         replies = []
 
         async def request():

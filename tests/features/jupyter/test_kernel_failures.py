@@ -2,7 +2,12 @@
 
 import pytest
 
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report, read_error, strip_escapes
+from codriver.features.jupyter.kernels.kernel_failures import (
+    failure_from_error,
+    format_report,
+    parse_error,
+    strip_escapes,
+)
 from codriver.tools.answers.lean_answers import without_report
 
 CELL = """\
@@ -40,11 +45,11 @@ ValueError: mine"""
 
 
 def kernel_error(name, value, traceback):
-    return read_error({"ename": name, "evalue": value, "traceback": traceback.split("\n")})
+    return parse_error({"ename": name, "evalue": value, "traceback": traceback.split("\n")})
 
 
 def python(name, value, traceback, cell):
-    return failure_of(kernel_error(name, value, traceback), language="python", cell=cell)
+    return failure_from_error(kernel_error(name, value, traceback), language="python", cell=cell)
 
 
 def test_the_position_is_in_the_innermost_user_frame(monkeypatch):
@@ -86,7 +91,7 @@ def test_a_syntax_error_message_omits_its_internal_file_name():
     ],
 )
 def test_errors_of_other_languages_are_parsed(language, name, value, traceback, kind, message, line):
-    failure = failure_of(kernel_error(name, value, traceback), language=language, cell=1)
+    failure = failure_from_error(kernel_error(name, value, traceback), language=language, cell=1)
     assert (failure.type, failure.message, failure.line, failure.column) == (kind, message, line, None)
 
 
@@ -101,7 +106,7 @@ def test_errors_of_other_languages_are_parsed(language, name, value, traceback, 
     ],
 )
 def test_an_answer_omits_the_traceback_of_the_reported_failure(language, name, value, traceback):
-    failure = failure_of(kernel_error(name, value, traceback), language=language, cell=10)
+    failure = failure_from_error(kernel_error(name, value, traceback), language=language, cell=10)
     chain = [{"class": link.type, "message": link.message, "relation": link.relation} for link in failure.chain]
     error = {"class": failure.type, "message": failure.message, **({"chain": chain} if chain else {})}
     assert without_report(f"mine\n{format_report(failure, language=language)}", error, "/ws") == ("mine\n", [])

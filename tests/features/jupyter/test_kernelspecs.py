@@ -9,8 +9,8 @@ import pytest
 from codriver.features.jupyter.kernels.jupyter_paths import data_directory
 from codriver.features.jupyter.kernels.kernelspecs import (
     KernelSpecError,
-    command_of,
     find_kernelspec,
+    kernel_command,
     kernel_directories,
     kernel_names,
 )
@@ -97,7 +97,7 @@ def test_a_broken_kernelspec_is_refused_with_its_path(tmp_path, spec, message):
 def test_python_means_the_project_interpreter(tmp_path, word):
     write_spec(tmp_path, "py", {"argv": [word, "-m", "k", "-f", "{connection_file}"], "env": {"A": "${HOME}/x"}})
     spec = find_kernelspec("py", [tmp_path])
-    command, env = command_of(spec, FILE, python="/p/bin/python", environ={"HOME": "/h"})
+    command, env = kernel_command(spec, FILE, python="/p/bin/python", environ={"HOME": "/h"})
     assert command == ("/p/bin/python", "-m", "k", "-f", str(FILE))
     assert env == {"A": "/h/x"}
 
@@ -107,13 +107,13 @@ def test_other_programs_are_found_next_to_the_interpreter_or_on_path(tmp_path):
     spec = find_kernelspec("k", [tmp_path])
     on_path, bin_directory = program(tmp_path / "path", "deno"), tmp_path / "env" / "bin"
     python, environ = str(bin_directory / "python"), {"PATH": str(tmp_path / "path")}
-    command, _env = command_of(spec, FILE, python=python, environ=environ)
+    command, _env = kernel_command(spec, FILE, python=python, environ=environ)
     assert command == (on_path, f"{tmp_path}/k/a", str(tmp_path / "env"), "{other}")
     next_to_python = program(bin_directory, "deno")
-    assert command_of(spec, FILE, python=python, environ=environ)[0][0] == next_to_python
+    assert kernel_command(spec, FILE, python=python, environ=environ)[0][0] == next_to_python
 
 
 def test_a_missing_program_is_refused(tmp_path):
     write_spec(tmp_path, "k", {"argv": ["no-such-program"]})
     with pytest.raises(KernelSpecError, match=r"the program 'no-such-program' in .* was not found"):
-        command_of(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})
+        kernel_command(find_kernelspec("k", [tmp_path]), FILE, python="/p/bin/python", environ={"PATH": "/nowhere"})

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.features.jupyter.kernels.messages import read_message
+from codriver.features.jupyter.kernels.messages import parse_message
 
 
 def test_a_message_has_the_fields_of_its_headers():
@@ -14,7 +14,7 @@ def test_a_message_has_the_fields_of_its_headers():
         "metadata": {"started": "now"},
         "content": {"execution_state": "busy"},
     }  # fmt: skip
-    message = read_message("iopub", raw)
+    message = parse_message("iopub", raw)
     assert (message.socket, message.type, message.id, message.session) == ("iopub", "status", "m1", "kernel")
     assert (message.parent_id, message.parent_type, message.parent_session) == ("p1", "execute_request", "us")
     assert message.parent_subshell == "s"
@@ -31,11 +31,11 @@ def test_a_message_has_the_fields_of_its_headers():
     ids=["nothing", "null", "other types"],
 )
 def test_a_message_without_parts_is_empty(raw):
-    message = read_message("shell", raw)
+    message = parse_message("shell", raw)
     assert (message.type, message.id, message.parent_id, message.state) == ("", "", "", "")
     assert dict(message.content) == {}
 
 
 def test_only_a_status_message_has_a_state():
     raw = {"header": {"msg_type": "stream"}, "content": {"execution_state": "idle"}}
-    assert read_message("iopub", raw).state == ""
+    assert parse_message("iopub", raw).state == ""

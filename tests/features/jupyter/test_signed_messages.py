@@ -7,7 +7,7 @@ import pytest
 from codriver.features.jupyter.kernels import signed_messages
 from codriver.features.jupyter.kernels.lost_messages import MAX_FOREIGN_REPLIES, LostMessageCounter
 from codriver.features.jupyter.kernels.signed_messages import MAX_HEADER_BYTES, Assembler, Signer
-from codriver.features.jupyter.kernels.zmtp import Chunk
+from codriver.features.jupyter.kernels.zmtp import PartChunk
 
 SIGNER = Signer(b"key", "hmac-sha256")
 HEADER = {"msg_id": "1", "msg_type": "stream"}
@@ -19,7 +19,9 @@ def assemble(assembler, parts, size=7):
     for number, part in enumerate(parts, 1):
         for start in range(0, max(1, len(part)), size):
             ends = start + size >= len(part)
-            message = assembler.add(Chunk(part[start : start + size], ends, ends and number == len(parts), len(part)))
+            message = assembler.add(
+                PartChunk(part[start : start + size], ends, ends and number == len(parts), len(part))
+            )
     return message
 
 
@@ -72,13 +74,13 @@ def test_an_oversized_header_is_refused():
 def test_endless_parts_are_not_buffered():
     assembler = Assembler(SIGNER)
     for _ in range(100_000):
-        assembler.add(Chunk(b"", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.add(PartChunk(b"", ends_part=True, ends_message=False, part_bytes=0))
     for part in parts({}):
-        assembler.add(Chunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
+        assembler.add(PartChunk(part, ends_part=True, ends_message=False, part_bytes=len(part)))
     for _ in range(100_000):
-        assembler.add(Chunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
+        assembler.add(PartChunk(b"buffer", ends_part=True, ends_message=False, part_bytes=0))
     assert len(assembler._parts) == 5
-    assert assembler.add(Chunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
+    assert assembler.add(PartChunk(b"", ends_part=True, ends_message=True, part_bytes=0)).header == HEADER
 
 
 def receive_numbered(counter, *ids, kind="stream", content=None):

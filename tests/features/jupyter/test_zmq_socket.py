@@ -11,12 +11,12 @@ from codriver.features.jupyter.kernels.inbox import DroppedMessages
 from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
 from codriver.features.jupyter.kernels.signed_messages import Signer
 from codriver.features.jupyter.kernels.zmq_socket import PUBLISHED_BACKLOG_BYTES, open_socket
-from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, encode, ready_command
 
 pytestmark = pytest.mark.anyio
 
 SIGNER = Signer(b"key", "hmac-sha256")
-HANDSHAKE_BYTES = len(GREETING) + len(ready("XPUB"))
+HANDSHAKE_BYTES = len(GREETING) + len(ready_command("XPUB"))
 
 
 def print_of(number, size):
@@ -29,7 +29,7 @@ async def subscribed(published, *, is_read=True):
     """Return a socket of ours connected to one that publishes this all at once."""
 
     async def serve(reader, writer):
-        writer.write(GREETING + ready("XPUB"))
+        writer.write(GREETING + ready_command("XPUB"))
         await reader.readexactly(HANDSHAKE_BYTES)
         writer.write(published)
         await reader.read()

@@ -7,9 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.jupyter.kernels.zmtp import GREETING, MAX_COMMAND_BYTES, Decoder, ZmtpError, encode, ready
+from codriver.features.jupyter.kernels.zmtp import (
+    GREETING,
+    MAX_COMMAND_BYTES,
+    Decoder,
+    ZmtpError,
+    encode,
+    ready_command,
+)
 
-HANDSHAKE = GREETING + ready("ROUTER")
+HANDSHAKE = GREETING + ready_command("ROUTER")
 MESSAGES = [[b"a"], [b"", b"<IDS|MSG>", b"x" * 300], [b"y" * 70_000, b""]]
 STREAM = HANDSHAKE + b"".join(map(encode, MESSAGES))
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.features.page.markdown_blocks import blocks, spans
+from codriver.features.page.markdown_blocks import parse_markdown_blocks, parse_markdown_spans
 
 ALPHABET = st.sampled_from([*"ab *`|#-+1.[]()\n<>\\", "```", "**", "| a |", "](javascript:x)"])
 
@@ -24,12 +24,19 @@ ALPHABET = st.sampled_from([*"ab *`|#-+1.[]()\n<>\\", "```", "**", "| a |", "](j
     ],
 )
 def test_elements_used_in_notebooks_become_blocks(text, found):
-    assert blocks(text) == found
+    assert parse_markdown_blocks(text) == found
 
 
 def test_emphasis_and_code_are_spans_and_a_link_is_text():
-    assert spans("a **b** `c` *d*") == [("", "a "), ("strong", "b"), ("", " "), ("code", "c"), ("", " "), ("em", "d")]
-    assert spans("[go](javascript:alert)") == [("", "go (javascript:alert)")]
+    assert parse_markdown_spans("a **b** `c` *d*") == [
+        ("", "a "),
+        ("strong", "b"),
+        ("", " "),
+        ("code", "c"),
+        ("", " "),
+        ("em", "d"),
+    ]
+    assert parse_markdown_spans("[go](javascript:alert)") == [("", "go (javascript:alert)")]
 
 
 @given(st.lists(ALPHABET, max_size=60).map("".join))
@@ -40,7 +47,9 @@ def test_any_text_becomes_blocks_that_contain_all_of_it(text):
         parts = value.values() if isinstance(value, dict) else value
         return "".join(map(text_in, parts))
 
-    said = text_in([{key: part for key, part in block.items() if key != "tag"} for block in blocks(text)])
+    said = text_in(
+        [{key: part for key, part in block.items() if key != "tag"} for block in parse_markdown_blocks(text)]
+    )
     for sign in "ab":
         fenced = [line for line in text.splitlines() if line.startswith("```")]
         assert said.count(sign) >= text.count(sign) - sum(line.count(sign) for line in fenced)

@@ -65,11 +65,11 @@ def test_a_bounded_number_of_used_codes_is_remembered(access):
 def test_a_proof_is_specific_to_the_token_and_the_nonce(access):
     nonce = "ab" * 32
     expected = hmac.new(access.token.encode(), f"codriver page {nonce}".encode(), "sha256").hexdigest()
-    assert access.prove(nonce) == expected
-    assert access.prove("cd" * 32) != expected
-    assert PageAccess().prove(nonce) != expected
+    assert access.prove_token_knowledge(nonce) == expected
+    assert access.prove_token_knowledge("cd" * 32) != expected
+    assert PageAccess().prove_token_knowledge(nonce) != expected
 
 
 @pytest.mark.parametrize("nonce", ["", "ab" * 31, "AB" * 32, "ab" * 33, "zz" * 32, f"{'ab' * 32}\n"])
 def test_a_malformed_nonce_gets_no_proof(access, nonce):
-    assert access.prove(nonce) is None
+    assert access.prove_token_knowledge(nonce) is None

@@ -4,7 +4,7 @@ import pytest
 
 from codriver.features.page.http_connection import Request
 from codriver.features.page.page_access import PageAccess
-from codriver.features.page.page_admission import kind_of
+from codriver.features.page.page_admission import classify_request
 
 ACCESS = PageAccess()
 ACCESS.random_host, ACCESS.token = f"{'5e' * 16}.localhost", "T" * 43
@@ -20,7 +20,7 @@ FRAME = {**OWN, "sec-fetch-dest": "iframe"}
 
 
 def kind(method, target, headers, access=ACCESS):
-    return kind_of(Request(method, target, headers), access)
+    return classify_request(Request(method, target, headers), access)
 
 
 def changed(headers, **others):

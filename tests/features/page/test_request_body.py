@@ -4,14 +4,14 @@ import json
 
 import pytest
 
-from codriver.features.page.request_body import BadBodyError, read_body
+from codriver.features.page.request_body import BadBodyError, parse_body
 
 
 def test_members_are_read_by_type():
-    body = read_body(b'{"a": "x", "n": 3, "l": [1]}')
+    body = parse_body(b'{"a": "x", "n": 3, "l": [1]}')
     assert (body.text("a"), body.number("n"), body.items("l")) == ("x", 3, [1])
     assert (body.text("b"), body.number("b"), body.items("b")) == ("", 0, [])
-    assert read_body(b"").members == {}
+    assert parse_body(b"").members == {}
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ def test_members_are_read_by_type():
 )  # fmt: skip
 def test_anything_but_an_object_is_a_bad_body(data):
     with pytest.raises(BadBodyError):
-        read_body(data)
+        parse_body(data)
 
 
 @pytest.mark.parametrize("value", [None, True, 1.5, -1, 2**53, "1", [1], {}])
 def test_a_member_of_an_unexpected_type_is_a_bad_body(value):
-    body = read_body(json.dumps({"a": value}).encode())
+    body = parse_body(json.dumps({"a": value}).encode())
     with pytest.raises(BadBodyError):
         body.number("a")
     if not isinstance(value, str):

@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from codriver.features.run.naming import name_of, named
+from codriver.features.run.naming import name_processes, program_name
 from codriver.features.run.processes import RunProcess
 
 
@@ -46,7 +46,7 @@ from codriver.features.run.processes import RunProcess
 )
 def test_a_program_is_named_after_its_application_or_its_script(command, name, monkeypatch):
     monkeypatch.delenv("FLASK_APP", raising=False)
-    assert name_of(shlex.split(command)) == name
+    assert program_name(shlex.split(command)) == name
 
 
 def process(pid, parent, words, *, is_ready=True, environ=()):
@@ -119,7 +119,7 @@ SPAWNED = "python -c from_multiprocessing.spawn_import_spawn_main"
     ],
 )
 def test_the_name_selects_the_process_that_runs_the_programs_code(members, keys):
-    assert {one.process.pid: one.key for one in named("shop", members, {})} == keys
+    assert {one.process.pid: one.key for one in name_processes("shop", members, {})} == keys
 
 
 @pytest.mark.parametrize(
@@ -138,23 +138,25 @@ def test_the_name_selects_the_process_that_runs_the_programs_code(members, keys)
     ],
 )
 def test_a_process_that_only_supervises_does_not_get_the_name_before_its_children_start(command, is_named):
-    (found,) = named("shop", [process(1, 0, f"python /bin/{command}")], {})
+    (found,) = name_processes("shop", [process(1, 0, f"python /bin/{command}")], {})
     assert (found.key == "shop") is is_named
 
 
 @pytest.mark.parametrize("command", [FLASK, CELERY, "python manage.py runserver"])
 def test_a_supervisor_does_not_get_the_name_while_its_child_is_replaced(command):
-    (alone,) = named("shop", [process(1, 0, command)], {"1": 2}, {1})
+    (alone,) = name_processes("shop", [process(1, 0, command)], {"1": 2}, {1})
     assert (alone.key, alone.role) == ("shop:1", "helps")
-    (alone,) = named("shop", [process(1, 0, command)], {}, {1})
+    (alone,) = name_processes("shop", [process(1, 0, command)], {}, {1})
     assert alone.key == "shop:1"
 
 
 def test_a_process_keeps_its_number_and_a_new_one_gets_a_free_number():
     master = process(1, 0, "python /bin/gunicorn shop:app")
     workers = [process(number, 1, "python /bin/gunicorn shop:app") for number in (3, 4)]
-    found = {one.slot: one for one in named("shop", [master, *workers], {"1": 2, "2": 3}) if one.role == "serves"}
+    found = {
+        one.slot: one for one in name_processes("shop", [master, *workers], {"1": 2, "2": 3}) if one.role == "serves"
+    }
     assert {slot: one.process.pid for slot, one in found.items()} == {"2": 3, "1": 4}
     assert found["1"].aliases[0] == "shop"
-    (alone, _) = sorted(named("shop", [master, workers[0]], {"2": 3}), key=lambda one: one.role)
+    (alone, _) = sorted(name_processes("shop", [master, workers[0]], {"2": 3}), key=lambda one: one.role)
     assert alone.key == "shop/2"

@@ -13,8 +13,8 @@ from codriver.features.traces.recorded_runs import (
     RUNS,
     MalformedRunError,
     RecordedRuns,
+    parse_run,
     parse_value,
-    read_run,
     run_records,
 )
 from codriver.log.output_log import OutputLog
@@ -79,7 +79,7 @@ def test_the_newest_runs_are_kept(runs, monkeypatch):
 
 def test_a_run_has_a_bounded_number_of_entities(monkeypatch):
     monkeypatch.setattr(recorded_runs, "MAX_ENTITIES", 7)
-    records = list(run_records(read_run("e1", TWO_PRICES), 1))
+    records = list(run_records(parse_run("e1", TWO_PRICES), 1))
     assert [record[0] for record in records] == list(range(1, 8))
 
 
@@ -98,7 +98,7 @@ def test_every_text_is_redacted():
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"functions": [], "calls": [[0]]}', json.dumps({"functions": 3})])
 def test_a_malformed_run_is_refused_with_an_explanation(text):
     with pytest.raises(MalformedRunError, match="e1"):
-        read_run("e1", text)
+        parse_run("e1", text)
 
 
 @pytest.mark.parametrize(

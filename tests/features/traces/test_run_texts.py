@@ -3,23 +3,23 @@
 import pytest
 from made_runs import SHOP, TWO_PRICES, run_text
 
-from codriver.features.traces.recorded_runs import read_run
+from codriver.features.traces.recorded_runs import parse_run
 from codriver.features.traces.trace_answers import (
     MAX_OUTLINE_BYTES,
     MAX_OUTLINE_LINES,
-    difference_lines,
-    differences,
-    outline,
-    walk,
+    compare_runs,
+    format_differences,
+    list_calls,
+    outline_run,
 )
 
 
 def run(*calls, **more):
-    return read_run("e1", run_text(*calls, **more))
+    return parse_run("e1", run_text(*calls, **more))
 
 
 def test_an_outline_is_a_tree_with_folded_repetitions():
-    assert outline(read_run("e1", TWO_PRICES)) == [
+    assert outline_run(parse_run("e1", TWO_PRICES)) == [
         "run e1: 5 calls of 3 functions",
         "#1 shop.total(list of 2) -> 46.0",
         "  #2 x2 shop.price({'price': 2}, 3) -> 6",
@@ -30,14 +30,14 @@ def test_an_outline_is_a_tree_with_folded_repetitions():
 
 def test_an_outline_has_a_bounded_number_of_lines():
     calls = [(0, "total", [str(n)], "1") if n % 2 else (0, "price", ["{}", "1"], "2") for n in range(60)]
-    assert len(outline(run(*calls))) == MAX_OUTLINE_LINES
+    assert len(outline_run(run(*calls))) == MAX_OUTLINE_LINES
 
 
 def test_calls_leading_to_an_error_come_first():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!KeyError('x')"), (31, "price", ["{}", "9"], "!KeyError('x')"),
               (32, "stored", ["'x'"], "!KeyError('x')")]  # fmt: skip
-    told_lines = outline(run(*calls))
+    told_lines = outline_run(run(*calls))
     assert "    #33 shop.stored('x') raised KeyError('x')" in told_lines
     assert "raised first in #33 shop.stored('x'): KeyError('x') < shop.price < shop.total" in told_lines
     assert len(told_lines) == MAX_OUTLINE_LINES
@@ -50,21 +50,22 @@ def test_the_outline_of_a_failed_run_includes_a_recently_changed_function():
     calls = [(0, "total", ["bad"], "!KeyError('x')")]
     calls += [(1, "total" if n % 2 else "price", [str(n) * 60], str(n)) for n in range(20)]
     calls += [(2, "stored", ["'x'"], "None")]
-    told_lines = outline(run(*calls, functions=functions))
+    told_lines = outline_run(run(*calls, functions=functions))
     assert told_lines[-1] == "changed last: #22 shop.stored('x') -> None"
     assert len("\n".join(told_lines).encode()) <= MAX_OUTLINE_BYTES
     redefined = run_text(*calls).replace('"/shop.py", 3, ["name"]', '"<eval 4>", 1, ["name"]')
-    assert outline(read_run("e1", redefined))[-1] == told_lines[-1]
+    assert outline_run(parse_run("e1", redefined))[-1] == told_lines[-1]
     green = [(*call[:3], "1") for call in calls]
-    assert not any("changed last" in line for line in outline(run(*green, functions=functions)))
+    assert not any("changed last" in line for line in outline_run(run(*green, functions=functions)))
     assert not any(
-        "changed last" in line for line in outline(run(*calls[:1], (1, "stored", ["'x'"], "1"), functions=functions))
+        "changed last" in line
+        for line in outline_run(run(*calls[:1], (1, "stored", ["'x'"], "1"), functions=functions))
     )
 
 
 def test_calls_inside_folded_ones_are_listed():
     calls = [(0, "total", [], "1"), (1, "price", ["1"], "1"), (1, "price", ["2"], "2"), (3, "stored", ["'x'"], "3")]
-    assert outline(run(*calls))[1:] == [
+    assert outline_run(run(*calls))[1:] == [
         "#1 shop.total() -> 1", "  #2 x2 shop.price(1) -> 1", "    #4 shop.stored('x') -> 3",
     ]  # fmt: skip
 
@@ -76,32 +77,34 @@ def test_the_slowest_calls_are_named_by_their_own_time():
         .replace(", 0, 5, ", ", 0, 9000, ")
         .replace(", 10, 5, ", ", 10, 7000, ")
     )
-    assert not any("slowest" in line for line in outline(found))
-    assert outline(read_run("e1", slow))[-1] == "slowest by themselves: #2 shop.price 7 ms, #1 shop.total 2 ms"
+    assert not any("slowest" in line for line in outline_run(found))
+    assert outline_run(parse_run("e1", slow))[-1] == "slowest by themselves: #2 shop.price 7 ms, #1 shop.total 2 ms"
 
 
 def test_a_refused_run_says_why():
-    assert outline(read_run("e1", '{"refused": "all ids are taken"}')) == ["nothing was recorded: all ids are taken"]
+    assert outline_run(parse_run("e1", '{"refused": "all ids are taken"}')) == [
+        "nothing was recorded: all ids are taken"
+    ]
 
 
 def test_a_call_is_expanded_by_its_number_and_found_by_its_name():
-    found = read_run("e1", TWO_PRICES)
-    assert walk(found, [2], 9) == [
+    found = parse_run("e1", TWO_PRICES)
+    assert list_calls(found, [2], 9) == [
         "#2 shop.price(item={'price': 2}, amount=3) -> 6, 0.005 ms, shop.py:3, under #1 shop.total",
         "  #3 shop.stored('tax') -> None",
     ]
-    assert walk(found, ["price"], 9) == [
+    assert list_calls(found, ["price"], 9) == [
         "2 calls of shop.price", "  #2 shop.price({'price': 2}, 3) -> 6", "  #4 shop.price({'price': 2}, 25) -> 40.0",
     ]  # fmt: skip
-    assert walk(found, ["pric"], 9) == [
+    assert list_calls(found, ["pric"], 9) == [
         "no call of pric was recorded; there are those of shop.price, shop.stored, shop.total"
     ]
-    assert walk(found, [9], 9) == ["there is no call 9: they are 1 to 5"]
-    assert walk(found, ["price"], 2) == ["2 calls of shop.price", "  and 2 more"]
+    assert list_calls(found, [9], 9) == ["there is no call 9: they are 1 to 5"]
+    assert list_calls(found, ["price"], 2) == ["2 calls of shop.price", "  and 2 more"]
 
 
 def compared(before, now, functions=SHOP):
-    return difference_lines(differences(run(*before, functions=functions), run(*now, functions=functions)))
+    return format_differences(compare_runs(run(*before, functions=functions), run(*now, functions=functions)))
 
 
 def test_the_innermost_call_with_equal_arguments_and_another_result_comes_first():
@@ -138,15 +141,15 @@ def test_equal_runs_have_no_difference(calls):
 
 def test_calls_that_may_just_not_have_been_recorded_are_no_difference():
     before = run((0, "total", [], "1"), (1, "price", ["{}", "1"], "2"))
-    now = read_run("e2", run_text((0, "total", [], "1")).replace("false", "true"))
-    assert differences(before, run((0, "total", [], "1")))
-    assert differences(before, now) == []
+    now = parse_run("e2", run_text((0, "total", [], "1")).replace("false", "true"))
+    assert compare_runs(before, run((0, "total", [], "1")))
+    assert compare_runs(before, now) == []
 
 
 def test_calls_inside_a_failed_one_come_before_others():
     calls = [(0, "total" if n % 2 else "stored", [str(n)], "1") for n in range(30)]
     calls += [(0, "total", ["bad"], "!AssertionError()"), (31, "price", ["{}", "9"], "8")]
-    assert "  #32 shop.price({}, 9) -> 8" in outline(run(*calls))
+    assert "  #32 shop.price({}, 9) -> 8" in outline_run(run(*calls))
 
 
 LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["item", "&", "more"]]))
@@ -155,28 +158,28 @@ LISP = (("my.shop", "total", [["items"]]), ("my.shop", "price", [["item"], ["ite
 def test_lisp_calls_are_written_as_forms_with_variadic_arguments():
     calls = [(0, "total", ["[1 2]"], "3"), (1, "price", ["1", "2", "3"], ":a"), (1, "price", ["1"], "!Error()")]
     one = run(*calls, functions=LISP, lisp=True)
-    assert outline(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
-    assert walk(one, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
+    assert outline_run(one)[1:] == ["#1 (shop/total [1 2]) -> 3", "  #3 x2 (shop/price 1) raised Error()"]
+    assert list_calls(one, [2], 9)[0].startswith("#2 (my.shop/price item=1 more=(2 3)) -> :a")
     for name in ("price", "shop/price", "my.shop/price"):
-        assert walk(one, [name], 9)[0] == "2 calls of my.shop/price"
+        assert list_calls(one, [name], 9)[0] == "2 calls of my.shop/price"
 
 
 def test_an_unrealized_lazy_result_matches_any():
     before, now = (run((0, "total", ["1"], ended), functions=LISP, lisp=True) for ended in ("<lazy>", "(1)"))
-    assert differences(before, now) == []
+    assert compare_runs(before, now) == []
 
 
 def marked(mark, *calls):
     """Return a run in which the source of `price` has this mark."""
     rows = run_text(*calls)
-    return read_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
+    return parse_run("e1", rows.replace('["item", "amount"], 1, false', f'["item", "amount"], 1, false, {mark}'))
 
 
 def test_a_function_whose_source_changed_is_reported_if_no_result_differs():
     calls = (0, "total", ["<Cart>"], "<Cart>"), (1, "price", ["{}", "1"], "<Price>")
     line = "#2 shop.price({}, 1) -> <Price>, its text changed"
-    assert difference_lines(differences(marked(1, *calls), marked(2, *calls))) == [line]
-    assert differences(marked(1, *calls), marked(1, *calls)) == differences(run(*calls), marked(2, *calls)) == []
+    assert format_differences(compare_runs(marked(1, *calls), marked(2, *calls))) == [line]
+    assert compare_runs(marked(1, *calls), marked(1, *calls)) == compare_runs(run(*calls), marked(2, *calls)) == []
 
 
 def test_a_changed_function_is_listed_before_a_later_differing_call():
@@ -187,5 +190,5 @@ def test_a_changed_function_is_listed_before_a_later_differing_call():
             yield marked(mark, *calls)
 
     changed, otherwise = "shop.price({}, 1) -> <Price>, its text changed", "shop.total(<Cart>) 3 -> 4"
-    assert difference_lines(differences(*runs(0))) == [f"#1 {changed}", f"#2 {otherwise}"]
-    assert difference_lines(differences(*runs(1))) == [f"#1 {otherwise}"]
+    assert format_differences(compare_runs(*runs(0))) == [f"#1 {changed}", f"#2 {otherwise}"]
+    assert format_differences(compare_runs(*runs(1))) == [f"#1 {otherwise}"]

@@ -17,7 +17,7 @@ from codriver.features.warm_tests.decisions import (
     record_plain_start,
     record_warm_start,
 )
-from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, corrected, plan_from_run
+from codriver.features.warm_tests.plans import MAX_FILE_CHANGES, Obstacle, Plan, RunRecord, correct_plan, plan_from_run
 from codriver.features.warm_tests.saved_plans import MAX_PLANS, SavedPlans
 from codriver.testing.runs import RunSpec
 
@@ -122,31 +122,31 @@ def obstacle(kind, about="", others=(), **variables):
 
 
 def test_a_variable_is_learned_once_and_afterwards_its_reader_is_excluded():
-    plan = corrected(PLAN, obstacle("variable", "A", A="1"))
+    plan = correct_plan(PLAN, obstacle("variable", "A", A="1"))
     assert plan.variables == {"A": "1"}
-    plan = corrected(plan, obstacle("variable", "A", A=None))
+    plan = correct_plan(plan, obstacle("variable", "A", A=None))
     assert plan.variables == {}
-    plan = corrected(plan, obstacle("variable", "A", A="1"))
+    plan = correct_plan(plan, obstacle("variable", "A", A="1"))
     assert plan.variables == {}
     assert "A" in plan.excluded["m"]
 
 
 @pytest.mark.parametrize("kind", ["hidden", "found", "rewriting", "warning", "replaced", "finder", "logger"])
 def test_a_module_that_cannot_be_revealed_is_excluded(kind):
-    assert "m" in corrected(PLAN, obstacle(kind, "x")).excluded
+    assert "m" in correct_plan(PLAN, obstacle(kind, "x")).excluded
 
 
 def test_all_modules_of_an_import_that_may_keep_replaced_functions_are_excluded():
-    assert corrected(PLAN, obstacle("replaced", "time", ("n", "o"))).excluded.keys() == {"m", "n", "o"}
-    assert corrected(PLAN, obstacle("hidden", "x", ("n",))).excluded.keys() == {"m"}
+    assert correct_plan(PLAN, obstacle("replaced", "time", ("n", "o"))).excluded.keys() == {"m", "n", "o"}
+    assert correct_plan(PLAN, obstacle("hidden", "x", ("n",))).excluded.keys() == {"m"}
 
 
 def test_a_changed_file_is_reread_unless_it_keeps_changing():
     plan = PLAN
     for _ in range(MAX_FILE_CHANGES - 1):
-        plan = corrected(plan, obstacle("file", "/lib/m.py"))
+        plan = correct_plan(plan, obstacle("file", "/lib/m.py"))
         assert "m" not in plan.excluded
-    assert "m" in corrected(plan, obstacle("file", "/lib/m.py")).excluded
+    assert "m" in correct_plan(plan, obstacle("file", "/lib/m.py")).excluded
 
 
 def test_a_learned_plan_round_trips_through_its_file(tmp_path):

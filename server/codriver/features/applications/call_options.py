@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 FOLLOW = click.Option(["--follow", "-f"], is_flag=True, help="With watch_app: keep printing events as they arrive.")
 
 
-def extended(command: click.Command) -> click.Command:
+def extend_command(command: click.Command) -> click.Command:
     """Return a copy of `codriver call` with this option, listed before `--json`."""
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators

@@ -10,9 +10,9 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.values import NO_LIMITS, Request
 from codriver.features.applications import seam_providers
-from codriver.features.applications.inspect_app import change_line
+from codriver.features.applications.inspect_app import format_change
 from codriver.features.applications.seam import SEAM
-from codriver.features.applications.seam_answers import app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
 from codriver.log.transcripts import read
 from codriver.tools.acts.submission import begin
@@ -38,7 +38,7 @@ REPLACED_FIELDS: Final = frozenset({"result", "values"})
 """Fields of an evaluation's answer that the seam's answer replaces."""
 
 
-class ChangeArguments(Evaluating):
+class ChangeAppArguments(Evaluating):
     """Arguments of `change_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
@@ -53,12 +53,12 @@ class ChangeArguments(Evaluating):
     repl_session_key: str | None = None
 
 
-async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
+async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
     """Evaluate the change in the application, wait for it, and return the seam's answer."""
     who, key = call.who(arguments.who), arguments.repl_session_key
     repl = app_repl(call, key)
     if refusal := seam_providers.refusal(_provider(repl), arguments.what):
-        return refused(call, refusal)
+        return refusal_answer(call, refusal)
     target = resolve(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
@@ -73,7 +73,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     seam_answer = parse_answer(call, await _value(call, current, target.repl, arguments.what))
     evaluation_fields = {key: value for key, value in described.fields.items() if key not in REPLACED_FIELDS}
     if not seam_answer["ok"]:
-        answer = refused(call, seam_answer)
+        answer = refusal_answer(call, seam_answer)
         return with_restart_note(
             call, repl, replace(described, fields={**answer.fields, **evaluation_fields}, ok=False)
         )
@@ -82,7 +82,7 @@ async def change_app(call: Call, arguments: ChangeArguments) -> Answer:
     )
 
 
-def _request(call: Call, target: Target, who: str, arguments: ChangeArguments) -> Request:
+def _request(call: Call, target: Target, who: str, arguments: ChangeAppArguments) -> Request:
     evaluation_id = evaluation_queue.next_evaluation_id(call.state)
     fields = {"event", "sync", "epoch_id", "value", "frame"}
     query = arguments.model_dump(by_alias=True, exclude_defaults=True, include=fields)
@@ -113,7 +113,7 @@ def _change_fields(answer: Mapping[str, Any], max_bytes: int) -> dict[str, objec
     """Return the seam's answer with changes formatted as lines."""
     fields = {key: value for key, value in answer.items() if key not in ("ok", "origin", "changes", "count", "eventId")}
     if "changes" in answer:
-        lines, note, omitted = fit([change_line(row) for row in answer["changes"]], max_bytes)
+        lines, note, omitted = fit([format_change(row) for row in answer["changes"]], max_bytes)
         fields |= {"changes": lines, "count": len(answer["changes"])}
         if note or omitted:
             fields["omitted"] = omitted
@@ -124,7 +124,7 @@ TOOL = Tool(
     name="change_app",
     title="Change the app",
     description="Send the app an event, restore an epoch's state, or reset it. Refused: nothing changed.",
-    arguments=ChangeArguments,
+    arguments=ChangeAppArguments,
     output=answer_schema(changes=STRINGS, epochId="integer", undoneBy="integer", mode="string"),
     run=change_app,
     needs=(SEAM,),

@@ -10,7 +10,7 @@ from codriver.features.applications.app_log import APP_SOURCE, AppLog
 from codriver.features.applications.app_streams import AppStreams
 from codriver.features.applications.event_frames import EVENTS
 from codriver.features.applications.seam import CAPABILITY, SEAM, SEAM_OP, Seam, SeamSessions, seam_of
-from codriver.features.applications.seam_answers import SeenApplications
+from codriver.features.applications.seam_answers import LastApplications
 from codriver.features.applications.seam_setup import is_seam_package
 from codriver.features.applications.session_rows import query_applications
 from codriver.repls.contract.extras import AdapterHooks
@@ -47,7 +47,7 @@ SERVER: Final = ServerHooks(
     tools=(inspect_app.TOOL, change_app.TOOL, watch_app.TOOL),
     parts=(
         Part(SeamSessions, lambda services, _tasks: SeamSessions(services.core, services.repls)),
-        Part(SeenApplications, lambda _services, _tasks: SeenApplications()),
+        Part(LastApplications, lambda _services, _tasks: LastApplications()),
         Part(AppLog, _log),
         Part(AppEventRecorder, _recorder),
         Part(AppStreams, _streams),

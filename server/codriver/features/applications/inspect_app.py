@@ -11,7 +11,7 @@ from pydantic import Field
 
 from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.seam import SEAM, seam_of
-from codriver.features.applications.seam_answers import app_repl, parse_answer, refused, with_restart_note
+from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.settings import SHOWS_SENSITIVE
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
@@ -29,7 +29,7 @@ NO_EVENTS: Final = "no event yet; watch_logging(), watch_threads() … note some
 """Explains an empty list. If the seam was installed while the application was running, nothing observes it yet."""
 
 
-class InspectArguments(Arguments):
+class InspectAppArguments(Arguments):
     """Arguments of `inspect_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class InspectArguments(Arguments):
     repl_session_key: str | None = None
 
 
-async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
+async def inspect_app(call: Call, arguments: InspectAppArguments) -> Answer:
     """Return the seam's answer, formatted as lines."""
     shows_sensitive = arguments.include_sensitive
     if shows_sensitive and not call.services.live.settings.value_of(SHOWS_SENSITIVE):
@@ -64,12 +64,12 @@ async def inspect_app(call: Call, arguments: InspectArguments) -> Answer:
     answer = (
         Answer(_answer_fields(call, arguments.what, seam_answer, max_bytes))
         if seam_answer["ok"]
-        else refused(call, seam_answer)
+        else refusal_answer(call, seam_answer)
     )
     return with_restart_note(call, repl, replace(answer, shows_sensitive=shows_sensitive))
 
 
-def _ignored_path(arguments: InspectArguments, answer: SeamAnswer) -> SeamAnswer | None:
+def _ignored_path(arguments: InspectAppArguments, answer: SeamAnswer) -> SeamAnswer | None:
     """Return a refusal if a seam ignored `path` and returned all epochs, as older seams do."""
     if arguments.what != "epochs" or not arguments.path or all("changes" in row for row in answer.get("epochs", [])):
         return None
@@ -108,7 +108,7 @@ def _answer_fields(call: Call, kind: str, answer: SeamAnswer, max_bytes: int) ->
     return result_fields
 
 
-def change_line(row: SeamAnswer) -> str:
+def format_change(row: SeamAnswer) -> str:
     """Format a change of the state as one line."""
     old_value, new_value = row.get("before"), row.get("after")
     return f"{row['op']} {row['path']}: " + " -> ".join(
@@ -123,7 +123,7 @@ def _epoch_line(row: SeamAnswer) -> str:
     duration = f" {row['ms']:.3g}ms" if row.get("ms") is not None else ""
     line = f"{row['epochId']} {row['eventId']} {row['outcome']}{cause}{duration} {time}{origin}"
     changes = row.get("changes", [])
-    return line + " ".join([f" {change_line(change)}" for change in changes[:1]]) + _and_more(len(changes) - 1)
+    return line + " ".join([f" {format_change(change)}" for change in changes[:1]]) + _and_more(len(changes) - 1)
 
 
 def _and_more(count: int) -> str:
@@ -145,7 +145,7 @@ def _unchanged(row: str) -> str:
 
 
 _LINES: Final[Mapping[str, tuple[str, Callable[[Any], str]]]] = {
-    "diff": ("changes", change_line),
+    "diff": ("changes", format_change),
     "epochs": ("epochs", _epoch_line),
     "trace": ("lines", _unchanged),
     "issues": ("lines", _unchanged),
@@ -164,7 +164,7 @@ TOOL = Tool(
     name="inspect_app",
     title="Inspect the app",
     description="The app's state, last changes, events, failures, handlers. First: health, issues.",
-    arguments=InspectArguments,
+    arguments=InspectAppArguments,
     output=answer_schema(lines=STRINGS, value="string", count="integer", notes=STRINGS),
     run=inspect_app,
     needs=(SEAM,),

@@ -55,7 +55,7 @@ MAX_SEEN: Final = 1000
 
 
 @dataclass(slots=True)
-class SeenApplications:
+class LastApplications:
     """The application that each client's last answer was about, for each REPL. Lives as long as the server."""
 
     sessions: Recent[tuple[str, str], str] = field(default_factory=partial(Recent, MAX_SEEN))
@@ -81,7 +81,7 @@ async def query_seam(call: Call, repl: str, accessor: str, query: Mapping[str, A
 def with_restart_note(call: Call, repl: Repl, answer: Answer) -> Answer:
     """Add a note to an answer if the application was restarted after the client's last answer."""
     session_id = call.services.part(SeamSessions).current(repl.id)
-    if not call.services.part(SeenApplications).replace(call.client, repl.id, session_id):
+    if not call.services.part(LastApplications).replace(call.client, repl.id, session_id):
         return answer
     previous_notes = answer.fields.get("notes", ())
     notes = [*(previous_notes if isinstance(previous_notes, list | tuple) else ()), RESTARTED % session_id]
@@ -111,7 +111,7 @@ def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> Sea
     return answer
 
 
-def refused(call: Call, answer: SeamAnswer) -> Answer:
+def refusal_answer(call: Call, answer: SeamAnswer) -> Answer:
     """Return the answer for a refusal by the seam."""
     reason = answer.get("reason") if answer.get("reason") in REASONS else "accessor-failed"
     location = {"at": shorten_paths(answer["at"], call.services.workspace)} if "at" in answer else {}

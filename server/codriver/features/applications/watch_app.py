@@ -10,7 +10,7 @@ from pydantic import Field
 from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.app_streams import OPS, AppStream, AppStreams
 from codriver.features.applications.seam import SEAM
-from codriver.features.applications.seam_answers import app_repl, query_seam, refused, with_restart_note
+from codriver.features.applications.seam_answers import app_repl, query_seam, refusal_answer, with_restart_note
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.tool import Tool
@@ -25,7 +25,7 @@ QUERY: Final = "[:find ?l ?t :in $ $app :where [$app ?e :output/line ?l] [$app ?
 """Query for `wait_for` that matches the events of a stream. `%s` is a clause for the op type, or empty."""
 
 
-class WatchArguments(Arguments):
+class WatchAppArguments(Arguments):
     """Arguments of `watch_app`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class WatchArguments(Arguments):
     repl_session_key: str | None = None
 
 
-async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
+async def watch_app(call: Call, arguments: WatchAppArguments) -> Answer:
     """Start or stop a stream of events, or list the streams."""
     if arguments.stop is not None:
         return await _stop(call, arguments.stop)
@@ -49,7 +49,7 @@ async def watch_app(call: Call, arguments: WatchArguments) -> Answer:
     query = {"topic": arguments.topic, "filter": arguments.filter or {}, "who": who}
     answer = await query_seam(call, repl.id, "subscribe", query)
     if not answer["ok"]:
-        return refused(call, answer)
+        return refusal_answer(call, answer)
     stream = AppStream(str(answer["subId"]), repl.id, repl.generation, call.client, who, arguments.topic)
     call.services.part(AppStreams).start(stream)
     op = OPS.get(arguments.topic, arguments.topic)
@@ -84,7 +84,7 @@ async def _list(call: Call, repl: Repl) -> Answer:
     """List the streams of the application in a REPL, one line each."""
     answer = await query_seam(call, repl.id, "subscriptions", {})
     if not answer["ok"]:
-        return refused(call, answer)
+        return refusal_answer(call, answer)
     rows = {row["id"]: row for row in answer["subs"]}
     active = call.services.part(AppStreams).active()
     of_repl = [stream for stream in active if stream.repl == repl.id and stream.id in rows]
@@ -104,7 +104,7 @@ TOOL = Tool(
     name="watch_app",
     title="Watch the app",
     description="Have the app push its events into the log's $app till you leave. Then wait_for, as it says.",
-    arguments=WatchArguments,
+    arguments=WatchAppArguments,
     output=answer_schema(subId="string", since="integer", query="string", existed="boolean", lines=STRINGS),
     run=watch_app,
     needs=(SEAM,),

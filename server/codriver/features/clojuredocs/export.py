@@ -53,7 +53,7 @@ class FetchError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SearchResult:
     """The result of searching the export.
 
     Without an exact match, `others` are vars with that name in other namespaces.
@@ -75,7 +75,7 @@ class ClojureDocsExport:
         self._failed: tuple[str, float, str] | None = None
         """The address, monotonic time and cause of the last failure."""
 
-    async def find(self, symbol: str, *, url: str, max_age_s: float) -> Found:
+    async def find(self, symbol: str, *, url: str, max_age_s: float) -> SearchResult:
         """Return the entry for a qualified symbol.
 
         Raises:
@@ -97,7 +97,9 @@ class ClojureDocsExport:
         if failure is None:
             return found
         days = round((age_s or 0) / 86400)
-        return Found(found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {failure}")
+        return SearchResult(
+            found.entry, found.fetched_at, found.others, f"{days} days old, could not be refreshed: {failure}"
+        )
 
     async def _refresh(self, url: str) -> str | None:
         """Download the export. Return the reason if that fails, otherwise None."""
@@ -107,7 +109,7 @@ class ClojureDocsExport:
             return self._failed[2]
         try:
             with anyio.fail_after(FETCH_TIMEOUT_S):
-                await to_thread.run_sync(fetch, url, self._file, abandon_on_cancel=True)
+                await to_thread.run_sync(download_export, url, self._file, abandon_on_cancel=True)
         except FetchError as error:
             cause = str(error)
         except TimeoutError:
@@ -119,7 +121,7 @@ class ClojureDocsExport:
         return cause
 
 
-def fetch(url: str, file: Path) -> None:
+def download_export(url: str, file: Path) -> None:
     """Download the export and replace `file` with it.
 
     Raises:
@@ -211,7 +213,7 @@ def _opened(file: Path) -> TextIO:
         return os.fdopen(entry.open(Rules(Links.OF_USER, 0)), encoding="utf-8")
 
 
-def _scan(file: Path, symbol: str) -> Found:
+def _scan(file: Path, symbol: str) -> SearchResult:
     """Search the file for a symbol line by line."""
     name = symbol.rpartition("/")[2] or "/"
     others: list[str] = []
@@ -221,10 +223,10 @@ def _scan(file: Path, symbol: str) -> Found:
         for line in lines:
             key = line[: line.index("\t")]
             if key == symbol:
-                return Found(_entry(json.loads(line[len(key) + 1 :])), fetched_at)
+                return SearchResult(_entry(json.loads(line[len(key) + 1 :])), fetched_at)
             if key.endswith(f"/{name}"):
                 others.append(key)
-    return Found(None, fetched_at, tuple(others))
+    return SearchResult(None, fetched_at, tuple(others))
 
 
 def _entry(fields: Mapping[str, object]) -> Entry:

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from codriver.tools.calls.call import Call
 
 
-class DocsArguments(Arguments):
+class ClojureDocsArguments(Arguments):
     """Arguments of `clojuredocs_info`."""
 
     symbol: str = Field(min_length=1, max_length=300)
     repl_session_key: str | None = None
 
 
-async def clojuredocs_info(call: Call, arguments: DocsArguments) -> Answer:
+async def clojuredocs_info(call: Call, arguments: ClojureDocsArguments) -> Answer:
     """Answer the tool call: return the examples, related vars and notes for a var."""
     key = arguments.repl_session_key
     with suppress(RefusedError):
@@ -40,7 +40,7 @@ TOOLS = (
         other_names=("clojuredocs_info",),
         title="ClojureDocs",
         description="Examples, see-alsos and notes about a Clojure var from ClojureDocs.",
-        arguments=DocsArguments,
+        arguments=ClojureDocsArguments,
         output=answer_schema(
             name="string",
             ns="string",

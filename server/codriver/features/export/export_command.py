@@ -30,16 +30,16 @@ from codriver.commands.options import (
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import echo, patience, reading
 from codriver.errors import CodriverError
-from codriver.features.export.documents.layout import Format, Origin, summary
+from codriver.features.export.documents.layout import Format, Origin, describe_reproduction
 from codriver.features.export.documents.recordings import (
-    NothingChosenError,
+    EvaluationsNotFoundError,
     Recording,
-    last_that_define,
-    recorded,
-    since_checkpoint,
+    count_with_definitions,
+    evaluations_since_checkpoint,
+    evaluations_with_ids,
+    read_recorded_evaluations,
     to_json_lines,
     unknown_names,
-    with_ids,
 )
 from codriver.files import Links, whole_files
 from codriver.files.own_folders import workspace_state_directory
@@ -49,7 +49,7 @@ from codriver.repls.kinds import JUPYTER, PYTHON, dialect_for_session_key, find_
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from codriver.features.export.documents.recordings import Recorded
+    from codriver.features.export.documents.recordings import RecordedEvaluation
     from codriver.features.export.documents.verification import CheckedStep
     from codriver.features.export.fresh_runs import FreshRuns
     from codriver.net.client import Connection
@@ -65,7 +65,7 @@ _KERNEL_KEY = re.compile(r"jup(-\d+)?|.+-ipynb(-\d+)?")
 """Matches the session keys of Python kernels and of notebooks."""
 
 
-class ExistsError(CodriverError):
+class OutputExistsError(CodriverError):
     """The output file already exists."""
 
     def __init__(self, path: Path) -> None:
@@ -80,12 +80,12 @@ class SeveralSessionsError(CodriverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ExportedEvaluations:
     """The evaluations to export, all from one session."""
 
     key: str
     recording: Recording
-    known: Sequence[Recorded] = ()
+    known: Sequence[RecordedEvaluation] = ()
     """All evaluations of the session, if `--last` chose the evaluations."""
 
 
@@ -175,7 +175,7 @@ def _file(output: str, workspace: Path, *, force: bool) -> Path | None:
             f"{file} is not in the workspace {workspace}: name a file in the workspace, or - for standard output"
         )
     if os.path.lexists(file) and not force:
-        raise ExistsError(file)
+        raise OutputExistsError(file)
     return file
 
 
@@ -186,11 +186,11 @@ def _write(file: Path, text: str, workspace: Path, *, force: bool) -> None:
         ExistsError: the file already exists.
     """
     if os.path.lexists(file) and not force:
-        raise ExistsError(file)
+        raise OutputExistsError(file)
     whole_files.replace(file, text.encode(), links=Links.WITHIN, root=workspace, mode=None, make_mode=0o777)
 
 
-def _remember(file: Path, chosen: Slice, workspace: Path) -> None:
+def _remember(file: Path, chosen: ExportedEvaluations, workspace: Path) -> None:
     """Add the recording to the workspace's memory, so that later runs can find it."""
     from codriver.log.memory import Document, Memory  # noqa: PLC0415  # only this function needs TinyDB
 
@@ -212,7 +212,7 @@ def _namespace(output: str) -> str:
     return re.sub(r"[^\w.*+!?<>=-]", "-", name)
 
 
-def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
+def _document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshRuns) -> tuple[str, str]:
     """Run the evaluations again, and return the verified document and a summary of how much of it reproduces."""
     import anyio  # noqa: PLC0415  # not needed to copy a recording
 
@@ -226,14 +226,14 @@ def _document(chosen: Slice, form: Format, name: str, runs: FreshRuns) -> tuple[
         checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     report_differences(document.checked)
-    return document.text, summary(document.checked) + _more(chosen, document.checked)
+    return document.text, describe_reproduction(document.checked) + _more(chosen, document.checked)
 
 
-def _more(chosen: Slice, checked: Sequence[CheckedStep]) -> str:
+def _more(chosen: ExportedEvaluations, checked: Sequence[CheckedStep]) -> str:
     """Return a hint on earlier evaluations that define names unknown in the fresh REPL, or an empty string."""
     last = len(chosen.recording.evaluations)
     names = unknown_names(check.note for check in checked)
-    most = last_that_define(chosen.known, last, names)
+    most = count_with_definitions(chosen.known, last, names)
     if most == last:
         return ""
     return f"; {', '.join(sorted(names))}: defined before, in what --last {most} has"
@@ -248,7 +248,7 @@ def _chosen(
     run: str | None,
     session: str | None,
     repl: str | None,
-) -> Slice:
+) -> ExportedEvaluations:
     """Return the evaluations that the options select, all from one session.
 
     Raises:
@@ -269,20 +269,26 @@ def _chosen(
             rows, known = _entries(connection), _repls(connection)
             ids = ids or tuple(_found(connection, query) if query else ())
     if query and not ids:
-        raise NothingChosenError("is found by the query")
+        raise EvaluationsNotFoundError("is found by the query")
     with reading("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
         homes = {name: _home(key, known) for name, key in keys.items()}
-        evaluations = [check for check in recorded(rows) if session in (None, keys[check.id], homes[check.id])]
+        evaluations = [
+            check for check in read_recorded_evaluations(rows) if session in (None, keys[check.id], homes[check.id])
+        ]
     picked = (
-        since_checkpoint(evaluations, since) if since else with_ids(evaluations, ids) if ids else tuple(evaluations)
+        evaluations_since_checkpoint(evaluations, since)
+        if since
+        else evaluations_with_ids(evaluations, ids)
+        if ids
+        else tuple(evaluations)
     )
     picked = picked[-last:] if last else picked
     sessions = sorted({homes[check.id] for check in picked})
     if len(sessions) != 1:
-        raise SeveralSessionsError(sessions) if sessions else NothingChosenError("is of this session")
+        raise SeveralSessionsError(sessions) if sessions else EvaluationsNotFoundError("is of this session")
     of_session = [evaluation for evaluation in evaluations if homes[evaluation.id] == sessions[0]] if last else ()
-    return Slice(sessions[0], _recording(picked, sessions[0], known, repl), of_session)
+    return ExportedEvaluations(sessions[0], _recording(picked, sessions[0], known, repl), of_session)
 
 
 def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
@@ -293,10 +299,10 @@ def _home(key: str, known: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def _recording(
-    picked: tuple[Recorded, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
+    picked: tuple[RecordedEvaluation, ...], key: str, known: Mapping[str, Mapping[str, Any]], repl: str | None
 ) -> Recording:
     """Return a recording of the chosen evaluations with the session's dialect and REPL."""
-    from codriver.features.export.fresh_runs import words_of  # noqa: PLC0415  # it imports everything that starts REPLs
+    from codriver.features.export.fresh_runs import repl_option  # noqa: PLC0415  # it imports everything that starts REPLs
 
     row = known.get(key.partition("/")[0], {})
     kind = find_kind(repl or "")
@@ -304,7 +310,7 @@ def _recording(
     process_origin = str(row.get("origin", "")) if row.get("kind") == "process" else ""
     is_of_kernel = _is_kernel_session(row, key)
     kernel = JUPYTER if is_of_kernel and dialect == PYTHON.dialect else ""
-    words = repl or process_origin or kernel or words_of(dialect)
+    words = repl or process_origin or kernel or repl_option(dialect)
     if not words or not dialect:
         raise CodriverError(f"the kind of REPL of the session {key} is unknown: pass --repl, as for `serve`")
     return Recording(dialect, words, picked, is_of_kernel)

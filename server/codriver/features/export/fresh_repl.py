@@ -63,7 +63,7 @@ NREPL_WITHOUT_PORT_FILE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class EvaluationOutcome:
     """The result of evaluated code: its values as strings, its output, and its failure, if any."""
 
     values: tuple[str, ...]
@@ -134,7 +134,7 @@ class FreshRepl:
         timeout_s: float | None = None,
         limits: PrintLimits = WHOLE,
         is_partial: bool = False,
-    ) -> Ran:
+    ) -> EvaluationOutcome:
         """Evaluate code and wait for the result, or load the code as `file`.
 
         A namespace that does not exist is searched for on disk.
@@ -164,7 +164,7 @@ class FreshRepl:
         limits: PrintLimits = WHOLE,
         *,
         is_partial: bool = False,
-    ) -> Ran:
+    ) -> EvaluationOutcome:
         name = str(len(self._received))
         received = self._received[name] = ReceivedAnswers()
         kind = "load-file" if file else "evaluate"
@@ -189,11 +189,13 @@ class FreshRepl:
             failure = Failure(received.end.status, "it did not end by itself")
         return self._build_result(name, failure)
 
-    def _build_result(self, name: str, failure: Failure | None) -> Ran:
+    def _build_result(self, name: str, failure: Failure | None) -> EvaluationOutcome:
         """Return the result of the evaluation with this name, from the answers received so far."""
         received, run = self._received[name], self._adapter.cell_run(name) if self.is_kernel else None
         values = (*received.values, *received.updates.values())
-        return Ran(values, "".join(received.out), "".join(received.err), failure, run.outputs if run else ())
+        return EvaluationOutcome(
+            values, "".join(received.out), "".join(received.err), failure, run.outputs if run else ()
+        )
 
     async def _interrupt(self, received: ReceivedAnswers, code: str, limit_s: float) -> None:
         """Stop an evaluation that takes too long.

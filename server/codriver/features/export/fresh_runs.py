@@ -21,7 +21,7 @@ from codriver.commands.repl_hooks import adapter_hooks
 from codriver.commands.terminal import echo
 from codriver.core.values import PrintLimits
 from codriver.errors import CodriverError, ReplDisconnectedError, StartError
-from codriver.features.export.documents.document_check import Failed, SoundDocument, check_document
+from codriver.features.export.documents.document_check import FailedTest, VerifiedDocument, check_document
 from codriver.features.export.documents.verification import (
     REPL_DIED,
     RaisedError,
@@ -51,10 +51,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.features.export.documents.document_check import DocumentCheck
-    from codriver.features.export.documents.layout import Format, Origin, Page
-    from codriver.features.export.documents.recordings import Recorded, Recording
+    from codriver.features.export.documents.layout import DocumentBuilder, Format, Origin
+    from codriver.features.export.documents.recordings import RecordedEvaluation, Recording
     from codriver.features.export.documents.verification import CheckedStep, Delivery
-    from codriver.features.export.fresh_repl import OnOutput, Ran
+    from codriver.features.export.fresh_repl import EvaluationOutcome, OnOutput
     from codriver.repls.contract.adapter import Adapter, Connector
     from codriver.repls.launch.recipes import Recipe
     from codriver.testing.runs import TestFailure, TestReport
@@ -100,7 +100,7 @@ class Progress:
     started: int = 0
     of: int = 0
 
-    def counted(self, evaluations: Iterable[Recorded]) -> Iterator[Recorded]:
+    def counted(self, evaluations: Iterable[RecordedEvaluation]) -> Iterator[RecordedEvaluation]:
         """Yield the evaluations and count each one when it starts."""
         for evaluation in evaluations:
             self.started += 1
@@ -113,7 +113,7 @@ class Progress:
         return f"evaluation {self.started} of {self.of} runs again in a fresh REPL ({repl})"
 
 
-class Printed:
+class OutputPrinter:
     """Prints the output of a fresh run to standard error as it arrives, without secrets."""
 
     def __init__(self, clean: Redactor) -> None:
@@ -189,14 +189,14 @@ class FreshRuns:
         try:
             return await stack.enter_async_context(self.repl(on_output))
         except StartError as error:
-            if self.is_chosen or not is_kernel(self.words):
+            if self.is_chosen or not selects_kernel(self.words):
                 raise
             echo(f"no kernel can be started here, so a fresh {PYTHON.repl} runs the cells: {error}", err=True)
             return await stack.enter_async_context(self.repl(on_output, PYTHON.repl))
 
     async def verify(self, recording: Recording) -> tuple[CheckedStep, ...]:
         """Run the evaluations of a recording in a fresh REPL, print their output, and return the checked steps."""
-        printed = Printed(self.clean)
+        printed = OutputPrinter(self.clean)
         async with AsyncExitStack() as stack:
             on_output: OnOutput = (lambda _stream, _text: None) if self.is_quiet else printed.write
             repl = await self._repl_or_replacement(stack, on_output)
@@ -210,7 +210,7 @@ class FreshRuns:
                 repl = await self._repl_or_replacement(stack, on_output)
                 return repl
 
-            checked = await verified(
+            checked = await verify_in_repl(
                 repl,
                 recording.evaluations,
                 recording.dialect,
@@ -228,7 +228,7 @@ class FreshRuns:
 
     async def write_document(
         self, checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin
-    ) -> SoundDocument:
+    ) -> VerifiedDocument:
         """Run the document as often as needed to find which parts pass, and return it.
 
         A run changes the values of a module, so each run uses a new process. Python tests also run in reverse order.
@@ -242,7 +242,7 @@ class FreshRuns:
         run = self.run_python_tests if is_python_test else partial(self._run_in_repl, form, origin)
         return await drive_check(requests, page, run)
 
-    async def run_python_tests(self, page: Page) -> tuple[Failed, ...]:
+    async def run_python_tests(self, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run the tests of a Python document in both orders, each time in a new process, and return the failures.
 
         Raises:
@@ -252,7 +252,7 @@ class FreshRuns:
         failed = await self._run_tests(page, tests)
         return failed if failed or len(tests) < 2 else await self._run_tests(page, tests[::-1])
 
-    async def _run_tests(self, page: Page, tests: Sequence[str]) -> tuple[Failed, ...]:
+    async def _run_tests(self, page: DocumentBuilder, tests: Sequence[str]) -> tuple[FailedTest, ...]:
         """Run tests in this order, as if the document already existed in its file."""
         file = self.file
         if file is None or file.suffix != ".py":
@@ -309,14 +309,14 @@ class FreshRuns:
             sources=sources,
         )
 
-    async def _run_in_repl(self, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+    async def _run_in_repl(self, form: Format, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run a document in a new REPL, and return its failures."""
         # The cells of a kernel become plain Python, which has to work without a kernel.
-        words = PYTHON.repl if is_kernel(self.words) else self.words
+        words = PYTHON.repl if selects_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
             return await self.run(repl, form, origin, page)
 
-    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: Page) -> tuple[Failed, ...]:
+    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run a document in a REPL, including its tests in a Lisp, and return the failures."""
         if repl.dialect == PYTHON.dialect:
             failed = _document_failures(await repl.run(page.text))
@@ -335,7 +335,7 @@ def _interpreter(workspace: Path) -> str:
     return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
 
 
-def is_kernel(words: str) -> bool:
+def selects_kernel(words: str) -> bool:
     """Return whether the words after `--repl` name a kernel."""
     kind = find_kind(words)
     return kind is not None and kind.protocol == JUPYTER
@@ -358,7 +358,7 @@ def _determine_delivery(recording: Recording, repl: FreshRepl) -> Delivery:
 class ReplDiedError(CodriverError):
     """An evaluation ended the fresh REPL."""
 
-    def __init__(self, evaluation: Recorded, error: ReplDisconnectedError) -> None:
+    def __init__(self, evaluation: RecordedEvaluation, error: ReplDisconnectedError) -> None:
         head = one_line(evaluation.code.strip().partition("\n")[0][:60])
         super().__init__(
             f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}): name the evaluations to use,"
@@ -366,9 +366,9 @@ class ReplDiedError(CodriverError):
         )
 
 
-async def verified(
+async def verify_in_repl(
     repl: FreshRepl,
-    evaluations: Sequence[Recorded],
+    evaluations: Sequence[RecordedEvaluation],
     dialect: str,
     clean: Callable[[str], str] = str,
     agent_limits: PrintLimits = AGENT_LIMITS,
@@ -434,7 +434,7 @@ async def _answer(
     return _to_observed(ran, clean)
 
 
-def _to_observed(ran: Ran, clean: Callable[[str], str]) -> StepResult:
+def _to_observed(ran: EvaluationOutcome, clean: Callable[[str], str]) -> StepResult:
     failure = ran.failure
     raised = RaisedError(failure.type, clean(failure.message), failure.phase or "") if failure else None
     *displays, value = map(clean, ran.values) if ran.values else (None,)
@@ -453,8 +453,8 @@ def _cleaned(data: T, clean: Callable[[str], str]) -> T:
 
 
 async def drive_check(
-    requests: DocumentCheck, page: Page, run: Callable[[Page], Awaitable[tuple[Failed, ...]]]
-) -> SoundDocument:
+    requests: DocumentCheck, page: DocumentBuilder, run: Callable[[DocumentBuilder], Awaitable[tuple[FailedTest, ...]]]
+) -> VerifiedDocument:
     """Run a document until it passes and return it; `page` is the first page that `requests` requested."""
     try:
         while True:
@@ -463,21 +463,21 @@ async def drive_check(
         return _checked_document(stop)
 
 
-def _checked_document(stop: StopIteration) -> SoundDocument:
+def _checked_document(stop: StopIteration) -> VerifiedDocument:
     """Return the result of the document check that raised this `StopIteration`."""
-    found: SoundDocument = stop.value
+    found: VerifiedDocument = stop.value
     return found
 
 
-def _document_failures(ran: Ran) -> tuple[Failed, ...]:
+def _document_failures(ran: EvaluationOutcome) -> tuple[FailedTest, ...]:
     """Return the failure of a document that a REPL ran as a whole."""
     failure = ran.failure
     if failure is None:
         return ()
-    return (Failed("", (failure.line,) if failure.line else (), f"{failure.type}: {failure.message}"),)
+    return (FailedTest("", (failure.line,) if failure.line else (), f"{failure.type}: {failure.message}"),)
 
 
-def _failures(report: TestReport, file: Path) -> list[Failed]:
+def _failures(report: TestReport, file: Path) -> list[FailedTest]:
     """Return the failures of a document's tests, each with the document's lines from the outermost to the innermost.
 
     Raises:
@@ -488,16 +488,16 @@ def _failures(report: TestReport, file: Path) -> list[Failed]:
         failure = test.failure
         frames = failure.frames[::-1] if failure is not None else ()
         lines = tuple(frame.line for frame in frames if frame.file == str(file))
-        found.append(Failed("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
+        found.append(FailedTest("" if test.is_collector else _name_of(test.nodeid), lines, _words_of(failure)))
     running = _name_of(next(iter(report.running), ""))
     stopped, error = report.interruption, report.error
     if found or (error is None and report.exit_status in (0, NO_TESTS_STATUS)):
         return found
     if stopped is not None:
         lines = tuple(frame.line for frame in stopped.frames[::-1] if frame.file == str(file))
-        return [Failed(_name_of(stopped.nodeid) or running, lines, "it did not end in time")]
+        return [FailedTest(_name_of(stopped.nodeid) or running, lines, "it did not end in time")]
     if error is not None and error.kind == "died":
-        return [Failed(running, (), error.message)]
+        return [FailedTest(running, (), error.message)]
     why = error.message if error is not None else f"their process ended with status {report.exit_status}"
     hint = (error.hint if error is not None else "") or NO_RUN_HINT
     raise CodriverError(f"the tests of the document cannot be run: {why}; {hint}")
@@ -517,7 +517,9 @@ def _words_of(failure: TestFailure | None) -> str:
     return failure.message if is_named else f"{failure.type}: {failure.message}"
 
 
-async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, file: str) -> tuple[Failed, ...]:
+async def _run_lisp(
+    repl: FreshRepl, page: DocumentBuilder, form: Format, origin: Origin, file: str
+) -> tuple[FailedTest, ...]:
     """Load a Lisp document, run its tests if it has any, and return the failures."""
     await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
     failed = _document_failures(await repl.run(page.text, file=file))
@@ -528,12 +530,12 @@ async def _run_lisp(repl: FreshRepl, page: Page, form: Format, origin: Origin, f
     run = await repl.run_tests(origin.name)
     wrong = [result for result in run.results if result.outcome != "pass"]
     return tuple(
-        Failed(check.test, (check.line,) if check.line else (), f"expected {check.expected}, actual {check.actual}")
+        FailedTest(check.test, (check.line,) if check.line else (), f"expected {check.expected}, actual {check.actual}")
         for check in wrong
     )
 
 
-def words_of(dialect: str) -> str:
+def repl_option(dialect: str) -> str:
     """Return the word after `--repl` that starts a REPL of the dialect; empty if there is none."""
     return next((kind.repl for kind in KINDS if kind.dialect == dialect), "")
 

@@ -57,14 +57,14 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
 def _from_logs(workspace: Path, who: str) -> str:
     """Return the handoff for the caller `who`, from the logs of earlier servers."""
     from codriver.features.handoff.defined_names import names_on_disk  # noqa: PLC0415  # only without a server
-    from codriver.features.handoff.report import LiveState, compose  # noqa: PLC0415  # as above
+    from codriver.features.handoff.report import LiveState, render_handoff  # noqa: PLC0415  # as above
     from codriver.features.handoff.work_story import read_story  # noqa: PLC0415  # as above
     from codriver.repls.kinds import dialects_by_suffix  # noqa: PLC0415  # as above
 
     story = read_story(_entries(workspace), {})
     defined = {name for step in story.steps for name in step.names}
     on_disk = names_on_disk(workspace, defined, tuple(dialects_by_suffix()), SEARCH_S)
-    return compose(story, LiveState(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
+    return render_handoff(story, LiveState(now=time.time_ns() // 1_000_000, on_disk=on_disk), who)
 
 
 def _entries(workspace: Path) -> tuple[Entry, ...]:

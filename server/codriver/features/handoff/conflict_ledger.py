@@ -188,7 +188,7 @@ class Conflict:
 
     def description(self, now: int) -> str:
         """Return a sentence that describes the conflict."""
-        age = ago(now - self.at_ms)
+        age = format_elapsed(now - self.at_ms)
         what = f"eval {self.evaluation}" if self.evaluation else self.location
         change = code_names.delta(self.before, self.made) if self.before is not None else ""
         verb = "redefined" if self.before is not None or self.text is None else "defined"
@@ -198,7 +198,7 @@ class Conflict:
         return f"{words}, and this replaces it:\n{code_names.diff(self.made, self.text)}"
 
 
-def found(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
+def find_conflicts(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
     """Return the conflicts of a submission with earlier code by other callers, newest first."""
     history.index_new_names()
     met: list[Conflict] = []
@@ -288,7 +288,7 @@ def _qualified(submission: Submission, made: Making) -> str:
     return made.name if made.space in ("__main__", "Hy") else f"{made.space}.{made.name}"
 
 
-def ago(ms: int) -> str:
+def format_elapsed(ms: int) -> str:
     """Return the elapsed time as text, such as "3 min"."""
     seconds = max(0, ms) // 1000
     if seconds < 120:

@@ -22,8 +22,8 @@ from codriver.features.handoff.conflict_ledger import (
     Conflicts,
     ReplHistory,
     Submission,
-    ago,
-    found,
+    find_conflicts,
+    format_elapsed,
 )
 from codriver.files import Links, Rules
 from codriver.repls.kinds import dialects_by_suffix
@@ -54,7 +54,7 @@ def language_for_dialect(dialect: str) -> Language:
     return "python" if dialect == "python" else "hy" if dialect == "hy" else "lisp"
 
 
-def note_sent(call: Call, repl: Repl, session: Session, request: Request) -> None:
+def record_sent_code(call: Call, repl: Repl, session: Session, request: Request) -> None:
     """Store code that was sent to a REPL, so that other callers can be notified of it."""
     language = language_for_dialect(repl.dialect)
     is_apart = language != "lisp" and session.lane is None and session.name != MAIN_SESSION
@@ -89,7 +89,7 @@ async def conflict_notes(call: Call, evaluation: Evaluation) -> list[str]:
     if submission is None or submission.is_compared:
         return []
     submission.is_compared = True
-    await learn_bases(call, history)
+    await record_original_code(call, history)
     return await _notes(call, history, submission)
 
 
@@ -99,7 +99,7 @@ async def _notes(call: Call, history: ReplHistory, submission: Submission) -> li
         len(conflict.code)
         for conflict in takewhile(lambda conflict: conflict.number > history.glanced, reversed(history.submissions))
     )
-    find = partial(found, call.state, history, submission)
+    find = partial(find_conflicts, call.state, history, submission)
     if len(submission.code) + unread <= AT_ONCE_CHARACTERS:
         met = find()
     else:
@@ -156,7 +156,11 @@ def _recent_edit_note(call: Call, edited: EditedFile) -> str:
     is_unreported = call.services.part(Conflicts).reported.claim(
         (call.client, edit.who), (edited.display_path, last.at_ms)
     )
-    return f"{last.who} edited {edited.display_path} {ago(edit.at_ms - last.at_ms)} ago" if is_unreported else ""
+    return (
+        f"{last.who} edited {edited.display_path} {format_elapsed(edit.at_ms - last.at_ms)} ago"
+        if is_unreported
+        else ""
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +183,13 @@ def _find_edit_conflicts(state: State, of: FileEditHistory, history: ReplHistory
         file_history.add(submission)
     # An earlier definition that has since been reverted or overwritten is not a conflict.
     now = _without_whitespace(of.edits[-1].before or "")
-    met = [conflict for conflict in found(state, file_history, submission) if _without_whitespace(conflict.made) in now]
+    met = [
+        conflict
+        for conflict in find_conflicts(state, file_history, submission)
+        if _without_whitespace(conflict.made) in now
+    ]
     if history is not None:
-        met = [*found(state, history, replace(submission, number=state.evaluated + 1)), *met]
+        met = [*find_conflicts(state, history, replace(submission, number=state.evaluated + 1)), *met]
     # A definition that was both written and evaluated is reported once.
     return list(
         {
@@ -241,7 +249,7 @@ FILE_CALLER: Final = "a file"
 """The caller of code that was in a file before any caller sent code."""
 
 
-async def learn_bases(call: Call, history: ReplHistory) -> None:
+async def record_original_code(call: Call, history: ReplHistory) -> None:
     """Record the original code of the namespaces in which code was sent, if their files can be found."""
     for submission in history.submissions:
         if submission.number > history.based:

@@ -33,7 +33,7 @@ def assigned_names(code: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name.isidentifier() and not name.startswith("_")))
 
 
-def names_in(code: str, *, is_lisp: bool) -> tuple[str, ...]:
+def defined_names(code: str, *, is_lisp: bool) -> tuple[str, ...]:
     """Return the names of the Python functions and classes, or of the Lisp `def…` forms, in code, in order."""
     return tuple(dict.fromkeys((LISP_DEFINITION if is_lisp else PYTHON_DEFINITION).findall(code)))
 
@@ -54,7 +54,7 @@ def names_on_disk(workspace: Path, names: Iterable[str], suffixes: Sequence[str]
         except OSError:
             continue
         left -= len(text)
-        found.update(names_in(text, is_lisp=path.suffix != ".py"))
+        found.update(defined_names(text, is_lisp=path.suffix != ".py"))
         if searched <= found:
             break
     return searched & found

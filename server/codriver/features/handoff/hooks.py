@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.features.handoff import conflicts
 from codriver.features.handoff.conflict_ledger import Conflicts
-from codriver.features.handoff.live_handoff import handoff
+from codriver.features.handoff.live_handoff import write_handoff
 from codriver.features.handoff.report import MAX_BYTES
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.server_hooks import REPORT, Part, Prompt, ResourceFamily, ResourceRow, ServerHooks
@@ -39,7 +39,9 @@ async def _for_client(services: Services, client: ClientSession, given: Mapping[
     who = given.get("who", "")
     is_command = client.name.startswith(COMMAND_NAME_PREFIX)
     reader = slug(who) or ("" if is_command else client_slug(client.name))
-    text = await handoff(services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S)
+    text = await write_handoff(
+        services, reader, client=client.id, is_for_another=is_command or bool(who), wait_s=WAIT_S
+    )
     return text or NOTHING_EVALUATED_TEXT
 
 
@@ -50,7 +52,7 @@ async def _read(services: Services, client: ClientSession, parts: Sequence[str],
 
 async def _introduce(call: Call, start: ClientStart) -> str:
     """Return the full handoff for an agent that has lost its context, and a short one for a new agent."""
-    return await handoff(
+    return await write_handoff(
         call.services,
         start.who,
         client=call.client,
@@ -63,7 +65,7 @@ async def _introduce(call: Call, start: ClientStart) -> str:
 SERVER: Final = ServerHooks(
     parts=(Part(Conflicts, lambda _services, _tasks: Conflicts()),),
     calls=CallHooks(
-        sent=(conflicts.note_sent,),
+        sent=(conflicts.record_sent_code,),
         notes=(conflicts.conflict_notes,),
         edited=(conflicts.edit_notes,),
         started=(_introduce,),

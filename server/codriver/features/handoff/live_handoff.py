@@ -11,7 +11,7 @@ import anyio
 
 from codriver.errors import CodriverError
 from codriver.features.handoff.defined_names import names_on_disk
-from codriver.features.handoff.report import MAX_BYTES, LiveState, compose
+from codriver.features.handoff.report import MAX_BYTES, LiveState, render_handoff
 from codriver.features.handoff.work_story import Story, read_story
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.kinds import dialects_by_suffix
@@ -32,7 +32,7 @@ MAX_ENTITIES: Final = 4000
 """Maximum number of log entities to process; this many take about a tenth of a second."""
 
 
-async def handoff(
+async def write_handoff(
     services: Services, reader: str, *, client: str, is_for_another: bool, wait_s: float, most_bytes: int = MAX_BYTES
 ) -> str:
     """Return the handoff for the caller `reader`, whose client is `client`; empty if there is nothing to report.
@@ -55,7 +55,7 @@ async def handoff(
         on_disk=on_disk,
         drift=tuple(drift),
     )
-    return compose(story, present, reader, most_bytes=most_bytes)
+    return render_handoff(story, present, reader, most_bytes=most_bytes)
 
 
 def _read_story(services: Services, search_s: float) -> tuple[Story, frozenset[str]]:

@@ -17,9 +17,9 @@ from codriver.log.control_characters import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from codriver.features.handoff.work_story import Step, Story, TestsRun
+    from codriver.features.handoff.work_story import EvaluationStep, Story, TestsRun
 
-    Failed = tuple[Step, bool, str]
+    Failed = tuple[EvaluationStep, bool, str]
     """A step, whether it is still unresolved, and a description of its outcome."""
 
 MAX_BYTES: Final = 4000
@@ -73,7 +73,7 @@ class Section:
         return f"{self.title}: {'; '.join(self.parts[:count])}{more}"
 
 
-def compose(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
+def render_handoff(story: Story, present: LiveState, reader: str, *, most_bytes: int = MAX_BYTES) -> str:
     """Return the handoff for the caller `reader`, or an empty string if there is nothing to report.
 
     If the reader has made a call before, the report includes what others did since.
@@ -82,10 +82,10 @@ def compose(story: Story, present: LiveState, reader: str, *, most_bytes: int = 
     if not sections:
         return ""
     lines = f", of the log's lines {story.first_line} to {story.last_line}" if story.last_line else ""
-    return fitted(f"Codriver{f', for {reader}' if reader else ''}{lines}:", sections, most_bytes)
+    return fit_sections(f"Codriver{f', for {reader}' if reader else ''}{lines}:", sections, most_bytes)
 
 
-def fitted(head: str, sections: Sequence[Section], most_bytes: int) -> str:
+def fit_sections(head: str, sections: Sequence[Section], most_bytes: int) -> str:
     """Return the head and the sections below it, shortened to `most_bytes` of UTF-8.
 
     The longest section drops its last part first. Each section states how many parts it dropped.
@@ -153,7 +153,7 @@ def _first(
         yield "definitions that may be lost: their code is in repl_output_log and $history"
 
 
-def _others_section(steps: Sequence[Step], present: LiveState, reader: str) -> Iterator[Section]:
+def _others_section(steps: Sequence[EvaluationStep], present: LiveState, reader: str) -> Iterator[Section]:
     """Yield a section on what others evaluated since the reader's last call, if it made one."""
     reader_steps = [step for step in steps if step.who == reader]
     if reader_steps:
@@ -163,15 +163,15 @@ def _others_section(steps: Sequence[Step], present: LiveState, reader: str) -> I
         yield Section(f"Others since your last call ({since})", _caller_lines(later, present.now))
 
 
-def _caller_lines(steps: Iterable[Step], now: int) -> tuple[str, ...]:
+def _caller_lines(steps: Iterable[EvaluationStep], now: int) -> tuple[str, ...]:
     """Return a line for each caller with counts and names of its evaluations, the most recent caller first."""
-    by_who: dict[str, list[Step]] = {}
+    by_who: dict[str, list[EvaluationStep]] = {}
     for step in steps:
         by_who[step.who] = [*by_who.pop(step.who, ()), step]
     return tuple([_short(_caller_line(who, found, now)) for who, found in reversed(by_who.items())])
 
 
-def _caller_line(who: str, steps: Sequence[Step], now: int) -> str:
+def _caller_line(who: str, steps: Sequence[EvaluationStep], now: int) -> str:
     failed = sum(bool(step.error) for step in steps)
     names = list(dict.fromkeys(name for step in reversed(steps) for name in step.names))
     words = [f"{who} {len(steps)}", *([f"{failed} failed"] if failed else [])]
@@ -179,7 +179,7 @@ def _caller_line(who: str, steps: Sequence[Step], now: int) -> str:
     return f"{', '.join(words)}, the last {_age(steps[-1].timestamp, now)}"
 
 
-def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
+def _goals(steps: Sequence[EvaluationStep], reader: str) -> tuple[str, ...]:
     """Return the distinct descriptions: the reader's earliest (or the earliest of all), then the others, newest first.
 
     The earliest usually states the goal of the whole work, and later ones describe steps towards it.
@@ -190,9 +190,9 @@ def _goals(steps: Sequence[Step], reader: str) -> tuple[str, ...]:
     return tuple([_short(f"{goal} ({who})") for goal, who in found])
 
 
-def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
+def _defined(steps: Sequence[EvaluationStep]) -> list[tuple[str, EvaluationStep]]:
     """Return each defined name with the step that last defined it, newest first."""
-    found: dict[tuple[str, str, str], Step] = {}
+    found: dict[tuple[str, str, str], EvaluationStep] = {}
     for step in steps:
         for name in step.names:
             found.pop((step.key, step.namespace, name), None)
@@ -200,12 +200,12 @@ def _defined(steps: Sequence[Step]) -> list[tuple[str, Step]]:
     return [(name, step) for (_, _, name), step in reversed(found.items())]
 
 
-def _is_still_connected(step: Step, story: Story) -> bool:
+def _is_still_connected(step: EvaluationStep, story: Story) -> bool:
     """Return whether the step's REPL is still on the same connection, according to the log."""
     return bool(step.connection_line) and story.connection_lines.get(step.key.partition("/")[0]) == step.connection_line
 
 
-def _located(name: str, step: Step) -> str:
+def _located(name: str, step: EvaluationStep) -> str:
     """Describe a defined name with its namespace and the evaluation that defined it."""
     return _short(f"{step.namespace}/{name} ({step.who} {step.id})" if step.namespace else f"{name} ({_named(step)})")
 
@@ -221,12 +221,12 @@ def _data(story: Story) -> Iterator[str]:
             yield _short(f"{home}{', '.join(names)} ({step.who} {step.id})")
 
 
-def _named(step: Step) -> str:
+def _named(step: EvaluationStep) -> str:
     """Describe an evaluation by its id, caller and session."""
     return f"{step.id} of {step.who} in {step.key}" if step.key else f"{step.id} of {step.who}"
 
 
-def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
+def _failures(steps: Sequence[EvaluationStep]) -> Iterator[Failed]:
     """Return the last failure of each distinct code with its outcome, unresolved ones first."""
     found: dict[tuple[str, object], Failed] = {}
     for index in [index for index, step in enumerate(steps) if step.error][-MAX_FAILURES:]:
@@ -239,7 +239,7 @@ def _failures(steps: Sequence[Step]) -> Iterator[Failed]:
     yield from sorted(newest_first, key=lambda failed: not failed[1])
 
 
-def _repeats(failed: Step, later: Step) -> bool:
+def _repeats(failed: EvaluationStep, later: EvaluationStep) -> bool:
     """Return whether `later` repeats a failed step: the same code or file in the same REPL, or one of its names."""
     if failed.key.partition("/")[0] != later.key.partition("/")[0]:
         return False
@@ -247,7 +247,7 @@ def _repeats(failed: Step, later: Step) -> bool:
     return is_same or _is_correction(failed, later) or bool(set(failed.definitions) & set(later.names))
 
 
-def _is_correction(failed: Step, later: Step) -> bool:
+def _is_correction(failed: EvaluationStep, later: EvaluationStep) -> bool:
     """Return whether `later` is the same caller's correction of a typing mistake."""
     if later.who != failed.who or not TYPO_ERROR.match(failed.error):
         return False

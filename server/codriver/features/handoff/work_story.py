@@ -23,7 +23,7 @@ from codriver.core.log_facts import (
     decode_facts,
 )
 from codriver.core.values import CHECKPOINT_PREFIX, NON_LISP_DIALECTS
-from codriver.features.handoff.defined_names import assigned_names, names_in
+from codriver.features.handoff.defined_names import assigned_names, defined_names
 from codriver.log.error_lines import error_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ OUTCOMES: Final = ("passed", "failed", "errors", "skipped", "xfailed", "xpassed"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class EvaluationStep:
     """One evaluation, assembled from its log entries.
 
     `error` is the error as one line, empty on success. `file` is the file that was loaded, if any. `goal` is the
@@ -125,7 +125,7 @@ class Story:
     `checkpoints` and `edits` are ordered by time, newest last.
     """
 
-    steps: tuple[Step, ...] = ()
+    steps: tuple[EvaluationStep, ...] = ()
     runs: tuple[TestsRun, ...] = ()
     checkpoints: tuple[Checkpoint, ...] = ()
     edits: tuple[tuple[str, str], ...] = ()
@@ -219,7 +219,9 @@ def _run(entry: Entry) -> TestsRun | None:
     )
 
 
-def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], connection: _Connection) -> Step | None:
+def _step(
+    identity: str, entries: list[Entry], known: Mapping[str, str | None], connection: _Connection
+) -> EvaluationStep | None:
     """Return the evaluation assembled from its entries; None if it has no code, such as tests that stopped early."""
     code = next((entry for entry in entries if entry.category == "evaluatedCode"), None)
     if code is None:
@@ -228,7 +230,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
     loaded = next((str(decode_facts(entry).get("file", "")) for entry in entries if entry.kind == LOAD_KIND), "")
     error = known[identity] or "" if identity in known else _error_in(entries)
     is_lisp = connection.dialect not in NON_LISP_DIALECTS if connection.dialect else code.text.lstrip().startswith("(")
-    return Step(
+    return EvaluationStep(
         identity,
         code.who or "somebody",
         code.session_key or "",
@@ -240,7 +242,7 @@ def _step(identity: str, entries: list[Entry], known: Mapping[str, str | None], 
         goal=" ".join(purpose.split()),
         file=loaded,
         error=" ".join(error.split()),
-        definitions=names_in(code.text, is_lisp=is_lisp),
+        definitions=defined_names(code.text, is_lisp=is_lisp),
         data=() if is_lisp or error or loaded else assigned_names(code.text),
         connection_line=connection.line,
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from codriver.features.jupyter.notebook_edits import part_of_notebook
+from codriver.features.jupyter.notebook_edits import cell_part
 from codriver.tools.calls.arguments import UNLISTED, Given
 from codriver.tools.edit_arguments import PartArguments
 
@@ -42,4 +42,4 @@ class CellOfEdit(PartArguments):
 
     def part(self) -> FilePart | None:
         """Return the cell to which the edit is limited, or None for the whole file."""
-        return None if self.cell is None else part_of_notebook(self.cell)
+        return None if self.cell is None else cell_part(self.cell)

@@ -64,7 +64,7 @@ class OutputWrite:
     finished: anyio.Event = field(default_factory=anyio.Event)
 
 
-def digest_of(data: bytes) -> bytes:
+def content_digest(data: bytes) -> bytes:
     """Return a digest of a file's content, by which versions of the file are compared."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
@@ -152,7 +152,7 @@ class CellOutputWrites:
             )
         except (RefusedError, UnreadableError) as error:
             return f"{error}; only this answer has them"
-        self._expect(write, digest_of(contents[-1]))
+        self._expect(write, content_digest(contents[-1]))
         return ""
 
     def _expect(self, finished_write: OutputWrite, stamp: bytes) -> None:
@@ -170,7 +170,7 @@ def _with_run_outputs(write: OutputWrite, run: CellRun, contents: list[bytes], d
     Raises:
         FilesChangedError: the file has changed since the run started.
     """
-    if data is None or digest_of(data) != write.stamp:
+    if data is None or content_digest(data) != write.stamp:
         raise FilesChangedError([write.display_path])
     outputs = [*run.outputs, *([omission_output(run.omitted)] if run.omitted else [])]
     contents.append(with_outputs(data, write.display_path, write.index, outputs, run.execution_count))

@@ -23,7 +23,7 @@ def _has_jupyter() -> bool:
     return importlib.util.find_spec("jupyter_client") is not None
 
 
-def fix_for(repl: Mapping[str, Any]) -> str | None:
+def suggest_kernel_fix(repl: Mapping[str, Any]) -> str | None:
     """Return the fix for a kernel that is not connected, or None for other REPLs."""
     if repl.get("kind") not in ("kernel", "server"):
         return None
@@ -39,4 +39,4 @@ def check_kernels(workspace: Path, environment: Environment) -> Iterator[Check]:
         yield Check("REPLs", "note", f"{name} is running, found by {kernel.origin.text}", fix)
 
 
-CHECKS: Final = FeatureChecks(("jupyter_client",), without_server=check_kernels, fix_for=fix_for)
+CHECKS: Final = FeatureChecks(("jupyter_client",), without_server=check_kernels, fix_for=suggest_kernel_fix)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.errors import refused
 from codriver.features.jupyter import list_cells, run_cell
 from codriver.features.jupyter.arguments import CellOfEdit, StatusArguments
-from codriver.features.jupyter.cell_output_writes import CellOutputWrites, describe_cell, digest_of
+from codriver.features.jupyter.cell_output_writes import CellOutputWrites, content_digest, describe_cell
 from codriver.features.jupyter.configured_kernels import check_configured_kernels, configured_kernels, configured_repls
 from codriver.features.jupyter.kernel_recipe import launch_kernel
 from codriver.features.jupyter.kernels.kernel_discovery import KernelDiscovery
@@ -81,7 +81,7 @@ def guard_notebook(services: Services, who: str, change: Change) -> str:
     old_content, path = change.before.data, change.path
     if path.suffix != NOTEBOOK_SUFFIX or old_content is None:
         return ""
-    if services.part(NotebookReads).is_stale(who, path, digest_of(old_content)):
+    if services.part(NotebookReads).is_stale(who, path, content_digest(old_content)):
         return "it changed since you read it; list_cells returns its present cells"
     if program := find_open_notebook(path):
         return f"it is open in {program}, whose copy would lack the edit; ask your human to close it in that program"

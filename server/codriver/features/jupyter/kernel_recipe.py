@@ -11,8 +11,8 @@ from codriver.features.jupyter.kernels.connection_files import CODRIVER_PREFIX
 from codriver.features.jupyter.kernels.jupyter_paths import runtime_directory
 from codriver.features.jupyter.kernels.kernelspecs import (
     KernelSpecError,
-    command_of,
     find_kernelspec,
+    kernel_command,
     kernel_directories,
 )
 from codriver.features.jupyter.kernels.started_kernels import (
@@ -53,7 +53,7 @@ def launch_kernel(kind: ReplKind, repl: str, project: Project) -> Recipe:
     if has_spec:
         try:
             spec = find_kernelspec(spec_name, kernel_directories(interpreter.path, project.environ))
-            command, added = command_of(spec, file, python=interpreter.path, environ=project.environ)
+            command, added = kernel_command(spec, file, python=interpreter.path, environ=project.environ)
         except KernelSpecError as error:
             raise RecipeError(repl, str(error)) from error
         note = f"the kernel was started from {spec.directory}"

@@ -13,7 +13,7 @@ from codriver.core.values import NOTEBOOK
 from codriver.editing.editable_paths import NotEditableError, editable_path
 from codriver.errors import cut
 from codriver.features.jupyter.arguments import CellName  # pydantic evaluates the annotation
-from codriver.features.jupyter.cell_output_writes import digest_of
+from codriver.features.jupyter.cell_output_writes import content_digest
 from codriver.features.jupyter.missing_kernel import describe_missing_kernel
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
@@ -39,7 +39,7 @@ FIRST_LINE_CHARACTERS = 80
 """Maximum characters of a cell's first line."""
 
 
-class CellsArguments(Arguments):
+class ListCellsArguments(Arguments):
     """Arguments of `list_cells`."""
 
     file_path: str
@@ -47,7 +47,7 @@ class CellsArguments(Arguments):
     start: int = Field(0, alias="from", ge=0)
 
 
-async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
+async def list_cells(call: Call, arguments: ListCellsArguments) -> Answer:
     """List the cells of a notebook from an index on, as many as fit, with the session of its kernel."""
     workspace, allow_outside = call.services.workspace, call.services.live.settings.allow_edits_outside_workspace
     read = partial(_read, workspace, arguments.file_path, allow_outside=allow_outside)
@@ -66,7 +66,7 @@ async def list_cells(call: Call, arguments: CellsArguments) -> Answer:
     fields: dict[str, object] = {"cells": fitting, "count": len(notebook.cells)}
     if notebook.kernel:
         fields["kernelspec"] = notebook.kernel
-    repl = kernel_of(call.state, path, workspace)
+    repl = kernel_for_notebook(call.state, path, workspace)
     if repl is not None:
         fields["sessionKey"] = repl.key
     notes = [f"{omitted} more: list_cells with from {arguments.start + len(fitting)}"] if omitted else []
@@ -96,7 +96,7 @@ def _source(cell: Cell, start: int, max_bytes: int) -> Answer:
     return Answer(fields | ({"notes": notes} if notes else {}))
 
 
-def kernel_of(state: State, notebook: Path, workspace: Path) -> Repl | None:
+def kernel_for_notebook(state: State, notebook: Path, workspace: Path) -> Repl | None:
     """Return the connected kernel of a notebook, or None if it has none or several."""
     path = notebook.resolve()
     kernels = [
@@ -140,14 +140,14 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
         raise not_a_notebook(file_path, str(error)) from error
     except OSError as error:
         raise not_a_notebook(file_path, error.strerror or "it cannot be opened") from error
-    return path, digest_of(data), parse_notebook(data, path.name)
+    return path, content_digest(data), parse_notebook(data, path.name)
 
 
 TOOL = Tool(
     name="list_cells",
     title="List notebook cells",
     description="A notebook's cells: index, id, type, count, source (first line if long); or one source.",
-    arguments=CellsArguments,
+    arguments=ListCellsArguments,
     output=answer_schema(cells=STRINGS, source="string", count="integer", kernelspec="string", sessionKey="string"),
     run=list_cells,
     read_only=True,

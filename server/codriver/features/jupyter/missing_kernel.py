@@ -14,7 +14,7 @@ CELLS: Final = "cells"
 """Capability of REPLs that record the outputs of notebook cells."""
 
 
-def advise_on_kernel(state: State, kernelspec: str = "") -> str:
+def describe_kernel_setup(state: State, kernelspec: str = "") -> str:
     """Describe how to configure a Jupyter kernel in addition to the REPLs that this server starts."""
     started = [repl.origin.text for repl in state.repls.values() if repl.is_owned and not repl.is_stand_in]
     names = ", ".join(f"'{name}'" for name in (*started, f"{JUPYTER}:{kernelspec}" if kernelspec else JUPYTER))
@@ -25,7 +25,7 @@ def advise_on_kernel(state: State, kernelspec: str = "") -> str:
 
 KERNELS: Final = CapabilitySource(
     may_have=lambda repl: repl.origin.text.startswith(JUPYTER),
-    advice=lambda state: f"a Jupyter kernel has it: {advise_on_kernel(state)}",
+    advice=lambda state: f"a Jupyter kernel has it: {describe_kernel_setup(state)}",
 )
 
 
@@ -36,4 +36,4 @@ def describe_missing_kernel(state: State) -> str | None:
         return None
     if stopped := next((repl for repl in kernels if repl.phase == "stopped" and repl.note), None):
         return f"run_cell needs a kernel, and {stopped.key} is stopped: {stopped.note}"
-    return f"run_cell needs a kernel: {advise_on_kernel(state)}"
+    return f"run_cell needs a kernel: {describe_kernel_setup(state)}"

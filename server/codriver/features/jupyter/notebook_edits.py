@@ -23,7 +23,7 @@ LISPS: Final = frozenset({"clojure", "clojurescript", "basilisp", "hy"})
 """Languages of notebooks whose cells must have balanced brackets."""
 
 
-def part_of_notebook(cell: str) -> FilePart:
+def cell_part(cell: str) -> FilePart:
     """Return the part of a notebook that consists of one cell, given its id or index."""
     return FilePart("cell", cell, "cell is only for notebooks (.ipynb): omit it")
 

@@ -20,9 +20,9 @@ from codriver.editing.file_changes import UnreadableError, read
 from codriver.editing.vscode import editor_with
 from codriver.errors import RefusedError, cut, refused
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
-from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, digest_of
-from codriver.features.jupyter.list_cells import kernel_of
-from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, advise_on_kernel
+from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
+from codriver.features.jupyter.list_cells import kernel_for_notebook
+from codriver.features.jupyter.missing_kernel import CELLS, KERNELS, describe_kernel_setup
 from codriver.features.jupyter.notebook_reads import NotebookReads
 from codriver.features.jupyter.notebooks import not_a_notebook, parse_notebook
 from codriver.features.jupyter.open_notebooks import find_open_notebook
@@ -82,7 +82,7 @@ class RunCellArguments(Evaluating):
 def _no_kernel(state: State, name: str, kernelspec: str, keys: Sequence[str], detail: str) -> RefusedError:
     """Return the refusal of a call when no kernel, or no single kernel, was found for the notebook."""
     choice = f"Call again with replSessionKey set to one of: {', '.join(keys)}. For a separate kernel, " if keys else ""
-    start = advise_on_kernel(state, "" if kernelspec == "python3" else kernelspec)
+    start = describe_kernel_setup(state, "" if kernelspec == "python3" else kernelspec)
     return refused("no-kernel", f"{name} has no kernel{detail}: nothing was run", hint=choice + start)
 
 
@@ -137,7 +137,7 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
         )
     find_open = partial(find_open_notebook, path)
     if program := await services.work.files.run(call.client, find_open):
-        kernel = kernel_of(call.state, path, services.workspace)
+        kernel = kernel_for_notebook(call.state, path, services.workspace)
         alternative = (
             f"Evaluate the cell's code in its kernel with evaluate_code and replSessionKey {kernel.key}"
             if kernel
@@ -291,7 +291,7 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
         raise not_a_notebook(file_path, str(error)) from error
     if data is None:
         raise not_a_notebook(file_path, "there is no such file")
-    return path, digest_of(data), parse_notebook(data, path.name)
+    return path, content_digest(data), parse_notebook(data, path.name)
 
 
 def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Target:
@@ -300,7 +300,7 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
     Raises:
         RefusedError: there is no kernel, or the kernel is ambiguous.
     """
-    of_notebook = kernel_of(call.state, path, call.services.workspace)
+    of_notebook = kernel_for_notebook(call.state, path, call.services.workspace)
     if of_notebook is not None:
         if key not in (None, of_notebook.key):
             raise refused(

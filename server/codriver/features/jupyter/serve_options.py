@@ -23,7 +23,7 @@ KERNEL: Final = click.Option(
 )
 
 
-def extended(command: click.Command) -> click.Command:
+def extend_command(command: click.Command) -> click.Command:
     """Return a copy of `codriver serve` with this option, listed before `--python`."""
     copied, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # it is a function with decorators

@@ -44,7 +44,7 @@ _TABLE_ROW: Final = re.compile(r"\s*\|.*\|\s*")
 _TABLE_RULE: Final = re.compile(r"[\s|:-]+")
 
 
-def blocks(text: str) -> list[Block]:
+def parse_markdown_blocks(text: str) -> list[Block]:
     """Return the blocks of a Markdown text."""
     lines = text.splitlines()[:MAX_LINES]
     found: list[Block] = []
@@ -61,7 +61,7 @@ def blocks(text: str) -> list[Block]:
     return found
 
 
-def spans(text: str) -> list[Span]:
+def parse_markdown_spans(text: str) -> list[Span]:
     """Return the spans of a line. A link becomes its text followed by its address in brackets."""
     return list(_spans(text))
 
@@ -102,7 +102,7 @@ def _block(lines: list[str]) -> Block | None:
         ]
         return {"tag": "table", "head": rows[0], "rows": rows[1:]} if rows else None
     if _LIST_ITEM.fullmatch(first):
-        return {"tag": "ul", "items": [spans(_LIST_ITEM.sub(r"\1", line)) for line in lines]}
+        return {"tag": "ul", "items": [parse_markdown_spans(_LIST_ITEM.sub(r"\1", line)) for line in lines]}
     if heading := _HEADING_LINE.fullmatch(first):
-        return {"tag": f"h{min(6, len(heading[1]) + 2)}", "spans": spans(heading[2])}
-    return {"tag": "p", "spans": spans(first)} if first.strip() else None
+        return {"tag": f"h{min(6, len(heading[1]) + 2)}", "spans": parse_markdown_spans(heading[2])}
+    return {"tag": "p", "spans": parse_markdown_spans(first)} if first.strip() else None

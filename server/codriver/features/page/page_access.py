@@ -82,7 +82,7 @@ class PageAccess:
         self._invalidate_code(code, "used")
         return self.token, None
 
-    def prove(self, nonce: str) -> str | None:
+    def prove_token_knowledge(self, nonce: str) -> str | None:
         """Return a proof that this server knows the token, or None if the nonce is malformed."""
         if not NONCE.fullmatch(nonce):
             return None

@@ -46,16 +46,16 @@ HOST: Final = re.compile(r"([a-z0-9.-]{1,80})(?::[0-9]{1,5})?")
 """Matches a `Host` header, with the host name as its first group."""
 
 
-def host_of(request: Request) -> str:
+def request_host(request: Request) -> str:
     """Return the host name in the `Host` header without the port, or an empty string if it is malformed."""
     found = HOST.fullmatch(request.headers.get("host", ""))
     return found[1] if found else ""
 
 
-def kind_of(request: Request, access: PageAccess) -> Kind:
+def classify_request(request: Request, access: PageAccess) -> Kind:
     """Return the kind of a request. A request of kind `refuse` gets no answer."""
     given = request.headers
-    host = host_of(request)
+    host = request_host(request)
     if not access.serves(host) or any(name in given for name in FORBIDDEN):
         return "refuse"
     if request.target in (ENTER_PATH, PROVE_PATH):

@@ -17,10 +17,17 @@ import anyio
 
 from codriver.core.log_facts import decode_facts
 from codriver.core.records import Recent
-from codriver.features.handoff.live_handoff import handoff
-from codriver.features.page.markdown_blocks import blocks
+from codriver.features.handoff.live_handoff import write_handoff
+from codriver.features.page.markdown_blocks import parse_markdown_blocks
 from codriver.features.page.page_admission import FRAMES
-from codriver.features.page.page_queries import EXAMPLE_QUERIES, evaluation_of, history, matching_row_ids, run, runs
+from codriver.features.page.page_queries import (
+    EXAMPLE_QUERIES,
+    evaluation_of_row,
+    list_runs,
+    matching_row_ids,
+    read_run_entries,
+    search_history,
+)
 from codriver.features.page.table_markup import remove_external_references
 from codriver.systems.programs import typed
 
@@ -115,20 +122,20 @@ class PageCalls:
             case "examples":
                 return {"examples": EXAMPLE_QUERIES}
             case "lead":
-                return {"evaluation": evaluation_of(services, given.items("row"))}
+                return {"evaluation": evaluation_of_row(services, given.items("row"))}
             case "found":
                 return {"ids": await matching_row_ids(services, client, given.text("part"))}
             case "history":
                 workspace_option = typed(["--workspace", str(services.workspace)])
-                found_code = await history(services, client, given.text("part"))
+                found_code = await search_history(services, client, given.text("part"))
                 return {
                     **found_code,
                     "forget": f"codriver stop {workspace_option} && codriver forget history {workspace_option}",
                 }
             case "runs":
-                return await runs(services, client)
+                return await list_runs(services, client)
             case "run":
-                return await run(services, client, given.text("run"))
+                return await read_run_entries(services, client, given.text("run"))
         return None
 
     def frame(self, path: str) -> bytes | None:
@@ -187,7 +194,7 @@ class PageCalls:
                 found["lines"] = text.count("<tr")
                 found["address"] = self._framed(text)
             else:
-                found[name] = blocks(text) if kind == MARKDOWN else text
+                found[name] = parse_markdown_blocks(text) if kind == MARKDOWN else text
 
     def _framed(self, html: str) -> str:
         """Return an address at which this document can be displayed once."""
@@ -197,7 +204,7 @@ class PageCalls:
 
     async def _handoff(self, client: ClientSession) -> dict[str, object]:
         """Return the handoff: its text, its first line, and the title and parts of each further line."""
-        text = await handoff(
+        text = await write_handoff(
             self._services,
             HUMAN,
             client=client.id,

@@ -125,7 +125,7 @@ async def _query(services: Services, client: ClientSession, text: str, *inputs: 
     return (await services.work.queries.run(client.id, query)).rows
 
 
-async def history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
+async def search_history(services: Services, client: ClientSession, part: str) -> dict[str, object]:
     """Return the code in this workspace's history that contains a text, newest first: time, who, session, code."""
     rows = sorted(await _query(services, client, HISTORY_CODE_QUERY, part), reverse=True)
     newest = [(when, who, key, _short(code)) for _, when, who, key, code in rows[:MAX_ROWS]]
@@ -139,18 +139,18 @@ async def matching_row_ids(services: Services, client: ClientSession, part: str)
     return sorted({evaluation or f"s{line}" for line, evaluation in entries} | {f"a{line}" for line, _ in events})
 
 
-async def runs(services: Services, client: ClientSession) -> dict[str, object]:
+async def list_runs(services: Services, client: ClientSession) -> dict[str, object]:
     """Return the earlier runs, newest first: name, start, end, number of entries."""
     return {"rows": sorted(await _query(services, client, RUNS), key=lambda row: row[1], reverse=True)}
 
 
-async def run(services: Services, client: ClientSession, name: str) -> dict[str, object]:
+async def read_run_entries(services: Services, client: ClientSession, name: str) -> dict[str, object]:
     """Return the entries of an earlier run in order: time, category, who, text."""
     rows = sorted(await _query(services, client, RUN_ENTRIES_QUERY, name))
     return {"rows": [(when, category, who, _short(text)) for _, when, category, who, text in rows]}
 
 
-def evaluation_of(services: Services, row: Sequence[Any]) -> str | None:
+def evaluation_of_row(services: Services, row: Sequence[Any]) -> str | None:
     """Return the evaluation that a row of a query's answer refers to by an id, a line or a text, or None."""
     values = [candidate for value in row for candidate in (value.values() if isinstance(value, dict) else [value])]
     entries = services.log.entries()

@@ -318,7 +318,7 @@ PHASES: Final = MappingProxyType(
 """Descriptions of the phases of a REPL that is not connected."""
 
 
-def header(services: Services) -> dict[str, object]:
+def server_header(services: Services) -> dict[str, object]:
     """Return the state of the server: its clients, its REPLs, and what keeps each of them busy."""
     state = services.core.state
     clients = [str(row["name"]) for row in services.client_counters() if row["name"]]

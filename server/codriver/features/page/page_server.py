@@ -18,12 +18,12 @@ from codriver.features.page.connections import Connections, TooManyConnectionsEr
 from codriver.features.page.http_connection import HttpConnection
 from codriver.features.page.loopback_listeners import listen_on_loopback
 from codriver.features.page.page_access import LOOPBACK, PageAccess
-from codriver.features.page.page_admission import CALLS, JSON, host_of, kind_of
+from codriver.features.page.page_admission import CALLS, JSON, classify_request, request_host
 from codriver.features.page.page_calls import PageCalls, UnknownCallError
 from codriver.features.page.page_files import FRAME_POLICY, GUARDS, page_files
 from codriver.features.page.page_redirect import remove_redirect
-from codriver.features.page.page_rows import RowReader, header, running_test_progress
-from codriver.features.page.request_body import BadBodyError, read_body
+from codriver.features.page.page_rows import RowReader, running_test_progress, server_header
+from codriver.features.page.request_body import BadBodyError, parse_body
 from codriver.net.admission import QUERY_THREADS, is_from_user
 from codriver.net.outbox import Outbox
 from codriver.net.refusal_log import RefusalLog
@@ -144,7 +144,7 @@ class PageServer:
         """Answer the requests on a connection until it is closed or a request is refused."""
         http = HttpConnection(stream)
         while (request := await connection.wait_for(http.request)) is not None:
-            kind = kind_of(request, self._access)
+            kind = classify_request(request, self._access)
             if kind == "refuse":
                 self._refusals.note("refused a request to the page")
                 return
@@ -170,13 +170,13 @@ class PageServer:
 
     async def _answer_post(self, http: HttpConnection, kind: Kind, request: Request) -> None:
         try:
-            given = read_body(request.body)
+            given = parse_body(request.body)
             if kind == "enter":
-                answer = await self._enter(given, host_of(request))
+                answer = await self._enter(given, request_host(request))
             elif kind == "prove":
-                answer = {"proof": self._access.prove(given.text("nonce"))}
+                answer = {"proof": self._access.prove_token_knowledge(given.text("nonce"))}
             elif request.target == NEW_CODE_CALL:
-                answer = {"code": self._access.issue_code(host_of(request), anyio.current_time())}
+                answer = {"code": self._access.issue_code(request_host(request), anyio.current_time())}
             elif request.target == EVENTS:
                 await self._stream_events(http, given)
                 return
@@ -238,7 +238,7 @@ class PageServer:
                 gap = reader.gap
                 await self._send_event(http, "gap", {"evicted": self._services.log.evicted})
             if started_at_s - header_at >= HEADER_INTERVAL_S:
-                header_at, text = started_at_s, self._caller.text_of(header(self._services))
+                header_at, text = started_at_s, self._caller.text_of(server_header(self._services))
                 if text != last_header:
                     last_header = text
                     await http.send(f"event: header\ndata: {text}\n\n".encode())

@@ -46,7 +46,7 @@ class RequestBody:
         return found
 
 
-def read_body(data: bytes) -> RequestBody:
+def parse_body(data: bytes) -> RequestBody:
     """Parse the JSON object in a body. An empty body is an empty object.
 
     Raises:

@@ -42,7 +42,7 @@ OPTIONS = (
 """The options that this feature adds to `codriver watch`."""
 
 
-def extended(command: click.Command) -> click.Command:
+def extend_command(command: click.Command) -> click.Command:
     """Return a copy of `codriver watch` with these options, listed before `--workspace`."""
     found, callback = copy.copy(command), command.callback
     assert callback is not None  # noqa: S101  # a decorated function always has one

@@ -17,9 +17,9 @@ import click
 from codriver.commands.options import workspace_option
 from codriver.commands.terminal import echo
 from codriver.errors import StartError
-from codriver.features.run.naming import name_of
-from codriver.features.run.processes import running_process
-from codriver.features.run.program_copy import program_path
+from codriver.features.run.naming import program_name
+from codriver.features.run.processes import find_process
+from codriver.features.run.program_copy import prepare_program
 from codriver.features.run.run_directory import VARIABLE, make_run
 from codriver.files.own_folders import server_directory
 from codriver.net import server_record
@@ -65,8 +65,8 @@ def run_command(*, name: str, workspace: Path, command: tuple[str, ...]) -> None
     workspace, requested_ms = workspace.resolve(), _start_ms()
     environ = dict(os.environ)
     try:
-        run = make_run(workspace, command, name or name_of(command))
-        paths = [str(program_path()), *filter(None, [environ.get("PYTHONPATH")])]
+        run = make_run(workspace, command, name or program_name(command))
+        paths = [str(prepare_program()), *filter(None, [environ.get("PYTHONPATH")])]
         environ |= {VARIABLE: str(run.directory), "PYTHONPATH": os.pathsep.join(paths)}
         if run.name != (name or run.name):
             echo(f"codriver run: another run is called {name}, so this one is {run.name}", err=True)
@@ -83,7 +83,7 @@ def _start_ms() -> int:
 
     If the user stops the server after typing this command, no server may start later because of it.
     """
-    process = running_process(os.getpid())
+    process = find_process(os.getpid())
     now = time.time()
     if process is None:
         return int(now * 1000)
@@ -121,7 +121,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
         for stream in (STDIN, STDOUT):
             os.dup2(nothing, stream)
         while starter.process.poll() is None:
-            if running_process(program) is None:
+            if find_process(program) is None:
                 os.dup2(nothing, STDERR)
             time.sleep(POLL_S)
         if starter.process.returncode == server_record.STOPPED_WHILE_STARTING:

@@ -88,7 +88,7 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     return name.removesuffix(".py").removesuffix(".sh"), tuple(rest[1:])
 
 
-def name_of(words: Sequence[str]) -> str:
+def program_name(words: Sequence[str]) -> str:
     """Return the name for the program: the module that a server serves, otherwise the script.
 
     Both `gunicorn shop.wsgi:app` and `flask --app shop run` result in `shop`.
@@ -116,7 +116,7 @@ def name_of(words: Sequence[str]) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NamedProcess:
     """A process of a run and its name."""
 
     process: RunProcess
@@ -128,9 +128,9 @@ class Named:
     """`serves` if it runs the program's code, `supervises`, `helps`, or empty for a process without a REPL."""
 
 
-def named(
+def name_processes(
     name: str, members: Sequence[RunProcess], slots: Mapping[str, int], supervisors: Collection[int] = ()
-) -> list[Named]:
+) -> list[NamedProcess]:
     """Return the processes of a run with their names.
 
     `members` are ordered by their start. `slots` has the pids of the slots assigned earlier. A process keeps its slot,
@@ -154,10 +154,10 @@ def named(
         if slot is not None:
             key = f"{name}/{slot}" if are_several else name
             also = (name if are_several else f"{name}/1",) if slot == "1" else ()
-            found.append(Named(member, slot, key, (*also, str(member.pid), f"{name}:{member.pid}"), "serves"))
+            found.append(NamedProcess(member, slot, key, (*also, str(member.pid), f"{name}:{member.pid}"), "serves"))
         else:
             role = "" if not member.is_ready else "helps" if _is_helper(member) else _role(member, serving)
-            found.append(Named(member, f"pid {member.pid}", f"{name}:{member.pid}", (str(member.pid),), role))
+            found.append(NamedProcess(member, f"pid {member.pid}", f"{name}:{member.pid}", (str(member.pid),), role))
     return found
 
 

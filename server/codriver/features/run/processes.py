@@ -66,7 +66,7 @@ class RunProcess:
         return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
 
 
-def run_processes(directory: str, first: tuple[int, int]) -> list[RunProcess]:
+def find_run_processes(directory: str, first: tuple[int, int]) -> list[RunProcess]:
     """Return the running processes of the run with this directory, ordered by their start. Blocks.
 
     `first` is the pid and the start time of the run's first process.
@@ -127,6 +127,6 @@ def _bytes(path: str) -> bytes:
     return b"".join(parts)
 
 
-def running_process(pid: int) -> RunProcess | None:
+def find_process(pid: int) -> RunProcess | None:
     """Return the process that currently has this pid, or None if there is none or it belongs to another user."""
     return _read(pid)

@@ -28,7 +28,7 @@ WORKER: Final = Path(__file__).parents[2] / "repls" / "worker"
 """The directory of the embedded REPL."""
 
 
-def program_path() -> Path:
+def prepare_program() -> Path:
     """Return the directory for PYTHONPATH. Create the copy of Codriver's program in it if necessary.
 
     Raises:

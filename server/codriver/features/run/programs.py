@@ -21,10 +21,10 @@ from codriver.core.recent_repls import recent_repls_of
 from codriver.core.state import Origin
 from codriver.core.values import PYTHON
 from codriver.errors import refused
-from codriver.features.run.naming import Named, named
-from codriver.features.run.processes import run_processes
+from codriver.features.run.naming import NamedProcess, name_processes
+from codriver.features.run.processes import find_run_processes
 from codriver.features.run.requests import request_stream
-from codriver.features.run.run_directory import Run, prune, read_runs, runs_directory
+from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
 from codriver.repls.kinds import dialects_by_suffix
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Member:
     """A process of a run, with its name and its run."""
 
     run: Run
-    named: Named
+    named: NamedProcess
 
     @property
     def id(self) -> str:
@@ -95,14 +95,14 @@ class Programs:
         found: list[Member] = []
         runs = read_runs(self.services.workspace)
         for run in runs:
-            members = run_processes(str(run.directory), (run.pid, run.ticks))
+            members = find_run_processes(str(run.directory), (run.pid, run.ticks))
             supervisors = self._supervisors.setdefault(run.directory.name, set())
-            rows = named(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
+            rows = name_processes(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
             supervisors.update(row.process.pid for row in rows if row.role == "supervises")
             self._slots[run.directory.name] = {row.slot: row.process.pid for row in rows if row.role == "serves"}
             found += [Member(run, row) for row in rows]
         if len({member.run.directory for member in found}) < len(runs):
-            prune(self.services.workspace)
+            remove_finished_runs(self.services.workspace)
         return found
 
     def find(self, member: Member) -> None:
@@ -156,7 +156,7 @@ class Programs:
 
     def _forget_finished(self, lost: Sequence[Repl], runs: Collection[str]) -> None:
         for repl in lost:
-            if run_of(repl) not in runs:
+            if run_directory_name(repl) not in runs:
                 self.services.core.report(DropRepl(repl.id, f"the process has ended: {repl.origin.text}"))
 
     async def _replace(self, lost: Sequence[Repl]) -> None:
@@ -167,7 +167,7 @@ class Programs:
         self._forget_finished(lost, runs)
         for repl in lost:
             member = by_id.get(repl.id)
-            if run_of(repl) not in runs:
+            if run_directory_name(repl) not in runs:
                 continue
             if member is not None and member.address != repl.address:
                 self._lost.pop(repl.id, None)
@@ -184,7 +184,7 @@ class Programs:
                     self.services.core.report(ReplProgress(repl.id, words))
 
 
-def run_of(repl: Repl) -> str:
+def run_directory_name(repl: Repl) -> str:
     """Return the name of the directory of the run to which a program's REPL belongs."""
     return repl.id.split(":")[1]
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver import files
-from codriver.features.run.processes import running_process
+from codriver.features.run.processes import find_process
 from codriver.features.run.run_directory import InsecureDirectoryError, check_private
 from codriver.files import Links
 from codriver.repls.contract.adapter import ReplUnreachableError
@@ -60,7 +60,7 @@ async def request_stream(directory: Path, pid: int) -> tuple[AcceptedStream, Seq
         files.replace(request, data, links=Links.ANY, is_durable=False)
         with anyio.move_on_after(ANSWER_S):
             return await _accept(listener, request, pid, secret)
-        raise ReplUnreachableError(process, why_silent(pid))
+        raise ReplUnreachableError(process, silence_reason(pid))
     except ProcessLookupError:
         raise ReplUnreachableError(process, "it has ended") from None
     except InsecureDirectoryError as error:
@@ -96,7 +96,7 @@ async def _accept(
             sock, _ = listener.accept()
             if (applications := await _checked(sock, pid, secret)) is not None:
                 return AcceptedStream(f"process {pid}", sock), applications
-        if running_process(pid) is None:
+        if find_process(pid) is None:
             raise ProcessLookupError
         if failed.exists():  # as above
             words = files.read_text(failed, files.Rules(Links.ANY, 65536)).strip().rpartition("\n")[2]
@@ -129,9 +129,9 @@ async def _line(sock: socket.socket) -> bytes:
     return data
 
 
-def why_silent(pid: int) -> str:
+def silence_reason(pid: int) -> str:
     """Return the reason why a process did not answer a request in time."""
-    process = running_process(pid)
+    process = find_process(pid)
     if process is None:
         return "it has ended"
     if not process.is_ready:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.features.run.processes import run_processes, running_process
+from codriver.features.run.processes import find_process, find_run_processes
 from codriver.files import Links, Rules
 from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
 
@@ -91,9 +91,9 @@ def make_run(workspace: Path, command: Sequence[str], name: str) -> Run:
     check_private(parent)
     directory = parent / f"{os.getpid()}-{secrets.token_hex(4)}"
     directory.mkdir(mode=0o700)
-    process = running_process(os.getpid())
+    process = find_process(os.getpid())
     with _name_lock(parent):
-        used = {run.name for run in prune(workspace)}
+        used = {run.name for run in remove_finished_runs(workspace)}
         numbered = next(
             candidate for number in range(1, len(used) + 2) if (candidate := _numbered(name, number)) not in used
         )
@@ -157,14 +157,14 @@ def _read(directory: Path) -> Run | None:
         return None
 
 
-def prune(workspace: Path) -> list[Run]:
+def remove_finished_runs(workspace: Path) -> list[Run]:
     """Remove the directories of runs whose processes have all ended, and return the other runs. Blocks.
 
     A directory may remain for a moment if a server or another run removes it at the same time.
     """
     running = []
     for run in read_runs(workspace):
-        if run_processes(str(run.directory), (run.pid, run.ticks)):
+        if find_run_processes(str(run.directory), (run.pid, run.ticks)):
             running.append(run)
         else:
             with suppress(OSError):

@@ -90,7 +90,7 @@ def check_tracing(repl: Repl, trace: Trace, *, measures: bool) -> None:
         raise CapabilityMissingError("trace", message=PROFILING_UNSUPPORTED)
 
 
-def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
+def requested_recording(call: Call, repl: Repl | None) -> CallTrace | None:
     """Return the recording that a call requests, or None if it requests none.
 
     Raises:
@@ -117,7 +117,7 @@ def prepare(call: Call, repl: Repl | None) -> CallTrace | None:
     return CallTrace(given.trace, given.profile)
 
 
-def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
+def requested_recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
     """Return the recorders that a test run needs. Blocks while it finds the changed lines."""
     given = call.addition(TestTraceArguments)
     if given is None:
@@ -126,7 +126,7 @@ def recorders(call: Call) -> Mapping[str, Mapping[str, Any]]:
     return lines if given.trace is None else {**lines, "calls": {"names": list(given.trace)}}
 
 
-def hint(repl: Repl) -> str:
+def tracing_hint(repl: Repl) -> str:
     """Return a hint for code that failed twice in the same way; empty if the REPL cannot record calls."""
     if not can_record_calls(repl):
         return ""

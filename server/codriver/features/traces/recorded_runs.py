@@ -241,7 +241,7 @@ class RecordedRuns:
             if text is None:
                 return None
             if evaluation not in self._read:
-                self._read[evaluation] = read_run(evaluation, text, self._redact)
+                self._read[evaluation] = parse_run(evaluation, text, self._redact)
             return self._read[evaluation]
 
     def read(self, evaluation: str, text: str) -> Run:
@@ -250,7 +250,7 @@ class RecordedRuns:
         Raises:
             MalformedRunError: the text is not a run.
         """
-        return read_run(evaluation, text, self._redact)
+        return parse_run(evaluation, text, self._redact)
 
     def snapshot(self) -> Snapshot:
         """Return the calls and arguments of all stored runs as entities."""
@@ -276,7 +276,7 @@ class RecordedRuns:
             self._store.remove(row)
 
 
-def read_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
+def parse_run(evaluation: str, text: str, redact: Callable[[str], str] = str) -> Run:
     """Parse the text of a run.
 
     Raises:

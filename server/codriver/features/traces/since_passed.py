@@ -17,7 +17,7 @@ from codriver.editing.editable_paths import NotEditableError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import CodriverError
 from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRuns
-from codriver.features.traces.trace_answers import difference_line, differences
+from codriver.features.traces.trace_answers import compare_runs, format_difference
 from codriver.testing.runs import FAILING_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
 from codriver.tools.calls.evaluation_waits import wait
@@ -45,7 +45,7 @@ WORDS: Final = "since it passed: "
 """The beginning of the line with the difference."""
 
 
-def begin(call: Call, job: str) -> None:
+def start_comparison(call: Call, job: str) -> None:
     """Start comparing a run whose answer is being sent with its previous run.
 
     Does nothing if the run was compared before or no test failed.
@@ -154,9 +154,9 @@ def _first(test: TestFinished, before: Run, now: Run) -> str:
     if now.refused or before.refused:
         return ""
     name = test.nodeid.rpartition("::")[2].partition("[")[0]
-    found = [difference for difference in differences(before, now) if not f".{difference.name}".endswith(f".{name}")]
+    found = [difference for difference in compare_runs(before, now) if not f".{difference.name}".endswith(f".{name}")]
     if not found:
         return ""
-    line = difference_line(found[0])
+    line = format_difference(found[0])
     words = WORDS + (line.partition(" ")[2] if line.startswith("#") else line)
     return words.encode()[:MAX_BYTES].decode("utf-8", "ignore")

@@ -44,7 +44,7 @@ class NoRunError(RefusedError):
         )
 
 
-async def run_of(call: Call, evaluation: str) -> Run:
+async def find_run(call: Call, evaluation: str) -> Run:
     """Return the run of an evaluation.
 
     Raises:
@@ -65,7 +65,7 @@ async def with_trace(call: Call, answer: Answer, evaluation: str) -> Answer:
     if evaluation not in call.services.part(RecordedRuns).ids():
         return answer
     try:
-        fields = _fields(await run_of(call, evaluation), str(call.services.workspace))
+        fields = _fields(await find_run(call, evaluation), str(call.services.workspace))
     except NoRunError as error:
         fields = {"trace": error.message}
     return replace(answer, fields={**answer.fields, **fields})
@@ -75,15 +75,15 @@ def _fields(run: Run, workspace: str) -> dict[str, object]:
     """Return the fields of an answer about a run: outline, changed lines that did not run, and slowest functions."""
     fields: dict[str, object] = {}
     if run.is_traced or run.refused:
-        fields["trace"] = "\n".join(outline(run))
+        fields["trace"] = "\n".join(outline_run(run))
     if run.unrun is not None:
-        fields["notRun"] = unrun_lines(run, workspace)
+        fields["notRun"] = format_unrun_lines(run, workspace)
     if run.profile is not None:
-        fields["profile"] = profile_text(run)
+        fields["profile"] = format_profile(run)
     return fields
 
 
-async def read_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
+async def describe_run_part(call: Call, evaluation: Evaluation, arguments: GetArguments) -> Answer:
     """Return part of the recorded calls of an evaluation, or their differences from another evaluation.
 
     Raises:
@@ -99,16 +99,16 @@ async def _part(
     call: Call, evaluation: str, path: Sequence[int | str], *, start: int, diff_with: str | None, most_bytes: int | None
 ) -> dict[str, Any]:
     """Return the fields of an answer with part of a run, or its differences from another run."""
-    run = await run_of(call, evaluation)
+    run = await find_run(call, evaluation)
     if diff_with is not None:
-        other = await run_of(call, diff_with)
-        pairs = differences(other, run)
-        text = "\n".join(difference_lines(pairs)) or f"no recorded call differs from those of {diff_with}"
+        other = await find_run(call, diff_with)
+        pairs = compare_runs(other, run)
+        text = "\n".join(format_differences(pairs)) or f"no recorded call differs from those of {diff_with}"
         return {"part": "trace", "text": text}
     # The requested budget includes all calls and the text after them.
     most = MAX_WALK_LINES if most_bytes is None else len(run.calls) + MAX_OUTLINE_LINES
     left = most_bytes or MAX_WALK_BYTES
-    lines = walk(run, path, most, left)
+    lines = list_calls(run, path, most, left)
     candidates = [lines[0], *lines[1 + start :]]
     fitting: list[str] = []
     for candidate in candidates:
@@ -148,7 +148,7 @@ LAZY: Final = "<lazy>"
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class CallGroup:
     """Consecutive calls of one function by the same caller, displayed as one line.
 
     The line is that of the first failed call, or else of the first call.
@@ -162,7 +162,7 @@ class Group:
         return next((call for call in self.calls if call.error), self.calls[0])
 
 
-def outline(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
+def outline_run(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     """Return an outline of a run: counts, the tree with repeats folded, the failed call, and the slowest calls."""
     if run.refused:
         return [f"nothing was recorded: {run.refused}"]
@@ -177,7 +177,7 @@ def outline(run: Run, most: int = MAX_OUTLINE_LINES) -> list[str]:
     return [head, *tree.values(), *(text for number, text in changed.items() if number not in tree), *ending]
 
 
-def profile_text(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
+def format_profile(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
     """Return the slowest functions, one per line, ordered by the time spent in the function itself."""
     lines = ["own ms, total ms, calls"]
     for name, file, number, calls, self_time, total in run.profile or ():
@@ -187,7 +187,7 @@ def profile_text(run: Run, most_bytes: int = MAX_PROFILE_BYTES) -> str:
     return "\n".join(lines) if len(lines) > 1 else "no function of the project's own ran"
 
 
-def unrun_lines(run: Run, workspace: str) -> list[str]:
+def format_unrun_lines(run: Run, workspace: str) -> list[str]:
     """Return the changed lines that no test ran, one file per line: `shop.py:4-6,9`."""
     return [f"{file.removeprefix(f'{workspace}/')}:{_format_ranges(lines)}" for file, lines in run.unrun or ()]
 
@@ -203,14 +203,14 @@ def _format_ranges(lines: Sequence[int]) -> str:
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in found)
 
 
-def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_WALK_BYTES) -> list[str]:
+def list_calls(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_WALK_BYTES) -> list[str]:
     """Return part of a run: a call by its number with the calls that it made, or all calls of a function.
 
     If all direct calls fit, their calls are added level by level until `most_bytes` is reached. An empty path returns
     the tree from its roots.
     """
     if run.refused or not path:
-        return outline(run, most)
+        return outline_run(run, most)
     children = run.children()
     last = path[-1]
     if isinstance(last, int):
@@ -224,17 +224,20 @@ def walk(run: Run, path: Sequence[int | str], most: int, most_bytes: int = MAX_W
         known = ", ".join(sorted(function.short_name for function in run.functions)[:20])
         return [f"no call of {last} was recorded; there are those of {known}"]
     counted = found[0].function.counted
-    return [f"{counted} calls of {found[0].function.name}", *_cut([line(call, INDENT) for call in found], most - 1)]
+    return [
+        f"{counted} calls of {found[0].function.name}",
+        *_cut([format_call(call, INDENT) for call in found], most - 1),
+    ]
 
 
 def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most: int, most_bytes: int) -> list[str]:
     """Return the calls that a call made, and as many nested calls as fit level by level, with repeated calls folded."""
-    level, depth = [Group((child,)) for child in children.get(call.number, ())], 1
+    level, depth = [CallGroup((child,)) for child in children.get(call.number, ())], 1
     rows: dict[int, str] = {}
     while level:
         for group in level:
             number = group.representative.number
-            rows[number] = line(group.representative, INDENT * depth, len(group.calls))
+            rows[number] = format_call(group.representative, INDENT * depth, len(group.calls))
             most_bytes -= len(rows[number].encode()) + LINE_BYTES
             if depth > 1 and (most_bytes < 0 or len(rows) > most):
                 del rows[number]
@@ -244,13 +247,13 @@ def _within(call: CallRecord, children: Mapping[int, Sequence[CallRecord]], most
     return [rows[number] for number in sorted(rows)]
 
 
-def line(call: CallRecord, indent: str = "", times: int = 1) -> str:
+def format_call(call: CallRecord, indent: str = "", times: int = 1) -> str:
     """Return a call in one line."""
     number = f"#{call.number}" if times == 1 else f"#{call.number} x{times}"
-    return shorten(f"{indent}{number} {call.source}{outcome(call)}")
+    return shorten_to_line(f"{indent}{number} {call.source}{format_outcome(call)}")
 
 
-def outcome(call: CallRecord) -> str:
+def format_outcome(call: CallRecord) -> str:
     """Return how a call ended, as a suffix for its text."""
     if call.error is not None:
         return f" raised {call.error}"
@@ -261,7 +264,7 @@ def outcome(call: CallRecord) -> str:
     return " goes on" if call.duration_us < 0 else f" -> {call.result}"
 
 
-def shorten(text: str) -> str:
+def shorten_to_line(text: str) -> str:
     """Return the text on one line, truncated in the middle because the outcome of a call is at its end."""
     text = text.replace("\n", " ")
     if len(text) <= LINE_CHARACTERS:
@@ -279,7 +282,7 @@ def _whole(call: CallRecord) -> str:
     caller = f", under #{call.parent.number} {call.parent.function.short_name}" if call.parent else ""
     duration = f", {call.duration_us / 1000:g} ms" if call.duration_us >= 0 else ""
     location = f", {function.file.rpartition('/')[2]}:{function.line}"
-    return f"#{call.number} {whole}{outcome(call)}{duration}{location}{caller}"
+    return f"#{call.number} {whole}{format_outcome(call)}{duration}{location}{caller}"
 
 
 def _cut(lines: Sequence[str], most: int) -> list[str]:
@@ -287,12 +290,12 @@ def _cut(lines: Sequence[str], most: int) -> list[str]:
     return list(lines) if len(lines) <= most else [*lines[: most - 1], f"{INDENT}and {len(lines) - most + 1} more"]
 
 
-def _groups(calls: Sequence[CallRecord]) -> list[Group]:
+def _groups(calls: Sequence[CallRecord]) -> list[CallGroup]:
     found = groupby(calls, key=lambda call: (id(call.function), call.thread))
-    return [Group(tuple(group)) for _, group in found]
+    return [CallGroup(tuple(group)) for _, group in found]
 
 
-def _made_by(group: Group, children: Mapping[int, Sequence[CallRecord]]) -> list[Group]:
+def _made_by(group: CallGroup, children: Mapping[int, Sequence[CallRecord]]) -> list[CallGroup]:
     """Return the calls made by the group's representative, and calls of other functions made by the other calls."""
     found = _groups(children.get(group.representative.number, ()))
     known = {id(selected.representative.function) for selected in found}
@@ -301,7 +304,7 @@ def _made_by(group: Group, children: Mapping[int, Sequence[CallRecord]]) -> list
         for made in children.get(call.number, ()):
             if id(made.function) not in known:
                 others.setdefault(id(made.function), []).append(made)
-    return [*found, *(Group(tuple(calls)) for calls in others.values())]
+    return [*found, *(CallGroup(tuple(calls)) for calls in others.values())]
 
 
 def _last_changed_lines(run: Run) -> dict[int, str]:
@@ -315,9 +318,11 @@ def _last_changed_lines(run: Run) -> dict[int, str]:
         is_loaded = newest and call.function.changed_ms > newest - SAME_CHANGE_MS
         if is_loaded or call.function.is_redefined:
             calls.setdefault(id(call.function), []).append(call)
-    groups = [Group(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED]
+    groups = [CallGroup(tuple(same_calls)) for same_calls in calls.values()][:MAX_CHANGED]
     return {
-        group.representative.number: shorten(f"changed last: {line(group.representative, '', len(group.calls))}")
+        group.representative.number: shorten_to_line(
+            f"changed last: {format_call(group.representative, '', len(group.calls))}"
+        )
         for group in groups
     }
 
@@ -330,9 +335,9 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
     """
     children, failing = run.children(), _failing_numbers(run)
     last = max((call.number for call in run.calls if call.error and call.parent is None), default=0)
-    waiting: list[tuple[int, int, int, Group, int]] = []
+    waiting: list[tuple[int, int, int, CallGroup, int]] = []
 
-    def push(groups: Sequence[Group], depth: int, *, root: int = 0, is_within: bool = False) -> None:
+    def push(groups: Sequence[CallGroup], depth: int, *, root: int = 0, is_within: bool = False) -> None:
         for group in groups:
             of, number = root or group.representative.number, group.representative.number
             is_last = of == last and last > 0
@@ -344,7 +349,7 @@ def _tree(run: Run, most: int, most_bytes: int) -> dict[int, str]:
     while waiting and len(rows) < most:
         _, depth, _, group, root = heapq.heappop(waiting)
         number = group.representative.number
-        text = line(group.representative, INDENT * depth, len(group.calls))
+        text = format_call(group.representative, INDENT * depth, len(group.calls))
         most_bytes -= len(text.encode()) + LINE_BYTES
         if most_bytes < 0 and rows:
             break
@@ -378,7 +383,7 @@ def _origin(run: Run) -> Iterator[str]:
         around.append(call.function.short_name)
         call = inner[-1]
     if around:
-        yield shorten(
+        yield shorten_to_line(
             f"raised first in #{call.number} {call.source}: {call.error}"
             + "".join(f" < {number}" for number in around[::-1][:3])
         )
@@ -404,7 +409,7 @@ def _slowest_lines(run: Run) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CallPair:
     """A call in two runs that correspond: it has the same callers and as many earlier calls of its function."""
 
     before: CallRecord | None
@@ -436,7 +441,7 @@ class Pair:
         return (before.result, before.error, before.yields) != (now.result, now.error, now.yields)
 
 
-def differences(before: Run, now: Run) -> list[Pair]:
+def compare_runs(before: Run, now: Run) -> list[CallPair]:
     """Return the calls that differ between two runs, starting with the likely cause.
 
     The cause is the first call to finish that has the same arguments in both runs but a different outcome or different
@@ -445,10 +450,10 @@ def differences(before: Run, now: Run) -> list[Pair]:
     often than recorded. If the code of the cause is the same, hidden state such as an attribute of an object must have
     caused the difference, so earlier calls of functions whose code differs then come first.
     """
-    causes: list[Pair] = []
-    rest: list[Pair] = []
+    causes: list[CallPair] = []
+    rest: list[CallPair] = []
     capped = {function.name for run in (before, now) for function in run.functions if function.is_capped}
-    _compare(Pair(None, None), before.children(), now.children(), capped, causes, rest)
+    _compare(CallPair(None, None), before.children(), now.children(), capped, causes, rest)
     causes.sort(key=lambda pair: (not pair.has_different_outcome, not pair.has_changed_code))
     first = causes[0] if causes else None
     if first is None or not (first.has_different_outcome and first.has_changed_code):
@@ -456,13 +461,13 @@ def differences(before: Run, now: Run) -> list[Pair]:
     return [*causes, *(pair for pair in rest if pair not in causes)]
 
 
-def _changed_function_calls(before: Run, now: Run, cause: Pair | None) -> Iterator[Pair]:
+def _changed_function_calls(before: Run, now: Run, cause: CallPair | None) -> Iterator[CallPair]:
     """Yield the first calls of functions with different code that started before the end of `cause`."""
     known = {call.function.name: call for call in reversed(before.calls)}
     end = cause.now if cause is not None and cause.has_different_outcome else None
     firsts = {call.function.name: call for call in reversed(now.calls)}
     for call in sorted(firsts.values(), key=lambda first: first.number):
-        pair = Pair(known.get(call.function.name), call)
+        pair = CallPair(known.get(call.function.name), call)
         if pair.has_changed_code and (end is None or call.number < end.number or _is_within(call, end)):
             yield pair
 
@@ -475,42 +480,44 @@ def _is_within(call: CallRecord, other: CallRecord) -> bool:
     return above is other
 
 
-def difference_lines(pairs: Sequence[Pair], most: int = MAX_RUN_DIFFERENCES) -> list[str]:
+def format_differences(pairs: Sequence[CallPair], most: int = MAX_RUN_DIFFERENCES) -> list[str]:
     """Return the differences, one per line, with the values of both runs."""
-    rows = [difference_line(pair) for pair in pairs[:most]]
+    rows = [format_difference(pair) for pair in pairs[:most]]
     return rows if len(pairs) <= most else [*rows, f"and {len(pairs) - most} more"]
 
 
-def difference_line(pair: Pair) -> str:
+def format_difference(pair: CallPair) -> str:
     """Return one line about a call in two runs, with its values before and now."""
     before, now = pair.before, pair.now
     if now is None and before is not None:
-        return shorten(f"no longer: {before.source}{outcome(before)}")
+        return shorten_to_line(f"no longer: {before.source}{format_outcome(before)}")
     if before is None and now is not None:
-        return shorten(f"new: #{now.number} {now.source}{outcome(now)}")
+        return shorten_to_line(f"new: #{now.number} {now.source}{format_outcome(now)}")
     if before is None or now is None:
         return ""
     if not pair.is_alike:
-        return shorten(f"#{now.number} {before.source}{outcome(before)} -> {now.source}{outcome(now)}")
+        return shorten_to_line(
+            f"#{now.number} {before.source}{format_outcome(before)} -> {now.source}{format_outcome(now)}"
+        )
     if not pair.has_different_outcome and pair.has_changed_code:
-        return shorten(f"#{now.number} {now.source}{outcome(now)}, its text changed")
+        return shorten_to_line(f"#{now.number} {now.source}{format_outcome(now)}, its text changed")
     if not pair.has_different_outcome:
-        return shorten(f"#{now.number} {now.source} makes other calls")
-    return shorten(f"#{now.number} {now.source} {_end_of(before)} -> {_end_of(now)}")
+        return shorten_to_line(f"#{now.number} {now.source} makes other calls")
+    return shorten_to_line(f"#{now.number} {now.source} {_end_of(before)} -> {_end_of(now)}")
 
 
 def _end_of(call: CallRecord) -> str:
     """Return the outcome of a call without the arrow before a result."""
-    return outcome(call).removeprefix(" -> ").strip()
+    return format_outcome(call).removeprefix(" -> ").strip()
 
 
 def _compare(
-    above: Pair,
+    above: CallPair,
     before: Mapping[int, Sequence[CallRecord]],
     now: Mapping[int, Sequence[CallRecord]],
     capped: Container[str],
-    causes: list[Pair],
-    rest: list[Pair],
+    causes: list[CallPair],
+    rest: list[CallPair],
 ) -> bool:
     """Compare the calls made by a pair. Return true if one of them has the same arguments but differs."""
     has_cause = False
@@ -534,14 +541,14 @@ def _number(call: CallRecord | None) -> int:
     return 0 if call is None else call.number
 
 
-def _pairs(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[Pair]:
+def _pairs(before: Sequence[CallRecord], now: Sequence[CallRecord]) -> Iterator[CallPair]:
     """Yield the calls of two callers, paired by name and number of earlier calls of that name, in the new order."""
     waiting: dict[str, list[CallRecord]] = {}
     for call in before:
         waiting.setdefault(call.function.name, []).append(call)
     for call in now:
         known = waiting.get(call.function.name)
-        yield Pair(known.pop(0) if known else None, call)
+        yield CallPair(known.pop(0) if known else None, call)
     for left in waiting.values():
         for call in left:
-            yield Pair(call, None)
+            yield CallPair(call, None)

@@ -170,7 +170,7 @@ def candidate_result(call: Call, label: str, job_report: JobReport | None) -> Ca
     return CandidateResult(label, "passed", outcomes, {})
 
 
-def differences(tried: Sequence[CandidateResult]) -> list[str]:
+def describe_outcome_differences(tried: Sequence[CandidateResult]) -> list[str]:
     """Return one line for each test whose outcome differs between the candidates."""
     lines = []
     for test in dict.fromkeys(name for trial in tried for name in trial.outcomes):

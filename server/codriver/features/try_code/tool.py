@@ -15,7 +15,7 @@ from codriver.core.actions import AddServerLine
 from codriver.core.values import PYTHON
 from codriver.editing import EditRequest
 from codriver.errors import RefusedError
-from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, differences
+from codriver.features.try_code.candidates import CandidateResult, Trial, check_candidates, describe_outcome_differences
 from codriver.tools.acts.affected_tests import AFFECTED
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
@@ -76,7 +76,7 @@ Candidates = Annotated[
 ]
 
 
-class TryArguments(Evaluating):
+class TryCodeArguments(Evaluating):
     """Arguments of `try_code`."""
 
     CHOOSES_SESSION: ClassVar[bool] = True
@@ -106,7 +106,7 @@ class TryArguments(Evaluating):
         return self
 
 
-async def try_code(call: Call, arguments: TryArguments) -> Answer:
+async def try_code(call: Call, arguments: TryCodeArguments) -> Answer:
     """Test each candidate, and apply the one to keep."""
     who = call.who(arguments.who)
     if arguments.keep is not None:
@@ -119,13 +119,13 @@ async def try_code(call: Call, arguments: TryArguments) -> Answer:
     for result in ordered:
         call.dispatch(AddServerLine(f"{who} tried {result.label}: {result.outcome}", who=who), who=who)
     fields: dict[str, object] = {"candidates": [result.json() for result in ordered]}
-    if differs := differences(ordered):
+    if differs := describe_outcome_differences(ordered):
         fields["differs"] = differs
     return await _apply_chosen(call, arguments, ordered, fields)
 
 
 async def _plan_candidates(
-    call: Call, arguments: TryArguments
+    call: Call, arguments: TryCodeArguments
 ) -> tuple[dict[str, Outcome], dict[str, CandidateResult]]:
     """Return the files after each candidate's edits, and the candidates whose edits cannot be made."""
     outcomes: dict[str, Outcome] = {}
@@ -144,7 +144,7 @@ async def _plan_candidates(
 
 
 async def _apply_chosen(
-    call: Call, arguments: TryArguments, tried: Sequence[CandidateResult], fields: dict[str, object]
+    call: Call, arguments: TryCodeArguments, tried: Sequence[CandidateResult], fields: dict[str, object]
 ) -> Answer:
     """Apply the candidate to keep, and return the answer. The edit is reverted if a test fails."""
     chosen = arguments.keep
@@ -169,7 +169,7 @@ TOOLS = (
             "Try alternative edits, or one that must not stay: each alone runs the same tests in a new Python process. "
             "Files stay unless keep says otherwise."
         ),
-        arguments=TryArguments,
+        arguments=TryCodeArguments,
         output=answer_schema(candidates=ROWS, differs=STRINGS, kept="string", notKept="string"),
         run=try_code,
         needs=("test",),

@@ -19,7 +19,7 @@ TIMES: Final = 3
 Outcomes = tuple[str, ...]
 
 
-def outcomes(report: TestReport) -> dict[str, str]:
+def outcomes_by_test(report: TestReport) -> dict[str, str]:
     """Return the outcome of each test, with the class and the message of its failure."""
     found = {}
     for result in report.results:

@@ -99,7 +99,7 @@ class Plan:
     changed_files: Mapping[str, int] = field(default_factory=dict)
     """How often a file that the import of a module reads has changed, by module."""
 
-    def literal(self) -> str:
+    def to_literal(self) -> str:
         """Return the content of the file that the warm process reads, in ASCII."""
         return ascii(
             {
@@ -182,12 +182,12 @@ def plan_from_run(record: RunRecord, excluded: Iterable[str]) -> Plan:
     )
 
 
-def extended(plan: Plan, record: RunRecord) -> Plan:
+def extend_plan(plan: Plan, record: RunRecord) -> Plan:
     """Return the plan with the modules added that a warm run imported and that it lacks."""
     return replace(plan, late=(*plan.late, *record.missing_from(plan)))
 
 
-def corrected(plan: Plan, obstacle: Obstacle) -> Plan:
+def correct_plan(plan: Plan, obstacle: Obstacle) -> Plan:
     """Change a plan so that it avoids the obstacle."""
     if obstacle.kind == "file":
         times = plan.changed_files.get(obstacle.module, 0) + 1

@@ -16,9 +16,9 @@ import anyio
 from anyio import to_thread
 
 from codriver.features.warm_tests import decisions
-from codriver.features.warm_tests.comparison import Comparison, outcomes
+from codriver.features.warm_tests.comparison import Comparison, outcomes_by_test
 from codriver.features.warm_tests.decisions import Decision, Project
-from codriver.features.warm_tests.plans import Obstacle, RunRecord, corrected, extended, plan_from_run
+from codriver.features.warm_tests.plans import Obstacle, RunRecord, correct_plan, extend_plan, plan_from_run
 from codriver.features.warm_tests.stamps import (
     digest_packages,
     digest_sources,
@@ -59,7 +59,7 @@ If it takes longer, the process is replaced.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class WarmOptions:
     """The settings for warm runs."""
 
     is_on: bool = False
@@ -90,7 +90,7 @@ class _Entry:
 class WarmTests:
     """Starts test runs and owns the warm processes. Lives as long as the context of `warm_tests`."""
 
-    def __init__(self, options: Callable[[], Options], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
+    def __init__(self, options: Callable[[], WarmOptions], tasks: TaskGroup, saved: SavedPlans | None = None) -> None:
         """Create the starter. Nothing is started before the first run.
 
         `options` returns the current settings. `tasks` owns the warm processes. `saved` has what earlier servers
@@ -176,7 +176,7 @@ class WarmTests:
     # State
 
     @property
-    def _options(self) -> Options:
+    def _options(self) -> WarmOptions:
         return self._present_options()
 
     async def _create_directory(self) -> None:
@@ -243,7 +243,7 @@ class WarmTests:
     # Results of runs
 
     async def learn_from_plain_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: Path
     ) -> None:
         """Learn from a plain run, and start a warm process for the project."""
         previous = entry.project
@@ -264,7 +264,7 @@ class WarmTests:
         self._warm_up(spec, entry)
 
     async def learn_from_warm_run(
-        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, record: Path
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, record: Path
     ) -> None:
         """Compare a warm run with plain ones, and replace the process if necessary."""
         previous = entry.project
@@ -279,7 +279,7 @@ class WarmTests:
         plan, text = entry.project.plan, await to_thread.run_sync(_text, record)
         found = RunRecord.parse(text) if text is not None else None
         if plan is not None and found is not None and found.imported_s > MAX_LATE_IMPORT_S and found.missing_from(plan):
-            entry.project = replace(entry.project, plan=extended(plan, found))
+            entry.project = replace(entry.project, plan=extend_plan(plan, found))
             self._end(entry)
         if entry.project.off != previous.off:
             await self._save(entry)
@@ -289,13 +289,15 @@ class WarmTests:
         """Correct the plan and replace the process."""
         if (plan := entry.project.plan) is not None:
             entry.project = decisions.record_obstacle(
-                entry.project, corrected(plan, obstacle), obstacle.reason, has_started=obstacle.has_started
+                entry.project, correct_plan(plan, obstacle), obstacle.reason, has_started=obstacle.has_started
             )
             await self._save(entry)
         self._end(entry)
         self._warm_up(spec, entry)
 
-    async def _compare(self, spec: RunSpec, entry: _Entry, report: TestReport, seen: Seen, *, is_warm: bool) -> None:
+    async def _compare(
+        self, spec: RunSpec, entry: _Entry, report: TestReport, seen: RunObservations, *, is_warm: bool
+    ) -> None:
         """Compare the outcomes of runs of the same tests on the same files."""
         files_stamp = await to_thread.run_sync(digest_sources, spec.directory, seen.started_ns)
         if not files_stamp or report.error is not None or report.interruption is not None:
@@ -304,7 +306,7 @@ class WarmTests:
         comparison = entry.project.comparison
         if comparison is None or comparison.stamp != stamp:
             comparison = Comparison(stamp)
-        comparison = comparison.added(outcomes(report), is_warm=is_warm)
+        comparison = comparison.added(outcomes_by_test(report), is_warm=is_warm)
         entry.project = replace(entry.project, comparison=comparison)
         if differences := comparison.differences():
             entry.differences = differences
@@ -330,7 +332,7 @@ class WarmTests:
         assert plan is not None  # noqa: S101  # `_warm_up` has checked it
         circumstances = await self._digest_circumstances(spec)
         try:
-            await to_thread.run_sync(path.write_text, plan.literal())
+            await to_thread.run_sync(path.write_text, plan.to_literal())
             process = await WarmProcess.start(
                 spec.python, spec.directory, spec.environment, seed=secrets.randbelow(2**32 - 1) + 1, plan=path
             )
@@ -393,7 +395,7 @@ class WarmTests:
 
 
 @dataclass(slots=True)
-class Seen:
+class RunObservations:
     """What was observed during a run."""
 
     started_ns: int
@@ -405,7 +407,7 @@ class Seen:
     stalled_at: str = ""
 
     @classmethod
-    def start(cls) -> Seen:
+    def start(cls) -> RunObservations:
         """Start observing a run."""
         now_s = time.monotonic()
         return cls(time.time_ns(), now_s, last_s=now_s)
@@ -493,7 +495,7 @@ class _Run:
             async for event in self._plain_events():
                 yield event
             return
-        builder, seen, has_started = ReportBuilder(), Seen.start(), False
+        builder, seen, has_started = ReportBuilder(), RunObservations.start(), False
         waiting: list[Event] = []
         async for event in self._run.events():
             builder.add(event)
@@ -534,7 +536,7 @@ class _Run:
         return replace(event, hash_seed=seed, error=_obstacle_error(obstacle), interruption=interruption)
 
     async def _plain_events(self) -> AsyncIterator[Event]:
-        builder, seen = ReportBuilder(), Seen.start()
+        builder, seen = ReportBuilder(), RunObservations.start()
         async for event in self._run.events():
             builder.add(event)
             seen.add(event)
@@ -612,7 +614,7 @@ async def _end_when_idle(process: WarmProcess) -> None:
 
 
 @asynccontextmanager
-async def warm_tests(options: Options, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
+async def warm_tests(options: WarmOptions, saved: SavedPlans | None = None) -> AsyncIterator[WarmTests]:
     """Yield a starter of warm runs. Leaving the context ends every warm process."""
     async with anyio.create_task_group() as tasks:
         try:

@@ -66,7 +66,7 @@ class Match:
     note: str = ""
 
 
-def compare(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
+def match_value(recorded: str, fresh: str, dialect: str, time_ms: int = 0) -> Match | None:
     """Return how the fresh value matches the value recorded at `time_ms`, or None if it does not match.
 
     Images are compared by their headers. Images with the same digest are identical. Images of the same kind and size in
@@ -134,7 +134,7 @@ def _compare_strings(recorded: str, fresh: str, dialect: str, time_ms: int) -> M
     return None
 
 
-def opened(text: str) -> str:
+def pattern_for_text(text: str) -> str:
     """Return a regular expression that matches a text with any values in place of its varying parts."""
     return "".join(_VARYING_PATTERNS[name] if name else re.escape(part) for name, part in _parts(text))
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.errors import CodriverError
 from codriver.features.export.documents import lisp_documents, python_documents
-from codriver.features.export.documents.layout import arrange
-from codriver.features.export.documents.python_documents import notebook
+from codriver.features.export.documents.layout import arrange_steps
+from codriver.features.export.documents.python_documents import render_notebook
 from codriver.features.export.documents.verification import NOT_PYTHON_NOTE, RaisedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from codriver.features.export.documents.layout import Format, Origin, Page
+    from codriver.features.export.documents.layout import DocumentBuilder, Format, Origin
     from codriver.features.export.documents.verification import CheckedStep
 
 MAX_ROUNDS: Final = 12
@@ -54,7 +54,7 @@ class DocumentFailsError(CodriverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedTest:
     """A test that failed, or the whole document if `test` is empty. `lines` are the lines of its traceback."""
 
     test: str
@@ -63,17 +63,17 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class SoundDocument:
+class VerifiedDocument:
     """A document that passes, and how far each step reproduces in it."""
 
     text: str
     checked: tuple[CheckedStep, ...]
 
 
-DocumentCheck = Generator["Page", tuple[Failed, ...], SoundDocument]
+DocumentCheck = Generator["DocumentBuilder", tuple[FailedTest, ...], VerifiedDocument]
 
 
-def needs_run(form: Format) -> bool:
+def must_run_document(form: Format) -> bool:
     """Return whether the document has to be run itself, because it contains more than the verified steps."""
     return form in {"test", "script"}
 
@@ -99,14 +99,14 @@ def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, o
     check_format(dialect, form)
     current, in_one = tuple(checked), False
     if form == "notebook":
-        return SoundDocument(notebook(current, origin), current)
+        return VerifiedDocument(render_notebook(current, origin), current)
     current = tuple(_without_magic(check) for check in current)
-    failed: tuple[Failed, ...] = ()
+    failed: tuple[FailedTest, ...] = ()
     for _ in range(MAX_ROUNDS):
         page = _page(current, dialect, form, origin, in_one=in_one)
-        failed = (yield page) if needs_run(form) else ()
+        failed = (yield page) if must_run_document(form) else ()
         if not failed:
-            return SoundDocument(page.text, current)
+            return VerifiedDocument(page.text, current)
         if form == "test" and not in_one:
             in_one = True
             continue
@@ -123,19 +123,25 @@ def _without_magic(check: CheckedStep) -> CheckedStep:
     return replace(check.without_assertion(NOT_PYTHON_NOTE), verdict="absent") if is_magic else check
 
 
-def _page(checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin, *, in_one: bool) -> Page:
+def _page(
+    checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin, *, in_one: bool
+) -> DocumentBuilder:
     """Return the document with these steps as a page in the requested format."""
     if dialect == "python":
         if form == "test":
-            return python_documents.pytest_file(arrange(checked, dialect, in_one=in_one), checked, origin)
-        return python_documents.script(checked, origin) if form == "script" else python_documents.comment(checked, origin)  # fmt: skip  # noqa: E501
+            return python_documents.render_pytest_file(arrange_steps(checked, dialect, in_one=in_one), checked, origin)
+        return python_documents.render_script(checked, origin) if form == "script" else python_documents.render_comment(checked, origin)  # fmt: skip  # noqa: E501
     if form == "test":
-        return lisp_documents.test_file(arrange(checked, dialect, in_one=in_one), checked, origin, dialect)
-    return lisp_documents.script(checked, origin) if form == "script" else lisp_documents.comment(checked, origin)
+        return lisp_documents.render_test_file(arrange_steps(checked, dialect, in_one=in_one), checked, origin, dialect)
+    return (
+        lisp_documents.render_script(checked, origin)
+        if form == "script"
+        else lisp_documents.render_comment(checked, origin)
+    )
 
 
 def _with_weaker_assertions(
-    checked: tuple[CheckedStep, ...], page: Page, failed: Sequence[Failed]
+    checked: tuple[CheckedStep, ...], page: DocumentBuilder, failed: Sequence[FailedTest]
 ) -> tuple[CheckedStep, ...]:
     """Return the steps, with weaker assertions for those at which the document failed."""
     whys: dict[int, str] = {}

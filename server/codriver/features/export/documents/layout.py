@@ -41,7 +41,7 @@ class Layout:
         return frozenset(name for check in (*self.above, *chain(*self.tests)) for name in check.step.gives)
 
 
-def arrange(checked: Sequence[CheckedStep], dialect: str, *, in_one: bool = False) -> Layout:
+def arrange_steps(checked: Sequence[CheckedStep], dialect: str, *, in_one: bool = False) -> Layout:
     """Return the layout of all steps that can run.
 
     With `in_one`, all steps except imports and similar ones go into one test, in their original order.
@@ -171,7 +171,7 @@ class Origin:
 
 
 @dataclass(slots=True)
-class Page:
+class DocumentBuilder:
     """A document under construction, which records the step that each line comes from."""
 
     lines: list[str] = field(default_factory=list)
@@ -202,7 +202,7 @@ def comment_out(text: str, mark: str) -> str:
     return "\n".join(f"{mark} {line}" for line in text.splitlines() or [""])
 
 
-def summary(checked: Sequence[CheckedStep]) -> str:
+def describe_reproduction(checked: Sequence[CheckedStep]) -> str:
     """Describe how many of the steps reproduce."""
     counts = Counter(check.verdict for check in checked if not check.is_typo)
     typos = sum(check.is_typo for check in checked)
@@ -215,32 +215,32 @@ def summary(checked: Sequence[CheckedStep]) -> str:
     return ", ".join(words)
 
 
-def header(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
+def header_lines(origin: Origin, checked: Sequence[CheckedStep]) -> list[str]:
     """Return the lines of the header that every document has."""
     ids = list(dict.fromkeys(check.of.id for check in checked))
     which = ids[0] if len(ids) == 1 else f"{ids[0]} to {ids[-1]}" if ids else "none"
     return [
         f"Exported by Codriver on {origin.day}: session {origin.session}, evaluations {which}.",
-        *wrap(f"Verified in a fresh {origin.repl}: {summary(checked)}.", WIDTH),
+        *wrap(f"Verified in a fresh {origin.repl}: {describe_reproduction(checked)}.", WIDTH),
     ]
 
 
-def left_out(check: CheckedStep) -> str:
+def omission_reason(check: CheckedStep) -> str:
     """Return the reason why a step that ran is omitted from a test file."""
     if check.is_patch:
         return f"it redefines what {check.of.namespace} has, which is another file's"
     return "it uses the last value, which only a REPL has"
 
 
-def write_left_out(page: Page, absent: Iterable[CheckedStep], mark: str) -> None:
+def write_omitted_steps(page: DocumentBuilder, absent: Iterable[CheckedStep], mark: str) -> None:
     """Write the omitted steps as comments, with `mark` at the start of each line."""
     page.write(f"{mark} Left out:")
     for check in absent:
-        page.write(f"{mark}\n" + comment_out(f"{check.of.id}: {check.note or left_out(check)}", mark))
+        page.write(f"{mark}\n" + comment_out(f"{check.of.id}: {check.note or omission_reason(check)}", mark))
         page.write(comment_out(check.step.text, f"{mark}    "))
 
 
-def test_names(tests: Sequence[Sequence[CheckedStep]], separator: str, known: frozenset[str]) -> list[str]:
+def name_tests(tests: Sequence[Sequence[CheckedStep]], separator: str, known: frozenset[str]) -> list[str]:
     """Return a name for each test, from its description or a name that it uses, and its number."""
     return [separator.join([_about(test, known), str(number)]).lower() for number, test in enumerate(tests, 1)]
 

@@ -6,8 +6,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.features.export.documents.comparison import opened
-from codriver.features.export.documents.layout import Page, comment_out, header, test_names, write_left_out
+from codriver.features.export.documents.comparison import pattern_for_text
+from codriver.features.export.documents.layout import (
+    DocumentBuilder,
+    comment_out,
+    header_lines,
+    name_tests,
+    write_omitted_steps,
+)
 from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, namespace_of
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 from codriver_lisp.reader import read
@@ -20,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Framework:
+class TestLibrary:
     """The test library of a dialect.
 
     `anything` is the base class of all errors, and `own` is the alias under which other namespaces are required.
@@ -35,11 +41,11 @@ class Framework:
 
 
 FRAMEWORKS: Final = {
-    "clojure": Framework("clojure.test", "Throwable"),
-    "babashka": Framework("clojure.test", "Throwable"),
-    "basilisp": Framework("basilisp.test", "python/Exception", prefix="python/", names_classes=False),
-    "nbb": Framework("cljs.test", "js/Error", names_classes=False),
-    "clojurescript": Framework("cljs.test", "js/Error", names_classes=False),
+    "clojure": TestLibrary("clojure.test", "Throwable"),
+    "babashka": TestLibrary("clojure.test", "Throwable"),
+    "basilisp": TestLibrary("basilisp.test", "python/Exception", prefix="python/", names_classes=False),
+    "nbb": TestLibrary("cljs.test", "js/Error", names_classes=False),
+    "clojurescript": TestLibrary("cljs.test", "js/Error", names_classes=False),
 }
 """The test libraries by dialect. Hy is missing because it has no test library that could run these files."""
 
@@ -58,11 +64,11 @@ _PLAIN: Final = re.compile(r"[-+]?\d[\d./MNe+-]*|true|false|:[\w.*+!?<>=/-]+|\"(
 """Matches printed values that can be compared without a quote."""
 
 
-def test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> Page:
+def render_test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, dialect: str) -> DocumentBuilder:
     """Return a test file for the dialect. Forms that cannot run become comments at its end, with the reason."""
     framework = FRAMEWORKS[dialect]
-    page = Page()
-    for line in header(origin, checked):
+    page = DocumentBuilder()
+    for line in header_lines(origin, checked):
         page.write(f";; {line}")
     _write_ns(page, layout, checked, origin, framework)
     for check in layout.above:
@@ -71,13 +77,13 @@ def test_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin, di
             _write_note(page, check, "")
             page.write(check.step.text, check)
     tests = [[check for check in test if not uses_last_value(check)] for test in layout.tests]
-    for name, test in zip(test_names(tests, "-", layout.names), tests, strict=True):
+    for name, test in zip(name_tests(tests, "-", layout.names), tests, strict=True):
         if test:
             _write_test(page, f"{name.replace('_', '-')}-test", test, framework)
     above_ids = set(map(id, layout.above))
     if absent := [check for check in checked if _is_omitted(check) and id(check) not in above_ids]:
         page.write()
-        write_left_out(page, absent, ";;")
+        write_omitted_steps(page, absent, ";;")
     return page
 
 
@@ -94,7 +100,9 @@ def _is_ns(check: CheckedStep) -> bool:
     return check.step.text.startswith(("(ns ", "(ns\n", "(in-ns "))
 
 
-def _write_ns(page: Page, layout: Layout, checked: Sequence[CheckedStep], origin: Origin, framework: Framework) -> None:
+def _write_ns(
+    page: DocumentBuilder, layout: Layout, checked: Sequence[CheckedStep], origin: Origin, framework: TestLibrary
+) -> None:
     """Write the `ns` form of the file: required namespaces, and names from the namespaces of the session."""
     required, clauses, made = [f"[{framework.library} :refer [deftest is]]"], list[str](), set[str]()
     for check in layout.above:
@@ -130,13 +138,13 @@ def _clauses(text: str) -> list[tuple[str, list[str], str]]:
     return found
 
 
-def _write_note(page: Page, check: CheckedStep, indent: str) -> None:
+def _write_note(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
     """Write the note of a step as a comment, if it has one."""
     if check.note:
         page.write(comment_out(check.note, f"{indent};;"))
 
 
-def _write_test(page: Page, name: str, test: Sequence[CheckedStep], framework: Framework) -> None:
+def _write_test(page: DocumentBuilder, name: str, test: Sequence[CheckedStep], framework: TestLibrary) -> None:
     page.write(f"\n(deftest {name}")
     last_description = ""
     for index, check in enumerate(test):
@@ -148,18 +156,18 @@ def _write_test(page: Page, name: str, test: Sequence[CheckedStep], framework: F
         page.write(_indented(_test_form(check, framework)) + closing, check)
 
 
-def _test_form(check: CheckedStep, framework: Framework) -> str:
+def _test_form(check: CheckedStep, framework: TestLibrary) -> str:
     form = _asserted(check, framework)
     if not check.out:
         return form
     return f"(let [printed (with-out-str {form})]\n  (is (= {_string(check.out)} printed)))"
 
 
-def _asserted(check: CheckedStep, framework: Framework) -> str:
+def _asserted(check: CheckedStep, framework: TestLibrary) -> str:
     """Return the code of a step with its assertion, if its result can be asserted."""
     code, value = check.step.text, check.value
     if check.verdict == "raises" and check.raised is not None:
-        message = opened(check.raised.message)
+        message = pattern_for_text(check.raised.message)
         if not message:
             return f"(is (thrown? {_class(check.raised.type, framework)} {code}))"
         return f"(is (thrown-with-msg? {_class(check.raised.type, framework)} {_regex(message)} {code}))"
@@ -177,7 +185,7 @@ def _asserted(check: CheckedStep, framework: Framework) -> str:
     return f"(is (= {quoted} {code}))"
 
 
-def _class(name: str, framework: Framework) -> str:
+def _class(name: str, framework: TestLibrary) -> str:
     """Return the class of an error if the file can name it, otherwise the base class of errors."""
     if "." in name and framework.names_classes:
         return name
@@ -212,10 +220,10 @@ def _indented(code: str) -> str:
     return "\n".join(line if number in inside else f"  {line}" for number, line in lines)
 
 
-def script(checked: Sequence[CheckedStep], origin: Origin) -> Page:
+def render_script(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
     """Return a script that runs the same forms in order; values and errors become comments."""
-    page = Page()
-    for line in header(origin, checked):
+    page = DocumentBuilder()
+    for line in header_lines(origin, checked):
         page.write(f";; {line}")
     page.write()
     made = {namespace_of(check.step.text) for check in checked if _is_ns(check)}
@@ -236,11 +244,11 @@ def script(checked: Sequence[CheckedStep], origin: Origin) -> Page:
     return page
 
 
-def comment(checked: Sequence[CheckedStep], origin: Origin) -> Page:
+def render_comment(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
     """Return a rich comment with the forms and their values, for pasting below the code they exercise."""
-    page = Page()
+    page = DocumentBuilder()
     page.write("(comment")
-    for line in header(origin, checked):
+    for line in header_lines(origin, checked):
         page.write(f"  ;; {line}")
     for check in checked:
         if not check.is_typo:

@@ -14,8 +14,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver.core.pictures import DATA_URL_PATTERN, images_in, replace_image_data
-from codriver.features.export.documents.comparison import HOME, opened, python_literal
-from codriver.features.export.documents.layout import Page, comment_out, header, test_names, write_left_out
+from codriver.features.export.documents.comparison import HOME, pattern_for_text, python_literal
+from codriver.features.export.documents.layout import (
+    DocumentBuilder,
+    comment_out,
+    header_lines,
+    name_tests,
+    write_omitted_steps,
+)
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
 
 if TYPE_CHECKING:
@@ -47,12 +53,12 @@ LONG: Final = 2000
 """Length in characters above which a printed value is asserted by its digest, because the value would be unreadable."""
 
 
-def pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> Page:
+def render_pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
     """Return a pytest file. Steps that cannot run become comments at its end, with the reason."""
-    page = Page()
+    page = DocumentBuilder()
     tests = [[check for check in test if not _uses_last_value_name(check)] for test in layout.tests]
-    body, given = Page(), frozenset(name for check in checked for name in check.step.gives)
-    for name, test in zip(test_names(tests, "_", layout.names), tests, strict=True):
+    body, given = DocumentBuilder(), frozenset(name for check in checked for name in check.step.gives)
+    for name, test in zip(name_tests(tests, "_", layout.names), tests, strict=True):
         if test:
             _write_test(body, f"test_{name}", [_named(check, given) for check in test], _global_names(layout, test))
     _write_header(page, checked, origin)
@@ -70,17 +76,17 @@ def pytest_file(layout: Layout, checked: Sequence[CheckedStep], origin: Origin) 
     ]
     if absent:
         page.gap(2)
-        write_left_out(page, absent, "#")
+        write_omitted_steps(page, absent, "#")
     return page
 
 
-def _write_header(page: Page, checked: Sequence[CheckedStep], origin: Origin) -> None:
-    first, *rest = header(origin, checked)
+def _write_header(page: DocumentBuilder, checked: Sequence[CheckedStep], origin: Origin) -> None:
+    first, *rest = header_lines(origin, checked)
     words = "\n".join([first, "", *rest]).replace("\\", "\\\\").replace('"', "'")
     page.write(f'"""{words}\n"""')
 
 
-def _write_above(page: Page, layout: Layout, required: Sequence[str]) -> None:
+def _write_above(page: DocumentBuilder, layout: Layout, required: Sequence[str]) -> None:
     """Write the part above the tests: imports, then functions, classes and constants."""
     imports = [check for check in layout.above if check.step.role == "import"]
     of_lines = {**dict.fromkeys(required), **{import_.step.text: import_ for import_ in imports}}
@@ -175,7 +181,7 @@ def _global_names(layout: Layout, test: Sequence[CheckedStep]) -> list[str]:
     return sorted(given & read)
 
 
-def _write_test(page: Page, name: str, test: Sequence[CheckedStep], global_names: Sequence[str]) -> None:
+def _write_test(page: DocumentBuilder, name: str, test: Sequence[CheckedStep], global_names: Sequence[str]) -> None:
     page.gap(2)
     page.write(f"def {name}():")
     indent = _INDENT
@@ -196,13 +202,13 @@ def _write_test(page: Page, name: str, test: Sequence[CheckedStep], global_names
         page.write(f"\n{_INDENT}asyncio.run(steps())")
 
 
-def _write_note(page: Page, check: CheckedStep, indent: str) -> None:
+def _write_note(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
     """Write the note of a step as a comment, if it has one."""
     if check.note:
         page.write(comment_out(check.note, f"{indent}#"))
 
 
-def _write_step(page: Page, check: CheckedStep, indent: str) -> None:
+def _write_step(page: DocumentBuilder, check: CheckedStep, indent: str) -> None:
     """Write one step of a test with its assertion."""
     if check.out:
         page.write(f"{indent}with contextlib.redirect_stdout(io.StringIO()) as printed:", check)
@@ -226,7 +232,7 @@ def _value_assertion(check: CheckedStep) -> str:
     code = check.step.text
     if check.verdict == "raises" and check.raised is not None:
         name = check.raised.type if _module(check) else check.raised.name or "Exception"
-        match = f", match={_regex(opened(check.raised.message))}" if check.raised.message else ""
+        match = f", match={_regex(pattern_for_text(check.raised.message))}" if check.raised.message else ""
         return f"with pytest.raises({name}{match}):\n" + _indented(code, _INDENT)
     if check.value is None or check.verdict not in {"same", "varies"}:
         return code
@@ -294,9 +300,9 @@ def _indented(code: str, indent: str) -> str:
     return "\n".join(line if number in inside or not line else indent + line for number, line in lines)
 
 
-def script(checked: Sequence[CheckedStep], origin: Origin) -> Page:
+def render_script(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
     """Return a script that runs the same steps in order; values and errors become comments."""
-    page = Page()
+    page = DocumentBuilder()
     _write_header(page, checked, origin)
     page.gap(1)
     given = frozenset(name for check in checked for name in check.step.gives)
@@ -333,10 +339,10 @@ def _scripted(check: CheckedStep) -> str:
     return f"{note}{code}\n" + comment_out(f"=> {check.value}", "#")
 
 
-def comment(checked: Sequence[CheckedStep], origin: Origin) -> Page:
+def render_comment(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
     """Return a comment that shows the session like a Python prompt, for pasting next to the code it exercises."""
-    page = Page()
-    for line in header(origin, checked):
+    page = DocumentBuilder()
+    for line in header_lines(origin, checked):
         page.write(f"# {line}")
     page.write("#")
     for check in checked:
@@ -356,9 +362,9 @@ def comment(checked: Sequence[CheckedStep], origin: Origin) -> Page:
 _KERNEL_SPEC: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
-def notebook(checked: Sequence[CheckedStep], origin: Origin) -> str:
+def render_notebook(checked: Sequence[CheckedStep], origin: Origin) -> str:
     """Return a notebook with a cell for each evaluation, the outputs of the fresh REPL, descriptions and notes."""
-    cells = [_markdown_cell("\n\n".join(header(origin, checked)), "header")]
+    cells = [_markdown_cell("\n\n".join(header_lines(origin, checked)), "header")]
     count = 0
     by_evaluation: dict[str, list[CheckedStep]] = {}
     for check in checked:

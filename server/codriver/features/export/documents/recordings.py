@@ -28,7 +28,7 @@ class RecordingError(CodriverError):
         super().__init__(f"this is not a recording: {why}; `codriver export --format recording` writes one")
 
 
-class NothingChosenError(CodriverError):
+class EvaluationsNotFoundError(CodriverError):
     """The log contains none of the requested evaluations."""
 
     def __init__(self, condition: str) -> None:
@@ -36,7 +36,7 @@ class NothingChosenError(CodriverError):
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedEvaluation:
     """One recorded evaluation: its code, where it ran, and its results. `time` is in milliseconds since the epoch.
 
     `values` are the values of its forms or expressions, in order. `file` is set if the code is the text of that file.
@@ -62,7 +62,7 @@ class Recording:
 
     dialect: str
     repl: str
-    evaluations: tuple[Recorded, ...]
+    evaluations: tuple[RecordedEvaluation, ...]
     is_of_kernel: bool = False
     """Whether the evaluations are notebook cells. Kernels report all displayed outputs, but only the last value of a
     cell.
@@ -83,12 +83,12 @@ FIELDS: Final = {
 """Maps the category of a log entry to the field that its text is added to."""
 
 
-def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
+def read_recorded_evaluations(entries: Iterable[Mapping[str, Any]]) -> tuple[RecordedEvaluation, ...]:
     """Return the evaluations that the log's entries describe, in the order in which they started.
 
     Evaluations whose code is no longer in the log are omitted.
     """
-    found: dict[str, Recorded] = {}
+    found: dict[str, RecordedEvaluation] = {}
     descriptions: dict[str, str] = {}
     for entry in entries:
         name, text = str(entry.get("evaluation", "")), str(entry["text"])
@@ -103,10 +103,10 @@ def recorded(entries: Iterable[Mapping[str, Any]]) -> tuple[Recorded, ...]:
     return tuple(found.values())
 
 
-def _started(entry: Mapping[str, Any], name: str, given: str) -> Recorded:
+def _started(entry: Mapping[str, Any], name: str, given: str) -> RecordedEvaluation:
     """Return a new evaluation from the log entry that has its code."""
     file = given.removeprefix(LOADED) if given.startswith((f"{LOADED}/", f"{LOADED}~")) else ""
-    return Recorded(
+    return RecordedEvaluation(
         name,
         str(entry["text"]),
         who=str(entry.get("who", "")),
@@ -117,14 +117,16 @@ def _started(entry: Mapping[str, Any], name: str, given: str) -> Recorded:
     )
 
 
-def _with(before: Recorded, field: str, text: str) -> Recorded:
+def _with(before: RecordedEvaluation, field: str, text: str) -> RecordedEvaluation:
     """Return the evaluation with `text` added to a field."""
     if field == "values":
         return replace(before, values=(*before.values, text))
     return replace(before, **{field: getattr(before, field) + text})
 
 
-def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Recorded, ...]:
+def evaluations_since_checkpoint(
+    evaluations: Sequence[RecordedEvaluation], name: str
+) -> tuple[RecordedEvaluation, ...]:
     """Return the evaluations from the newest checkpoint with this name on, including the one that set it.
 
     Raises:
@@ -134,7 +136,7 @@ def since_checkpoint(evaluations: Sequence[Recorded], name: str) -> tuple[Record
     for index in range(len(evaluations) - 1, -1, -1):
         if normalized and checkpoint_name(evaluations[index].description) == normalized:
             return tuple(evaluations[index:])
-    raise NothingChosenError(f"is described as `{CHECKPOINT_PREFIX}: {name}`")
+    raise EvaluationsNotFoundError(f"is described as `{CHECKPOINT_PREFIX}: {name}`")
 
 
 def unknown_names(notes: Iterable[str]) -> frozenset[str]:
@@ -144,7 +146,7 @@ def unknown_names(notes: Iterable[str]) -> frozenset[str]:
     )
 
 
-def last_that_define(evaluations: Sequence[Recorded], last: int, names: Iterable[str]) -> int:
+def count_with_definitions(evaluations: Sequence[RecordedEvaluation], last: int, names: Iterable[str]) -> int:
     """Return how many of the last evaluations are needed to include the definitions of `names` and what these need.
 
     The result is `last` if no earlier evaluation defines them. Definitions are recognized by the shape of the code.
@@ -169,7 +171,9 @@ def _defines(code: str, name: str) -> bool:
     return re.search(f"{python}|{lisp}", code, re.MULTILINE) is not None
 
 
-def with_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recorded, ...]:
+def evaluations_with_ids(
+    evaluations: Sequence[RecordedEvaluation], ids: Iterable[str]
+) -> tuple[RecordedEvaluation, ...]:
     """Return the evaluations with these ids, in the order in which they ran.
 
     Raises:
@@ -177,7 +181,7 @@ def with_ids(evaluations: Sequence[Recorded], ids: Iterable[str]) -> tuple[Recor
     """
     requested = set(ids)
     if missing := requested - {evaluation.id for evaluation in evaluations}:
-        raise NothingChosenError(f"has the id {', '.join(sorted(missing))}")
+        raise EvaluationsNotFoundError(f"has the id {', '.join(sorted(missing))}")
     return tuple(evaluation for evaluation in evaluations if evaluation.id in requested)
 
 
@@ -193,7 +197,7 @@ def to_json_lines(recording: Recording) -> str:
     return SURROGATE.sub(lambda half: f"\\u{ord(half[0]):04x}", text)
 
 
-def _row(record: Recorded) -> dict[str, Any]:
+def _row(record: RecordedEvaluation) -> dict[str, Any]:
     """Return the fields of an evaluation that are not empty. The id and the code are always included."""
     return {name: value for name, value in asdict(record).items() if value or name in {"id", "code"}}
 
@@ -236,7 +240,7 @@ def _head(row: Mapping[str, Any]) -> tuple[str, str, bool]:
     return str(row["dialect"]), str(row["repl"]), row.get("cells") is True
 
 
-def _read(row: Mapping[str, Any]) -> Recorded:
+def _read(row: Mapping[str, Any]) -> RecordedEvaluation:
     """Return the evaluation in a line of a recording."""
     strings = {
         name: str(row[name])
@@ -247,4 +251,4 @@ def _read(row: Mapping[str, Any]) -> Recorded:
     if not isinstance(listed, list):
         raise TypeError(f"its values are {type(listed).__name__} instead of a list")
     values = tuple(map(str, listed))
-    return Recorded(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)
+    return RecordedEvaluation(str(row["id"]), str(row["code"]), values=values, time=int(row.get("time", 0)), **strings)

@@ -54,7 +54,7 @@ LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
 """Names that only a Lisp REPL has: its last values and its last error."""
 
 
-def lisp_steps(code: str) -> tuple[Step, ...]:
+def split_lisp(code: str) -> tuple[Step, ...]:
     """Return the top-level forms of `code`, or an empty tuple if its brackets are unbalanced."""
     reading = read(code)
     if reading.imbalance is not None:
@@ -120,7 +120,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _CONSTANT_NODES = (ast.Constant, ast.Tuple, ast.UnaryOp, ast.BinOp)
 
 
-def python_steps(code: str) -> tuple[Step, ...] | None:
+def split_python(code: str) -> tuple[Step, ...] | None:
     """Return the statements of `code` with the comments above each, or None if this Python cannot parse it."""
     # Split only at the characters that end a line for Python.
     code = code.replace("\r\n", "\n").replace("\r", "\n")
@@ -138,14 +138,14 @@ _MAGIC_LINE: Final = re.compile(r"^[%!].*$", re.MULTILINE)
 """Matches a line of IPython magic."""
 
 
-def cell_steps(code: str) -> tuple[Step, ...]:
+def split_cell(code: str) -> tuple[Step, ...]:
     """Return the statements of a kernel's cell, including magic lines. If the cell cannot be parsed, it is one step."""
-    if (steps := python_steps(code)) is not None:
+    if (steps := split_python(code)) is not None:
         return steps
     whole = (Step(code.strip(), "magic"),) if code.strip() else ()
     found, at = list[Step](), 0
     for magic in (*_MAGIC_LINE.finditer(code), None):
-        part = python_steps(code[at : magic.start() if magic else len(code)])
+        part = split_python(code[at : magic.start() if magic else len(code)])
         if part is None or code.startswith("%%"):  # a cell magic takes the whole cell, in any language
             return whole
         found += [*part, *([Step(magic[0], "magic")] if magic else ())]

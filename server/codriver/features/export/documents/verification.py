@@ -12,14 +12,14 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Final, Literal
 
 from codriver.core.pictures import images_in, replace_image_data
-from codriver.features.export.documents.comparison import compare, match_images, opened
-from codriver.features.export.documents.steps import Step, cell_steps, lisp_steps, namespace_of, python_steps
+from codriver.features.export.documents.comparison import match_images, match_value, pattern_for_text
+from codriver.features.export.documents.steps import Step, namespace_of, split_cell, split_lisp, split_python
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from codriver.core.pictures import ImageFacts
-    from codriver.features.export.documents.recordings import Recorded
+    from codriver.features.export.documents.recordings import RecordedEvaluation
 
 
 Verdict = Literal["ran", "same", "varies", "raises", "differs", "absent"]
@@ -135,7 +135,7 @@ class CheckedStep:
     """
 
     step: Step
-    of: Recorded
+    of: RecordedEvaluation
     verdict: Verdict
     value: str | None = None
     pattern: str = ""
@@ -177,14 +177,14 @@ DEFAULT_NAMESPACES: Final = frozenset({"", "user", "cljs.user", "__main__"})
 def split_steps(code: str, dialect: str, delivery: Delivery = "each") -> tuple[Step, ...]:
     """Split code into steps. Code that cannot be split is one step, and comments alone are none."""
     if delivery != "each":
-        return cell_steps(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
-    steps = python_steps(code) if dialect == "python" else lisp_steps(code) or None
+        return split_cell(code) if dialect == "python" else (Step(code, "expression"),) * bool(code.strip())
+    steps = split_python(code) if dialect == "python" else split_lisp(code) or None
     if steps is not None:
         return steps
     return (Step(code.strip(), "expression"),) if code.strip() else ()
 
 
-def verify_recorded(evaluations: Iterable[Recorded], dialect: str, delivery: Delivery = "each") -> Verifying:
+def verify_recorded(evaluations: Iterable[RecordedEvaluation], dialect: str, delivery: Delivery = "each") -> Verifying:
     """Request a run for every step of the evaluations, and return the checked steps.
 
     With the delivery `whole`, request a run for each cell instead.
@@ -209,7 +209,7 @@ def verify_recorded(evaluations: Iterable[Recorded], dialect: str, delivery: Del
     return tuple(checked)
 
 
-def _reason_not_to_run(evaluation: Recorded) -> str:
+def _reason_not_to_run(evaluation: RecordedEvaluation) -> str:
     """Return the reason why an evaluation cannot be run again, or an empty string."""
     if hidden := HIDDEN.search(evaluation.code):
         return f"the log holds {hidden[0]} in its place, so that it cannot be run again"
@@ -219,7 +219,7 @@ def _reason_not_to_run(evaluation: Recorded) -> str:
 
 
 def _verify(
-    evaluation: Recorded, steps: Sequence[Step], dialect: str, defined: set[tuple[str, str]]
+    evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str, defined: set[tuple[str, str]]
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
     """Verify one evaluation. Add the (namespace, name) pairs that it defines to `own`."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
@@ -256,7 +256,7 @@ def _verify(
 
 
 def _verify_cell(
-    evaluation: Recorded, steps: Sequence[Step], dialect: str
+    evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
     """Run a whole cell in a kernel and compare all its outputs. Figures are drawn and closed at the end of the cell."""
     is_at_home = evaluation.namespace in DEFAULT_NAMESPACES
@@ -304,7 +304,9 @@ def _step_index(steps: Sequence[Step], code: str, line: int) -> int:
     return len(steps) - 1
 
 
-def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: str) -> tuple[str, list[str], bool]:
+def _compare_displays(
+    evaluation: RecordedEvaluation, displayed: Sequence[str], dialect: str
+) -> tuple[str, list[str], bool]:
     """Compare the outputs of a cell. Return a note on differences, a pattern for each, and whether only images vary.
 
     A pattern is empty if the text is unchanged.
@@ -312,7 +314,7 @@ def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: s
     notes, patterns, is_alike = list[str](), list[str](), True
     for recorded, fresh in zip_longest(map(replace_image_data, evaluation.values), map(replace_image_data, displayed)):
         is_comparable = recorded is not None and fresh is not None and not HIDDEN.search(recorded)
-        match = compare(recorded, fresh, dialect, evaluation.time) if is_comparable else None
+        match = match_value(recorded, fresh, dialect, evaluation.time) if is_comparable else None
         is_alike &= match is not None
         notes.append(match.note if match else _difference(recorded or "no such value", fresh or "no such value"))
         patterns.append(match.pattern if match else "")
@@ -321,7 +323,7 @@ def _compare_displays(evaluation: Recorded, displayed: Sequence[str], dialect: s
 
 
 def _verify_last(
-    evaluation: Recorded, steps: Sequence[Step], dialect: str
+    evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str
 ) -> Generator[StepRequest, StepResult, list[CheckedStep]]:
     """Run a kernel's cell step by step in another kind of REPL, and compare its last value and its images."""
     # As `repr` prints it: IPython leaves out a word.
@@ -368,7 +370,7 @@ def _is_patch(
     return False
 
 
-def _verify_load(evaluation: Recorded) -> Generator[StepRequest, StepResult, CheckedStep]:
+def _verify_load(evaluation: RecordedEvaluation) -> Generator[StepRequest, StepResult, CheckedStep]:
     """Load the recorded text of a file, or its current text if an edit loaded parts of it."""
     step = Step(_loading(evaluation), "import")
     observed = yield StepRequest(evaluation.code, file=evaluation.file) if evaluation.file else StepRequest(step.text)
@@ -382,7 +384,7 @@ def _verify_load(evaluation: Recorded) -> Generator[StepRequest, StepResult, Che
     return CheckedStep(step, evaluation, "absent", note=f"the file does not load: {why}")
 
 
-def _loading(evaluation: Recorded) -> str:
+def _loading(evaluation: RecordedEvaluation) -> str:
     """Return code that loads the same file by its module or namespace, or by its path for a Lisp."""
     if evaluation.values and (module := re.match(r"<module '([^']+)'", evaluation.values[-1])):
         return f"import {module[1]}"
@@ -395,7 +397,7 @@ def _is_expression(step: Step, dialect: str) -> bool:
     return dialect != "python" or step.role == "expression"
 
 
-def _has_values(evaluation: Recorded, steps: Sequence[Step], dialect: str) -> bool:
+def _has_values(evaluation: RecordedEvaluation, steps: Sequence[Step], dialect: str) -> bool:
     """Return whether the recording has values. Python's REPL reports none for code that ends in a statement."""
     has_outcome = bool(evaluation.values or evaluation.err or evaluation.ending)
     return has_outcome or all(_is_expression(step, dialect) for step in steps[-1:])
@@ -409,7 +411,7 @@ def _with_value_as_display(observed: StepResult, step: Step, dialect: str) -> St
 
 
 def _check_value(
-    step: Step, evaluation: Recorded, observed: StepResult, values: list[str], aside: list[str], dialect: str
+    step: Step, evaluation: RecordedEvaluation, observed: StepResult, values: list[str], aside: list[str], dialect: str
 ) -> CheckedStep:
     """Check a step that did not fail. Remove its recorded value from `values`, and images before it to `aside`."""
     if observed.value is None:
@@ -420,7 +422,7 @@ def _check_value(
         failed = _last_line(evaluation.err) or "no value"
         return _differing_step(step, evaluation, failed, fresh, observed.out)
     recorded = replace_image_data(values.pop(0))
-    match = None if HIDDEN.search(recorded) else compare(recorded, fresh, dialect, evaluation.time)
+    match = None if HIDDEN.search(recorded) else match_value(recorded, fresh, dialect, evaluation.time)
     if match is None:
         return _differing_step(step, evaluation, recorded, fresh, observed.out)
     note = "truncated when it was recorded: the rest cannot be compared" if match.is_cut else match.note
@@ -429,17 +431,17 @@ def _check_value(
     return replace(result, is_alike=bool(match.note), drawn=observed.value if images_in(fresh) else "")
 
 
-def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: Recorded) -> CheckedStep:
+def _check_as_printed(result: CheckedStep, printed: str | None, evaluation: RecordedEvaluation) -> CheckedStep:
     """Compare a value that differs again, printed with the limits that agents get.
 
     Documents compare by `repr`, which for such a value contains less, and a different address each time.
     """
     if printed is None or result.recorded is None or not result.value:
         return result
-    match = compare(result.recorded, printed, "python", evaluation.time)
+    match = match_value(result.recorded, printed, "python", evaluation.time)
     if match is None:
         return result
-    return replace(result, verdict="varies", pattern=opened(result.value), note="")
+    return replace(result, verdict="varies", pattern=pattern_for_text(result.value), note="")
 
 
 def _move_preceding_images(values: list[str], fresh: str, aside: list[str]) -> None:
@@ -503,13 +505,13 @@ def require_identical_images(check: CheckedStep) -> CheckedStep:
     return check.without_assertion(check.note) if check.is_alike else check
 
 
-def _failed(step: Step, evaluation: Recorded, raised: RaisedError, values: Sequence[str]) -> CheckedStep:
+def _failed(step: Step, evaluation: RecordedEvaluation, raised: RaisedError, values: Sequence[str]) -> CheckedStep:
     """Check a step that raised an exception, which ends its evaluation."""
     if evaluation.ending and raised.type == ENDLESS:
         return CheckedStep(step, evaluation, "absent", is_typo=True, note=_short(evaluation.ending))
     if raised.type == REPL_DIED:
         return CheckedStep(step, evaluation, "absent", note=f"it ended the REPL then as now: {_short(raised.message)}")
-    is_known = re.search(opened(raised.message or raised.name), evaluation.err) is not None
+    is_known = re.search(pattern_for_text(raised.message or raised.name), evaluation.err) is not None
     if values or not is_known:
         recorded = values[0] if values else _last_line(evaluation.err) or "no failure"
         note = _difference(recorded, str(raised))
@@ -528,14 +530,14 @@ def is_typo(raised: RaisedError) -> bool:
     )  # fmt: skip
 
 
-def _with_output(evaluation: Recorded, checked: list[CheckedStep], dialect: str) -> list[CheckedStep]:
+def _with_output(evaluation: RecordedEvaluation, checked: list[CheckedStep], dialect: str) -> list[CheckedStep]:
     """Return the steps with their output if it equals the recorded output, otherwise with a note."""
     printed = "".join(check.out for check in checked)
     is_secret = SECRET_MARK.search(evaluation.out) is not None
     if printed == evaluation.out and not is_secret:
         return checked
     is_comparable = printed and evaluation.out and not is_secret
-    match = compare(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
+    match = match_value(evaluation.out, printed, dialect, evaluation.time) if is_comparable else None
     difference = "" if match is not None else f"printed, {_difference(evaluation.out, printed)}"
     plain = [replace(check, out="") for check in checked]
     for index, check in enumerate(checked):
@@ -545,7 +547,7 @@ def _with_output(evaluation: Recorded, checked: list[CheckedStep], dialect: str)
     return plain
 
 
-def _differing_step(step: Step, evaluation: Recorded, recorded: str, fresh: str, out: str) -> CheckedStep:
+def _differing_step(step: Step, evaluation: RecordedEvaluation, recorded: str, fresh: str, out: str) -> CheckedStep:
     note = _difference(recorded, fresh)
     is_secret = SECRET_MARK.search(recorded) is not None
     displayable = None if is_secret else recorded

@@ -46,7 +46,7 @@ belong to the escape before them.
 """
 
 
-class UnreadableError(Exception):
+class UnreadableContentError(Exception):
     """Raised if the content of a message is not a JSON object or exceeds a limit. `cause` explains why."""
 
     def __init__(self, cause: str) -> None:
@@ -54,7 +54,7 @@ class UnreadableError(Exception):
         self.cause = cause
 
 
-class TooComplexError(UnreadableError):
+class TooComplexError(UnreadableContentError):
     """Raised if the content of a message has too many elements or is nested too deeply."""
 
 
@@ -125,7 +125,7 @@ def parse_content(content: bytes | bytearray, placeholder: str) -> Generator[Non
 def _parse_object(content: bytes | bytearray) -> Mapping[str, object]:
     value = _load(content)
     if not isinstance(value, dict):
-        raise UnreadableError(f"it is a JSON {type(value).__name__} instead of an object")
+        raise UnreadableContentError(f"it is a JSON {type(value).__name__} instead of an object")
     return cast("dict[str, object]", value)
 
 
@@ -133,7 +133,7 @@ def _load(text: bytes | bytearray) -> object:
     try:
         return json.loads(text.decode(errors="replace"))
     except ValueError as error:
-        raise UnreadableError(f"it is not JSON: {error}") from None
+        raise UnreadableContentError(f"it is not JSON: {error}") from None
 
 
 def _without_long_strings(
@@ -187,7 +187,7 @@ def _end_of_string(content: bytes | bytearray, offset: int) -> Generator[None, N
             if offset < stop:  # at a backslash whose escaped character is in the next chunk
                 offset += 2
         yield
-    raise UnreadableError("it ends within a string")
+    raise UnreadableContentError("it ends within a string")
 
 
 def _parse_string(content: bytes | bytearray, start: int, end: int) -> Generator[None, None, str]:

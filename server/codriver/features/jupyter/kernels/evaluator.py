@@ -24,7 +24,12 @@ from codriver.features.jupyter.kernels.execution import (
     stop_evaluation,
 )
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
-from codriver.features.jupyter.kernels.kernel_failures import KernelError, failure_of, format_report, not_run_failure
+from codriver.features.jupyter.kernels.kernel_failures import (
+    KernelError,
+    failure_from_error,
+    format_report,
+    not_run_failure,
+)
 from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, CellRun, Ending, Interruption, Output, Reported
 from codriver.repls.contract.companions import EvaluationSteps
@@ -242,7 +247,7 @@ class Evaluator:
         return failure if request.cell else add_position(failure, request, number, counts_lines=False)
 
     def _convert_error(self, error: KernelError, execution: Execution) -> Failure:
-        return failure_of(error, language=self._kernel.info.language, cell=execution.count)
+        return failure_from_error(error, language=self._kernel.info.language, cell=execution.count)
 
     async def _execute(self, evaluation: _RunningEvaluation, form: Form) -> tuple[Execution | None, tuple[str, ...]]:
         """Run a form. Return its execution, or None if it was withdrawn before it was sent, and notes."""
@@ -358,7 +363,7 @@ class Evaluator:
 
     async def interrupt_others(self) -> Interruption:
         """Interrupt the evaluation of another client."""
-        request_id = self._kernel.running_for_others
+        request_id = self._kernel.foreign_request_id
         if request_id is None:
             return Interruption("idle")
         note = await self.interrupt_kernel()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from codriver.features.jupyter.kernels import messages
-from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, read_error, strip_escapes
+from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_interrupt, parse_error, strip_escapes
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT
 from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
@@ -107,7 +107,7 @@ class Execution:
             case "display_data" | "update_display_data":
                 self._report_display(message)
             case "error":
-                self.error = read_error(content)
+                self.error = parse_error(content)
             case "execute_reply":
                 self._handle_reply(message)
             case "input_request":
@@ -155,7 +155,7 @@ class Execution:
         self.status = message.text("status")
         self.expressions = message.mapping("user_expressions")
         if self.status == "error" and (self.error is None or not self.error.name):
-            self.error = read_error(message.content)
+            self.error = parse_error(message.content)
         payload = message.content.get("payload")
         for part in payload if isinstance(payload, list) else ():
             if isinstance(part, dict) and (text := text_of(mapping_of(part, "data"), PLAIN)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
 from codriver.features.jupyter.kernels.execution import Execution
-from codriver.features.jupyter.kernels.kernel_failures import failure_of, format_report
+from codriver.features.jupyter.kernels.kernel_failures import failure_from_error, format_report
 from codriver.repls.contract.adapter_values import ForeignCodeFinished, ForeignCodeStarted, Output
 from codriver.wire.untrusted import text_of
 
@@ -59,7 +59,7 @@ class ForeignEvaluations:
         if execution.is_interrupted:
             ending = ForeignCodeFinished("interrupted")
         elif execution.error is not None:
-            failure = failure_of(execution.error, language=self._info.language, cell=execution.count)
+            failure = failure_from_error(execution.error, language=self._info.language, cell=execution.count)
             self._listener(event_id, Output("err", format_report(failure, language=self._info.language)))
             ending = ForeignCodeFinished("failed", failure)
         self._listener(event_id, ending)

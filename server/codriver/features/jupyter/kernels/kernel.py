@@ -18,7 +18,7 @@ import anyio
 
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
-from codriver.features.jupyter.kernels.kernel_quirks import Quirks, quirks_of
+from codriver.features.jupyter.kernels.kernel_quirks import Quirks, find_quirks
 from codriver.net.task_set import cancelled_on_exit
 from codriver.repls.contract.adapter import NotAReplError, OpTimedOutError
 from codriver.wire.untrusted import mapping_of, strings_of, text_of
@@ -82,7 +82,7 @@ def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
         language=text_of(language, "name"),
         language_version=text_of(language, "version"),
         features=frozenset(strings_of(content, "supported_features")),
-        quirks=quirks_of(implementation),
+        quirks=find_quirks(implementation),
     )
 
 
@@ -198,7 +198,7 @@ class Kernel:
         return bool(self._running) or self._turn.locked()
 
     @property
-    def running_for_others(self) -> str | None:
+    def foreign_request_id(self) -> str | None:
         """Return the id of another client's request that the main shell is processing, or None."""
         return next(
             (

@@ -67,7 +67,7 @@ def strip_escapes(text: str) -> str:
     return _ANSI.sub("", text) if "\x1b" in text else text
 
 
-def read_error(content: Mapping[str, object]) -> KernelError:
+def parse_error(content: Mapping[str, object]) -> KernelError:
     """Parse the content of an `error` message, or of a reply whose status is `error`."""
     name = text_of(content, "ename")
     match = _CLASS.fullmatch(name)
@@ -86,7 +86,7 @@ def not_run_failure() -> Failure:
     return Failure(NOT_RUN, message)
 
 
-def failure_of(error: KernelError, *, language: str, cell: int | None) -> Failure:
+def failure_from_error(error: KernelError, *, language: str, cell: int | None) -> Failure:
     """Convert an error to a failure.
 
     `cell` is the execution count. Lines of this execution are lines of the code.

@@ -104,7 +104,7 @@ class KernelQueries:
         """
         if await self._is_free_within(BUSY_S):
             return
-        code_owner = "Codriver" if self._kernel.running_for_others is None else "another client"
+        code_owner = "Codriver" if self._kernel.foreign_request_id is None else "another client"
         implementation = self._kernel.info.implementation or "this kernel"
         raise refused(
             "repl-busy",

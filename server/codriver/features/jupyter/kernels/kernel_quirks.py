@@ -105,6 +105,6 @@ QUIRKS: Final[Mapping[str, Quirks]] = MappingProxyType(
 """Quirks by `implementation`. Other kernels are expected to follow the protocol."""
 
 
-def quirks_of(implementation: str) -> Quirks:
+def find_quirks(implementation: str) -> Quirks:
     """Return the known quirks of an implementation."""
     return QUIRKS.get(implementation, Quirks())

@@ -32,7 +32,7 @@ from codriver.features.jupyter.kernels.server_sessions import (
     is_alive,
     list_sessions,
 )
-from codriver.features.jupyter.kernels.session_keys import key_of_notebook
+from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
 from codriver.repls.kinds import session_key_for_kernelspec
 
 if TYPE_CHECKING:
@@ -222,18 +222,18 @@ class KernelSearch:
 
 def _notebook_path(path: str) -> str | None:
     """Return the path if it is a notebook's. A console has only a name on its server."""
-    return path if key_of_notebook(path) else None
+    return path if session_key_for_notebook(path) else None
 
 
 def _kernel_with_file(file: ConnectionFile, notebook: str | None) -> DiscoveredKernel:
-    key = (key_of_notebook(notebook) if notebook else None) or session_key_for_kernelspec(file.kernel_name)
+    key = (session_key_for_notebook(notebook) if notebook else None) or session_key_for_kernelspec(file.kernel_name)
     origin = Origin("kernel", str(file.path), is_discovered_only=True)
     return DiscoveredKernel(f"kernel:{file.path}", origin, file.address, key, file.kernel_id, notebook, file.written_ns)
 
 
 def _kernel_of_session(session: NotebookSession) -> DiscoveredKernel:
     notebook = _notebook_path(str(session.path))
-    key = (key_of_notebook(notebook) if notebook else None) or session_key_for_kernelspec(session.kernel_name)
+    key = (session_key_for_notebook(notebook) if notebook else None) or session_key_for_kernelspec(session.kernel_name)
     origin = Origin("server", session.url, is_discovered_only=True)
     return DiscoveredKernel(
         f"server:{session.kernel_id}", origin, f"jupyter+{session.url}", key, session.kernel_id, notebook

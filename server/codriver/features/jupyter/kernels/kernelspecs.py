@@ -109,7 +109,7 @@ def _parse_kernelspec(name: str, path: Path, data: bytes) -> KernelSpec:
     return KernelSpec(name, path.parent, tuple(argv), env, str(spec.get("language", "")))
 
 
-def command_of(
+def kernel_command(
     spec: KernelSpec, connection_file: Path, *, python: str, environ: Mapping[str, str]
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the command of a kernel and the environment variables that it adds. `python` is the project's interpreter.

@@ -68,7 +68,7 @@ class Message:
         return self.text("execution_state") if self.type == "status" else ""
 
 
-def read_message(socket: Socket, parts: Mapping[str, object]) -> Message:
+def parse_message(socket: Socket, parts: Mapping[str, object]) -> Message:
     """Return the message in an object with its parts, such as a frame of a server. Missing parts are empty."""
     header, parent = mapping_of(parts, "header"), mapping_of(parts, "parent_header")
     return Message(

@@ -21,7 +21,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 from codriver import files
 from codriver.errors import refused
-from codriver.features.jupyter.kernels.session_keys import key_of_notebook
+from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
 from codriver.files import Links, Rules
 from codriver.net.admission import is_loopback
 from codriver.repls.kinds import session_key_for_kernelspec
@@ -138,7 +138,7 @@ class KernelUrl:
     @property
     def key(self) -> str:
         """Return a session key, after the notebook or the kernelspec."""
-        return (key_of_notebook(self.notebook) if self.notebook else None) or session_key_for_kernelspec(
+        return (session_key_for_notebook(self.notebook) if self.notebook else None) or session_key_for_kernelspec(
             self.spec or ""
         )
 

@@ -93,7 +93,7 @@ class PythonQueries:
 
         Code of other clients may run in between and keep the kernel busy.
         """
-        if self._kernel.running_for_others is not None:
+        if self._kernel.foreign_request_id is not None:
             return ()
         variables: list[object] = []
         with anyio.move_on_after(LOCALS_S), suppress(CodriverError):  # the error is reported without locals then

@@ -25,7 +25,7 @@ import anyio.lowlevel
 
 from codriver.errors import RefusedError, ReplDisconnectedError
 from codriver.features.jupyter.kernels.channel import Channel
-from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, read_message
+from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Message, new_header, parse_message
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi, TokenRefusedError
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
 from codriver.features.jupyter.kernels.server_socket import ServerWebSocket, SocketLostError, open_socket
@@ -284,7 +284,7 @@ class ServerChannel(Channel):
     def _on_frame(self, frame: Frame) -> None:
         if frame.channel not in SOCKETS:
             return
-        message = replace(read_message(frame.channel, _parts(frame)), read_error=frame.read_error)
+        message = replace(parse_message(frame.channel, _parts(frame)), read_error=frame.read_error)
         self._received.set()
         if message.session == self._session:
             message = _as_server_message(message)

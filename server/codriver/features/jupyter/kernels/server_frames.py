@@ -23,7 +23,7 @@ from codriver.errors import PeerError
 from codriver.features.jupyter.kernels.content_reader import (
     SHORT_BYTES,
     TooComplexError,
-    UnreadableError,
+    UnreadableContentError,
     parse_content,
 )
 
@@ -217,7 +217,7 @@ def _parse_part(text: bytes, placeholder: str) -> Generator[None, None, Mapping[
         return (yield from parse_content(text, placeholder))
     except TooComplexError:
         raise
-    except UnreadableError as error:
+    except UnreadableContentError as error:
         raise FrameError(f"a part of it is not a JSON object: {error.cause}") from None
 
 

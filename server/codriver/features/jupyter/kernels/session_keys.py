@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 
-def key_of_notebook(path: str) -> str | None:
+def session_key_for_notebook(path: str) -> str | None:
     """Return the session key for the kernel of a notebook, such as `a-ipynb`, or None for a path without a suffix.
 
     Consoles have such a path, because they have no file.

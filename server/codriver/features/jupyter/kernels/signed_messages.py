@@ -21,7 +21,7 @@ from codriver.wire.untrusted import NOTHING, text_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from codriver.features.jupyter.kernels.zmtp import Chunk
+    from codriver.features.jupyter.kernels.zmtp import PartChunk
 
 
 DELIMITER: Final = b"<IDS|MSG>"
@@ -131,7 +131,7 @@ class Assembler:
         self._parts: list[HeadAndTail] = []
         self._signature = self._signer.new_signature()
 
-    def add(self, chunk: Chunk) -> ReceivedMessage | None:
+    def add(self, chunk: PartChunk) -> ReceivedMessage | None:
         """Return the message that the chunk completes, if its signature is valid."""
         data, ends_part, ends_message, part_bytes = chunk
         if self._next <= _CONTENT:

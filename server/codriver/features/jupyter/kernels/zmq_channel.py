@@ -28,7 +28,7 @@ from codriver.features.jupyter.kernels.channel import Channel
 from codriver.features.jupyter.kernels.connection_files import is_in_private_directory
 from codriver.features.jupyter.kernels.content_reader import (
     SHORT_BYTES,
-    UnreadableError,
+    UnreadableContentError,
     join_around_gap,
     join_chunks,
     parse_content,
@@ -36,7 +36,7 @@ from codriver.features.jupyter.kernels.content_reader import (
 from codriver.features.jupyter.kernels.inbox import DroppedMessages
 from codriver.features.jupyter.kernels.kernel_processes import KernelProcess, find_process
 from codriver.features.jupyter.kernels.lost_messages import LostMessageCounter
-from codriver.features.jupyter.kernels.messages import OMITTED, SOCKETS, new_header, read_message
+from codriver.features.jupyter.kernels.messages import OMITTED, SOCKETS, new_header, parse_message
 from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage, Signer
 from codriver.features.jupyter.kernels.zmq_socket import CLOSED, ZmqSocket, open_socket
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
@@ -349,10 +349,10 @@ async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
     try:
         content = await _parse_content(received)
         metadata = await _read_object(received.metadata) if received.metadata else NOTHING
-    except UnreadableError as error:
+    except UnreadableContentError as error:
         cause, omitted_bytes = error.cause, omitted_bytes + received.size_bytes
     parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
-    return replace(read_message(socket, parts), omitted_bytes=omitted_bytes, read_error=cause)
+    return replace(parse_message(socket, parts), omitted_bytes=omitted_bytes, read_error=cause)
 
 
 def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
@@ -360,7 +360,7 @@ def _dropped_message(socket: Socket, dropped: DroppedMessages) -> Message:
     content = {"name": dropped.stream, "text": left_out_mark(dropped.size)} if dropped.stream else {}
     msg_type = "stream" if dropped.stream else OMITTED
     parts = {"header": {"msg_type": msg_type}, "parent_header": dropped.parent, "content": content}
-    return replace(read_message(socket, parts), omitted_bytes=dropped.size)
+    return replace(parse_message(socket, parts), omitted_bytes=dropped.size)
 
 
 def _split_long_text(message: Message) -> Iterator[Message]:

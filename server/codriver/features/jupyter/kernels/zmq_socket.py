@@ -18,7 +18,7 @@ import anyio
 
 from codriver.features.jupyter.kernels.inbox import DroppedMessages, Inbox
 from codriver.features.jupyter.kernels.signed_messages import Assembler, ReceivedMessage, Signer
-from codriver.features.jupyter.kernels.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready
+from codriver.features.jupyter.kernels.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready_command
 from codriver.net.cooperative_turns import Turns
 from codriver.net.tcp_transport import TcpTransport
 
@@ -86,7 +86,7 @@ class ZmqSocket:
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if socket_type == "SUB" else []
         """Frames to send after the handshake, because libzmq disconnects peers that send them earlier."""
         transport.hand_to(self._on_data, self._on_closed)
-        transport.write(GREETING + ready(socket_type, identity))
+        transport.write(GREETING + ready_command(socket_type, identity))
 
     @property
     def unsigned(self) -> int:

@@ -43,7 +43,7 @@ class ZmtpError(PeerError):
         self.error = error
 
 
-class Chunk(NamedTuple):
+class PartChunk(NamedTuple):
     """A chunk of one part of a message."""
 
     data: bytes
@@ -62,7 +62,7 @@ def is_greeting(first_bytes: bytes) -> bool:
     )
 
 
-def ready(socket_type: str, identity: str = "") -> bytes:
+def ready_command(socket_type: str, identity: str = "") -> bytes:
     """Return the command that completes this side's handshake."""
     properties: Mapping[bytes, bytes] = {b"Socket-Type": socket_type.encode(), b"Identity": identity.encode()}
     body = b"\x05READY" + b"".join(
@@ -106,13 +106,13 @@ class Decoder:
         """Return how many bytes of the current part are still missing. Feeding no more than these only copies them."""
         return self._missing
 
-    def feed(self, data: bytes) -> list[Chunk]:
+    def feed(self, data: bytes) -> list[PartChunk]:
         """Return the chunks of message parts in `data`, in order.
 
         Raises:
             ZmtpError: the bytes are not ZMTP. The decoder cannot be used afterwards.
         """
-        chunks: list[Chunk] = []
+        chunks: list[PartChunk] = []
         if self._buffer:
             data, self._buffer = self._buffer + data, b""
         offset, size = 0, len(data)
@@ -121,7 +121,7 @@ class Decoder:
                 end = min(size, offset + self._missing)
                 self._missing -= end - offset
                 ends_part = not self._missing
-                chunks.append(Chunk(data[offset:end], ends_part, ends_part and self._is_last, self._part_bytes))
+                chunks.append(PartChunk(data[offset:end], ends_part, ends_part and self._is_last, self._part_bytes))
             elif not self._is_greeted:
                 if not self._read_greeting(data[offset : offset + GREETING_BYTES]):
                     break
@@ -148,7 +148,7 @@ class Decoder:
         self._is_greeted = True
         return True
 
-    def _start_frame(self, data: bytes, offset: int, chunks: list[Chunk]) -> int:
+    def _start_frame(self, data: bytes, offset: int, chunks: list[PartChunk]) -> int:
         """Decode a frame's header or a complete command, and return the offset after it, or -1 if bytes are missing."""
         flags = data[offset]
         header_bytes = _LONG_HEAD if flags & _LONG else _SHORT_HEAD
@@ -168,7 +168,7 @@ class Decoder:
         self._part_bytes = self._missing = count
         self._is_last = not flags & _MORE
         if not count:
-            chunks.append(Chunk(b"", ends_part=True, ends_message=self._is_last, part_bytes=0))
+            chunks.append(PartChunk(b"", ends_part=True, ends_message=self._is_last, part_bytes=0))
         return start
 
     def _handle_command(self, body: bytes) -> None:

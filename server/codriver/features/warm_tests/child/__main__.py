@@ -44,7 +44,7 @@ from .preload import Preloader, find_generators  # noqa: E402
 from .process_state import thread_ids  # noqa: E402
 from .registries import Registries  # noqa: E402
 from .reveal import Revealer  # noqa: E402
-from .scripts import RunRecord, compile_script, new_main  # noqa: E402
+from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE]:
     del sys.modules[_name]
@@ -236,11 +236,11 @@ class Forker:
             generator.seed()
         for generator in self.preloader.bit_generators:
             generator.state = type(generator)().state
-        Revealer(self.preloader, record, Answer(run).request_plain).install()
+        Revealer(self.preloader, record, PlainProcessRequest(run).request_plain).install()
         return record
 
 
-class Answer:
+class PlainProcessRequest:
     """Reports that a child needs a plain process instead."""
 
     def __init__(self, run: dict[str, Any]) -> None:
@@ -300,7 +300,7 @@ def kill_group(pid: int) -> None:
         pass
 
 
-def described(error: BaseException) -> str:
+def describe_exception(error: BaseException) -> str:
     """Describe an exception and the location where it was raised."""
     frame = error.__traceback__
     while frame is not None and frame.tb_next is not None:
@@ -323,7 +323,7 @@ def main() -> tuple[dict[str, Any], RunRecord]:
     try:
         reason = unsupported_python_reason() or warm.preload()
     except BaseException as error:
-        reason = described(error)
+        reason = describe_exception(error)
     if reason:
         warm.send({"problem": reason})
         os._exit(1)
@@ -334,4 +334,4 @@ def main() -> tuple[dict[str, Any], RunRecord]:
 
 if __name__ == "__main__":
     _run, _record = main()
-    exec(compile_script(_run["script"]), new_main(_run["script"], _run["arguments"], _record))
+    exec(compile_script(_run["script"]), create_main_namespace(_run["script"], _run["arguments"], _record))

@@ -9,7 +9,7 @@ import os
 import sys
 
 from .process_state import loaded_module
-from .registries import put_back, remove_entries
+from .registries import add_entries, remove_entries
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ MISSING = object()
 """The value of an attribute that does not exist."""
 
 
-def entries() -> dict[tuple[str, Any], Effect]:
+def current_effects() -> dict[tuple[str, Any], Effect]:
     """Return everything that an import may add and a reveal can repeat, by a key that stays the same between calls."""
     found: dict[tuple[str, Any], Effect] = {}
     last = len(sys.meta_path) - 1
@@ -40,10 +40,10 @@ def entries() -> dict[tuple[str, Any], Effect]:
     if copyreg := loaded_module("copyreg"):
         for type_, reduce in copyreg.dispatch_table.items():
             found["pickling", type_] = "pickling", (type_, reduce)
-    return found | exit_entries()
+    return found | exit_effects()
 
 
-def exit_entries() -> dict[tuple[str, Any], Effect]:
+def exit_effects() -> dict[tuple[str, Any], Effect]:
     """Return what happens when the process exits, except for functions registered with `atexit`."""
     found: dict[tuple[str, Any], Effect] = {}
     if finalize := getattr(loaded_module("weakref"), "finalize", None):
@@ -55,7 +55,7 @@ def exit_entries() -> dict[tuple[str, Any], Effect]:
     return found
 
 
-def filters(always: object) -> dict[tuple[str, Any], Effect]:
+def warning_filters(always: object) -> dict[tuple[str, Any], Effect]:
     """Return the warning filters other than `always`, oldest first, and whether each one precedes `always`."""
     if always is None:
         return {}
@@ -110,7 +110,7 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
     elif kind == "filter":
         add_filter(*value, warnings=modules["warnings"])
     elif kind == "warning":
-        warn(value, modules)
+        repeat_warning(value, modules)
     elif kind == "variable":
         os.environ[os.fsdecode(value[0])] = os.fsdecode(value[1])
     elif kind in ("stdout", "stderr"):
@@ -130,7 +130,7 @@ def repeat_effect(kind: str, value: Any, modules: dict[str, Any]) -> None:
 def repeat_plain_effect(kind: str, value: Any) -> None:
     """Repeat an effect that does not involve other modules."""
     if kind == "entries":
-        put_back(*value[2:])
+        add_entries(*value[2:])
     elif kind == "attribute":
         owner, path, _, new = value
         set_attribute(owner, path, new)
@@ -167,7 +167,7 @@ def add_filter(entry: Any, precedes: bool, *, warnings: Any) -> None:  # noqa: F
             implementation._release_lock()
 
 
-def warn(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
+def repeat_warning(value: tuple[Warning, type[Warning], str, int, str], modules: dict[str, Any]) -> None:
     """Issue a warning of an import again, in the name of the module that issued it first."""
     message, category, filename, line, name = value
     registry = vars(modules[name]).setdefault("__warningregistry__", {}) if name in modules else {}

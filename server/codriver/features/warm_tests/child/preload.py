@@ -11,19 +11,19 @@ import os
 import sys
 from contextlib import contextmanager
 
-from .effects import MISSING, RecordedCall, entries, filters, withdraw_effect
+from .effects import MISSING, RecordedCall, current_effects, warning_filters, withdraw_effect
 from .import_record import ImportRecord, current_environment, native_variables
 from .process_state import (
     TRIAL_FORK_FILE,
     changed_settings,
     file_stat,
+    process_settings,
     random_state,
     real_stat,
-    settings,
     thread_ids,
 )
 from .registries import Registries
-from .scripts import internal
+from .scripts import hide_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ class Preloader:
         self._drawn: Any = None
         self._outputs: dict[str, int] = {}
         self._replaced: dict[int, tuple[Any, Any]] = {}
-        self._contents = {name: contents(module) for name, module in list(sys.modules.items())}
+        self._contents = {name: module_contents(module) for name, module in list(sys.modules.items())}
         self.registries = Registries({})
         self._real_load: Callable[[Any], ModuleType] = bootstrap._load_unlocked
         self._real_find: Callable[..., ModuleType] = bootstrap._find_and_load
@@ -228,14 +228,14 @@ class Preloader:
         name = f"{self._importing[-1]}."
         return any(name.startswith(f"{prefix}.") for prefix in REDRAWN_MODULES)
 
-    @internal
+    @hide_frames
     def _load(self, spec: Any) -> ModuleType:
         """Load a module and record what the import does. This replaces importlib's `_load_unlocked`."""
         name, importers = spec.name, list(self._importing)
         mine = self.record(name)
         self._refuse_excluded(spec)
-        before, known, threads = settings(), set(sys.modules), thread_ids()
-        present, variables = entries() | filters(self._always), current_environment()
+        before, known, threads = process_settings(), set(sys.modules), thread_ids()
+        present, variables = current_effects() | warning_filters(self._always), current_environment()
         self._record_drawn_numbers()
         self._importing.append(name)
         try:
@@ -254,7 +254,7 @@ class Preloader:
             self._record_native(name, module)
         if pid_names := [key for key, value in vars(module).items() if type(value) is int and value == PID]:
             mine.effects.append(("process id", (module, pid_names)))
-        for key, effect in (entries() | filters(self._always)).items():
+        for key, effect in (current_effects() | warning_filters(self._always)).items():
             if key not in present and key not in self._attributed:
                 self._attributed.add(key)
                 mine.effects.append(effect)
@@ -266,7 +266,7 @@ class Preloader:
             self.add_obstacle(name, f"changes {', '.join(changed)}")
         if importers:
             self.record(importers[-1]).imports[name] = None
-        self._contents[name] = contents(module)
+        self._contents[name] = module_contents(module)
         self._record_attributes(name)
         self.registries.note(name, module)
         return module
@@ -325,7 +325,7 @@ class Preloader:
         """Record which watched attributes of other packages an import replaced."""
         for owner, attributes in self.watched.items():
             if owner in self._contents and (module := sys.modules.get(owner)) is not None:
-                previous, present = self._contents[owner], contents(module)
+                previous, present = self._contents[owner], module_contents(module)
                 for attribute in attributes:
                     old, new = previous.get(attribute, MISSING), present.get(attribute, MISSING)
                     if old is not new:
@@ -337,7 +337,7 @@ class Preloader:
                         self._attributed.add(("attribute", (owner, attribute)))
                         self.record(name).effects.append(("attribute", (module, attribute, old, new)))
 
-    @internal
+    @hide_frames
     def _find_and_load(self, name: str, import_: Any, **options: Any) -> ModuleType:
         """Record an import.
 
@@ -349,7 +349,7 @@ class Preloader:
             self.record(importer).imports[name] = None
         return module
 
-    @internal
+    @hide_frames
     def _import(self, name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:  # noqa: A002 - as `__import__` has them
         """Record an import, including of modules that are already loaded. This replaces `__import__`."""
         importer = self._importing[-1] if self._importing else ""
@@ -420,7 +420,7 @@ class Preloader:
         found: dict[str, list[str]] = {}
         for name, previous in self._contents.items():
             if (module := sys.modules.get(name)) is not None:
-                changed = set(changed_attributes(previous, contents(module))) - set(self.watched.get(name, ()))
+                changed = set(changed_attributes(previous, module_contents(module))) - set(self.watched.get(name, ()))
                 if changed:
                     found[name] = sorted(changed)
         return found
@@ -628,11 +628,13 @@ def find_generators(objects: Iterable[Any]) -> list[Any]:
     kind: Any = getattr(sys.modules.get("numpy.random.bit_generator"), "BitGenerator", None)
     found = [candidate for candidate in objects if kind is not None and issubclass(type(candidate), kind)]
     return [
-        candidate for candidate in found if is_large(getattr(getattr(candidate, "seed_seq", None), "entropy", None))
+        candidate
+        for candidate in found
+        if is_large_seed(getattr(getattr(candidate, "seed_seq", None), "entropy", None))
     ]
 
 
-def is_large(seed: Any) -> bool:
+def is_large_seed(seed: Any) -> bool:
     """Return whether a seed is an integer with more than 64 bits."""
     return type(seed) is int and seed >> 64 != 0
 
@@ -640,7 +642,7 @@ def is_large(seed: Any) -> bool:
 # Check types with `type`, because `isinstance` would evaluate lazy objects such as Django's settings.
 
 
-def contents(module: Any) -> dict[str, Any]:
+def module_contents(module: Any) -> dict[str, Any]:
     """Return the attributes of a module, and the functions of its classes, which are named `Class.name`."""
     found: dict[str, Any] = {}
     name = getattr(module, "__name__", "")
@@ -653,7 +655,7 @@ def contents(module: Any) -> dict[str, Any]:
     return found
 
 
-FUNCTIONS = (type(contents), classmethod, staticmethod, property)
+FUNCTIONS = (type(module_contents), classmethod, staticmethod, property)
 """Types of the functions in a class."""
 
 

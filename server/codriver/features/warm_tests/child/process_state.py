@@ -49,7 +49,7 @@ def thread_ids(*, after_fork: bool = False) -> set[str]:
     return found
 
 
-def settings() -> dict[str, Any]:
+def process_settings() -> dict[str, Any]:
     """Return the settings of the process that an import must not change, because a reveal cannot repeat the change.
 
     None means that the module with the setting is not loaded yet. Loading it does not count as a change.
@@ -82,13 +82,13 @@ def settings() -> dict[str, Any]:
         "socket timeout": socket and (socket.getdefaulttimeout(),),
         "process start method": context and (context._default_context._actual_context,),
         "event loop policy": events and (getattr(events, "_event_loop_policy", None),),
-        "umask": umask(),
+        "umask": read_umask(),
         "garbage collection": gc and (gc.isenabled(), gc.get_threshold(), gc.callbacks[:]),
     }
 
 
-def umask() -> str:
-    """Return the umask. `os.umask` can only read it by changing it."""
+def read_umask() -> str:
+    """Return the umask. `os.read_umask` can only read it by changing it."""
     with open("/proc/self/status") as file:
         return next((line.split()[1] for line in file if line.startswith("Umask:")), "")
 
@@ -101,7 +101,7 @@ def loaded_module(name: str) -> Any:
 
 def changed_settings(before: dict[str, Any]) -> list[str]:
     """Return the names of the settings that differ from `before`."""
-    return [name for name, value in settings().items() if before[name] is not None and value != before[name]]
+    return [name for name, value in process_settings().items() if before[name] is not None and value != before[name]]
 
 
 def file_stat(path: str) -> tuple[int, int, int] | None:

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if not TYPE_CHECKING:
     __package__, __spec__ = "child", None
 sys.path[0] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-from .scripts import RunRecord, compile_script, new_main  # noqa: E402
+from .scripts import RunRecord, compile_script, create_main_namespace  # noqa: E402
 
 for _name in [name for name in sys.modules if name not in BASE]:
     del sys.modules[_name]
@@ -34,4 +34,4 @@ def start_record(path: str) -> RunRecord:
 if __name__ == "__main__":
     _record = start_record(sys.argv[1])
     _code = compile_script(sys.argv[2])
-    exec(_code, new_main(sys.argv[2], sys.argv[3:], _record))
+    exec(_code, create_main_namespace(sys.argv[2], sys.argv[3:], _record))

@@ -42,18 +42,18 @@ def copy_containers(module: Any) -> Containers:
     found: Containers = {}
     for key, value in list(getattr(module, "__dict__", {}).items()):
         if not key.startswith("__"):
-            for path, registry in within(key, value, name):
+            for path, registry in find_containers(key, value, name):
                 if "cache" not in path.lower() and len(registry) <= MAX_ENTRIES:
                     found[path] = registry, type(registry)(registry)
     return found
 
 
-def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
+def find_containers(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
     """Yield the containers of a module's attribute by path: the attribute itself, or those of a class or an object."""
     kind = type(value)
     if kind in KINDS:
         yield path, value
-        yield from nested(path, value)
+        yield from nested_containers(path, value)
         return
     is_class = issubclass(kind, type)
     if is_class and value.__module__ != module:
@@ -62,10 +62,10 @@ def within(path: str, value: Any, module: str) -> Iterator[tuple[str, Any]]:
     for name, registry in list(holder.items()):
         if isinstance(name, str) and not name.startswith("__") and type(registry) in KINDS:
             yield f"{path}.{name}", registry
-            yield from nested(f"{path}.{name}", registry)
+            yield from nested_containers(f"{path}.{name}", registry)
 
 
-def nested(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+def nested_containers(path: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the containers that are values of a dict."""
     if type(value) is dict and len(value) <= MAX_ENTRIES:
         for key, registry in list(value.items()):
@@ -97,7 +97,7 @@ def is_changed(present: Any, copy: Any) -> bool:
     return {id(item) for item in present} != {id(item) for item in copy}
 
 
-def added(present: Any, copy: Any) -> Any:
+def find_added_entries(present: Any, copy: Any) -> Any:
     """Return the entries that were added to a container, or None if it changed in another way."""
     if type(copy) is dict:
         entries = list(present.items())
@@ -129,7 +129,7 @@ def remove_entries(container: Any, entries: Any) -> None:
         container.difference_update(entries)
 
 
-def put_back(container: Any, entries: Any) -> None:
+def add_entries(container: Any, entries: Any) -> None:
     """Add entries to a container again."""
     if type(container) is list:
         container.extend(entries)
@@ -158,7 +158,7 @@ class Registries:
             for path in paths:
                 if path in known and is_changed(*known[path]):
                     container, copy = known[path]
-                    entries = added(container, copy)
+                    entries = find_added_entries(container, copy)
                     if entries is None:
                         self.changers.setdefault(name, f"{owner}.{path}")
                     else:

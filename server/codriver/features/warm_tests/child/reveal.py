@@ -13,7 +13,7 @@ import time
 from .effects import repeat_effect, warning_action
 from .import_record import current_environment, native_variables
 from .process_state import file_stat, random_state
-from .scripts import file_of, internal
+from .scripts import file_of, hide_frames
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class Revealer:
                 self.record.imported_s = before + perf_counter() - started_s
             return module
 
-        bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
+        bootstrap._find_and_load_unlocked = hide_frames(_find_and_load_unlocked)
 
     # Checks
 

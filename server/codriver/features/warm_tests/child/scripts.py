@@ -17,7 +17,7 @@ Tracebacks, and warnings with a `stacklevel`, skip such frames.
 """
 
 
-def internal(function: Any) -> Any:
+def hide_frames(function: Any) -> Any:
     """Make the frames of a function count as part of importlib."""
     function.__code__ = function.__code__.replace(co_filename=INTERNAL)
     return function
@@ -29,7 +29,7 @@ def compile_script(path: str) -> Any:
         return compile(file.read(), path, "exec", dont_inherit=True)
 
 
-def new_main(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
+def create_main_namespace(script: str, arguments: list[str], record: RunRecord) -> dict[str, Any]:
     """Return the namespace of a new `__main__` for a script. The old one stays alive in its frame.
 
     The record is also written before a process is retained, because such a process exits much later than its run ends.
@@ -72,7 +72,7 @@ class RunRecord:
                 replaced.setdefault(name)
             return real(name, import_, **options)
 
-        bootstrap._find_and_load_unlocked = internal(_find_and_load_unlocked)
+        bootstrap._find_and_load_unlocked = hide_frames(_find_and_load_unlocked)
 
     def write(self) -> None:
         """Write the names of the modules in the order in which their imports started, each with its file."""
