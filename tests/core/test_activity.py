@@ -106,7 +106,7 @@ def test_every_start_and_end_is_reported_exactly_once(steps):
             assert since(state, "c1", "ann") == sorted(expected, key=lambda name: int(name[1:]))
             state = report(state, "c1", "ann")
             expected = set()
-        elif f"e{step}" in state.evaluations and not state.evaluations[f"e{step}"].over:
+        elif f"e{step}" in state.evaluations and not state.evaluations[f"e{step}"].is_finished:
             state = ended(state, f"e{step}")
             expected.add(f"e{step}")
 
@@ -126,7 +126,7 @@ def test_skipping_own_evaluations_changes_no_report(steps):
                 > state.evaluated - reported_evaluations.MAX_UNREPORTED
             )
         elif step == "end":
-            live = next((name for name, one in state.evaluations.items() if not one.over), None)
+            live = next((name for name, one in state.evaluations.items() if not one.is_finished), None)
             if live is not None:
                 noted, state = ended(noted, live), ended(state, live)
         else:
