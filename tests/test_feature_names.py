@@ -10,7 +10,7 @@ import pytest
 from codriver.app import features
 from codriver.feature import Feature
 from codriver.repls.contract.adapter_values import CAPABILITIES
-from codriver.settings.model import Settings, spelled
+from codriver.settings.model import Settings, name_in_files
 from codriver.tools import note_edit
 from codriver.tools.calls import argument_reading
 from codriver.tools.calls.arguments import Given
@@ -61,7 +61,7 @@ GIVEN = {"arguments", "given"}
 def names_of(feature: Feature) -> frozenset[str]:
     """Return the names that a feature declares and the base does not."""
     hooks = feature.server()
-    settings = [name for one in feature.settings for name in (one.name, spelled(one.name))]
+    settings = [name for one in feature.settings for name in (one.name, name_in_files(one.name))]
     capabilities = [name for one in hooks.adapters.capabilities for name in (one.name, *one.ops)]
     return frozenset({
         *(tool.name for tool in hooks.tools),

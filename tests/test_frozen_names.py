@@ -166,7 +166,7 @@ def variables() -> frozenset[str]:
     """Return the environment variables of Codriver that do not belong to a setting."""
     texts = {text for file in files_with("CODRIVER_", SERVER, SEAM, RELAY) for text in literals(file)}
     named = {name for text in texts for name in re.findall(r"\bCODRIVER_[A-Z_]*[A-Z]\b", text)}
-    return frozenset(named - {model.variable(name) for name in settings_model().model_fields})
+    return frozenset(named - {model.environment_variable(name) for name in settings_model().model_fields})
 
 
 def settings_choices(name: str) -> frozenset[str]:
@@ -290,7 +290,7 @@ def derived() -> Names:
         "backseat_driver.arguments": {*manifest.ARGUMENTS, *manifest.IGNORED_ARGUMENTS},
         "backseat_driver.skills": {*manifest.SKILLS, *manifest.PAGES},
         "callers.reserved": caller_slugs.RESERVED_SLUGS - {""},
-        "settings.names": map(model.spelled, settings_model().model_fields),
+        "settings.names": map(model.name_in_files, settings_model().model_fields),
         "settings.toolset": settings_choices("toolset"),
         "settings.event_loop": settings_choices("event_loop"),
         "settings.kernels": {info.alias for info in kernel_entry().model_fields.values()},

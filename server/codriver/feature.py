@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from codriver.log.event_logs import EventLog
     from codriver.server_hooks import ServerHooks
-    from codriver.settings.declared import Setting
+    from codriver.settings.declared import DeclaredSetting
     from codriver.setup.doctor_checks import FeatureChecks
 
 
@@ -58,7 +58,7 @@ class Feature:
     """Import and return what the feature adds to a server."""
     requires: tuple[str, ...] = ()
     commands: tuple[Command, ...] = ()
-    settings: tuple[Setting[Any], ...] = ()
+    settings: tuple[DeclaredSetting[Any], ...] = ()
     options: tuple[Options, ...] = ()
     doctor: Callable[[], FeatureChecks] | None = None
     """Import and return what the feature adds to `codriver doctor`."""

@@ -92,7 +92,7 @@ class Text:
         return QueryError(expected, found, line=line, column=column, part=self.part)
 
 
-def read(text: Text) -> Form:
+def read_form(text: Text) -> Form:
     """Read the only form in a text.
 
     Raises:
@@ -353,7 +353,7 @@ def kind_name(value: object) -> str:
     return "nil" if value is None else "a regex" if isinstance(value, Pattern) else "a collection"
 
 
-def compare(left: Any, right: Any) -> int:
+def compare_values(left: Any, right: Any) -> int:
     """Compare two values of any kind. Return a negative number if `left` sorts first, 0 if equal, else a positive one.
 
     Collections are compared by length and then by their items, as in Clojure.
@@ -365,7 +365,7 @@ def compare(left: Any, right: Any) -> int:
         if len(left) != len(right):
             return len(left) - len(right)
         pairs = zip(_items(left), _items(right), strict=True)
-        return next((order for order in (compare(a, b) for a, b in pairs) if order), 0)
+        return next((order for order in (compare_values(a, b) for a, b in pairs) if order), 0)
     if left_kind in ("nil", "a regex"):
         return 0
     if left_kind == "a boolean":
@@ -374,8 +374,8 @@ def compare(left: Any, right: Any) -> int:
 
 
 def sort_values(values: Iterable[object]) -> list[Any]:
-    """Return the values sorted with `compare`."""
-    return sorted(values, key=cmp_to_key(compare))
+    """Return the values sorted with `compare_values`."""
+    return sorted(values, key=cmp_to_key(compare_values))
 
 
 def nesting_depth(value: object, levels: int = 0) -> int:

@@ -158,7 +158,7 @@ class EntityStore:
         self._last_line = 0
         """The highest line that was ever added."""
         self._all = Postings()
-        self._left = Left()
+        self._left = HighestRemovedLine()
         positions = [position for position, name in enumerate(schema.attributes) if name in schema.indexed]
         self._by_value: dict[int, dict[Value, Postings]] = {position: {} for position in positions}
         self._unindexed: deque[Record] = deque()
@@ -287,7 +287,7 @@ class BoundedStore(EntityStore):
 
 
 @dataclass
-class Left:
+class HighestRemovedLine:
     """The highest line that was ever removed from a store."""
 
     line: int = -1
@@ -302,7 +302,7 @@ class Snapshot:
         records: list[Record],
         start: int,
         by_value: Mapping[int, Mapping[Value, Postings]],
-        left: Left,
+        left: HighestRemovedLine,
         end: int | None = None,
     ) -> None:
         self.schema = schema

@@ -23,7 +23,7 @@ class QueryError(DatalogError):
 
     def __init__(self, expected: str, found: str, *, line: int, column: int, part: str = "query") -> None:
         self.expected = expected
-        self.found = cut(found, MAX_FOUND_CHARACTERS)
+        self.found = truncate(found, MAX_FOUND_CHARACTERS)
         self.line = line
         self.column = column
         self.part = part
@@ -42,6 +42,6 @@ class OutOfRowsError(DatalogError):
     """Raised when a query exceeds its limit of rows or memory."""
 
 
-def cut(text: str, max_characters: int) -> str:
+def truncate(text: str, max_characters: int) -> str:
     """Shorten a text to at most `max_characters`, with an ellipsis at the end if it was cut."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

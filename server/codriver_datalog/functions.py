@@ -28,7 +28,7 @@ from codriver_datalog.edn import (
     Boolean,
     Keyword,
     ValueMap,
-    compare,
+    compare_values,
     kind_name,
     nesting_depth,
     print_edn,
@@ -133,7 +133,7 @@ def _extreme_function(sign: int) -> Callable[..., Any]:
     def extreme(first: Any, *rest: Any) -> Any:
         result = first
         for value in rest:
-            if compare(value, result) * sign > 0:
+            if compare_values(value, result) * sign > 0:
                 result = value
         return result
 
@@ -190,7 +190,7 @@ ARITHMETIC: Mapping[str, Function] = {
     ">": Function(_ordered(lambda a, b: bool(a > b)), 1, None),
     "<=": Function(_ordered(lambda a, b: bool(a <= b)), 1, None),
     ">=": Function(_ordered(lambda a, b: bool(a >= b)), 1, None),
-    "compare": Function(compare, 2, 2),
+    "compare": Function(compare_values, 2, 2),
 }
 """Functions on numbers, by the names used in queries."""
 
@@ -421,8 +421,8 @@ STRINGS: Mapping[str, Function] = {
     "namespace": Function(_namespace, 1, 1),
     "keyword": Function(_keyword, 1, 2),
     "re-pattern": Function(_pattern, 1, 1),
-    "re-find": Function(_with_pattern(regexes.find), 2, 2, is_timed=True),
-    "re-matches": Function(_with_pattern(regexes.matches), 2, 2, is_timed=True),
+    "re-find": Function(_with_pattern(regexes.find_first), 2, 2, is_timed=True),
+    "re-matches": Function(_with_pattern(regexes.match_whole), 2, 2, is_timed=True),
     "re-seq": Function(_with_pattern(regexes.find_all), 2, 2, is_timed=True),
     **{f"clojure.string/{name}": function for name, function in _CLOJURE_STRING.items()},
     **{f"str/{name}": function for name, function in _CLOJURE_STRING.items()},
@@ -442,7 +442,7 @@ SHARING = frozenset(
 )
 """Functions that return an argument or a part of one, so that their result takes no additional memory."""
 
-BY_VALUE = cmp_to_key(compare)
+BY_VALUE = cmp_to_key(compare_values)
 """Sort key for values of any kind."""
 
 
@@ -527,7 +527,7 @@ def _variance(values: Sequence[Any]) -> float:
 
 
 def _are_comparable(values: Sequence[Any]) -> bool:
-    """Return whether Python can compare all values with each other, which is much faster than `compare`."""
+    """Return whether Python can compare all values with each other, which is much faster than `compare_values`."""
     classes = set(map(type, values))
     return classes <= {int, float} or classes == {str}
 

@@ -59,7 +59,7 @@ FAILURES = (TypeError, ValueError, ArithmeticError, InvalidPatternError)
 """The exceptions that functions raise for unsuitable arguments."""
 
 
-def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
+def run_steps(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
     """Run the steps, and yield the batches of the last one."""
     if not steps:
         yield rows
@@ -68,7 +68,7 @@ def run(steps: Sequence[Step], rows: Rows, budget: Budget) -> Iterator[Rows]:
     for batch in first(rows):
         budget.check()
         if batch:
-            yield from run(rest, batch, budget)
+            yield from run_steps(rest, batch, budget)
 
 
 def make_projection(columns: Sequence[int]) -> Callable[[Row], Row]:
@@ -103,7 +103,7 @@ def cross_join(additions: Rows) -> Step:
     return step
 
 
-def join(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
+def join_step(key: Callable[[Row], Row], matching: Callable[[Rows], Callable[[Row], Iterable[Row] | None]]) -> Step:
     """Return a step that combines each row with the additions for its key, which `matching` returns."""
 
     def step(rows: Rows) -> Iterator[Rows]:
@@ -133,7 +133,7 @@ def group_rows(keys: Iterable[Hashable], rows: Iterable[Row]) -> dict[Any, Rows]
     return groups
 
 
-def caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
+def make_caller(function: Callable[..., Any], arguments: Sequence[Expression]) -> Callable[[Row], Any]:
     """Return a function that calls `function` with arguments from a row.
 
     Common numbers of arguments have separate code for speed.
@@ -194,7 +194,7 @@ def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[
             value = from_python(call(row))
             if value is None:
                 continue
-            for parts in expand(binding, value):
+            for parts in destructure(binding, value):
                 if all(
                     parts[position] == (expression if column is None else row[column])
                     for position, column, expression in old
@@ -208,7 +208,7 @@ def add_binding(call: Callable[[Row], Any], binding: Binding, columns: Sequence[
     return step
 
 
-def expand(binding: Binding, value: Any) -> Sequence[Row]:
+def destructure(binding: Binding, value: Any) -> Sequence[Row]:
     """Destructure a value into rows with one value per variable of the binding.
 
     Raises:
@@ -223,14 +223,14 @@ def expand(binding: Binding, value: Any) -> Sequence[Row]:
         case CollectionBinding(element):
             rows: Rows = []
             for item in _collection(value):
-                rows += expand(element, item)
+                rows += destructure(element, item)
                 _check_size(len(rows))
             return rows
         case TupleBinding(parts):
             items = _collection(value)
             if len(items) < len(parts):
                 raise ValueError(f"a binding of {len(parts)} parts needs at least as many items, not {len(items)}")
-            expanded = [expand(part, item) for part, item in zip(parts, items, strict=False)]
+            expanded = [destructure(part, item) for part, item in zip(parts, items, strict=False)]
             _check_size(math.prod(map(len, expanded)))
             return [tuple(cell for cells in row for cell in cells) for row in product(*expanded)]
 
@@ -488,7 +488,7 @@ def group_step(match: Match, snapshot: Snapshot, lines: range | None, needed: It
             records = [record for record in records if record_key(record) == values]
         return additions(match.passing(records, required))
 
-    return join(key, matching), names
+    return join_step(key, matching), names
 
 
 FEW = 8  # with fewer rows than an eighth of the entities, asking the index for each beats reading all entities once
@@ -520,7 +520,7 @@ def datom_step(pattern: Pattern, scope: Scope, snapshot: Snapshot, needed: Itera
         return cross_join(list(dict.fromkeys(project_rows(found, columns)))), names
     table = hash_rows(found, [position for position, _ in match.joined], columns)
     key = make_projection([column for _, column in match.joined])
-    return join(key, lambda _: table.get), names
+    return join_step(key, lambda _: table.get), names
 
 
 def _candidates(match: Match, snapshot: Snapshot, lines: range | None) -> Sequence[Row]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from codriver_datalog import syntax_tree
-from codriver_datalog.edn import Form, Text, read
+from codriver_datalog.edn import Form, Text, read_form
 from codriver_datalog.functions import AGGREGATES
 from codriver_datalog.syntax_tree import (
     Aggregate,
@@ -61,7 +61,7 @@ def parse(source_text: str, schema: Schema, rules: Rules | None = None) -> Query
         QueryError: the text is not a valid query.
     """
     text = Text(source_text)
-    form = read(text)
+    form = read_form(text)
     sections = _sections(text, form)
     if ":find" not in sections:
         raise text.error(FIND_SYNTAX, form)
@@ -92,7 +92,7 @@ def parse_rules(source_text: str, schema: Schema, others: Rules | None = None) -
         QueryError: the text is not a list of rules, or a rule depends on its own negation.
     """
     text = Text(source_text, "rules")
-    form = read(text)
+    form = read_form(text)
     if form.tag not in ("vector", "list") or len(form.items) > MAX_RULES:
         raise text.error(f"rules such as `[[(name ?a ?b) clause …] …]`, at most {MAX_RULES}", form)
     parser = syntax_tree.Parser(text, schema)

@@ -59,7 +59,7 @@ def read_inputs(query: Query, values: Sequence[object], schema: Schema) -> Input
             rules = {**rules, **parse_rules(given, schema, query.rules)}
             continue
         try:
-            rows = list(dict.fromkeys(operators.expand(taker, from_json(given))))
+            rows = list(dict.fromkeys(operators.destructure(taker, from_json(given))))
         except (TypeError, ValueError) as error:
             raise _error(
                 f"a value for input {number} that its binding can destructure ({error})", repr(given)

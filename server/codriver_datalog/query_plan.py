@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from codriver_datalog import operators
 from codriver_datalog.edn import Form, print_edn
-from codriver_datalog.errors import cut
+from codriver_datalog.errors import truncate
 from codriver_datalog.functions import ENTITY_FUNCTIONS, FUNCTIONS, SHARING, failure_reason
 from codriver_datalog.operators import Group, is_or_ready, variables_bound_by
 from codriver_datalog.syntax_tree import (
@@ -216,7 +216,7 @@ class _Planner:
         else:
             known = FUNCTIONS[name]
             function = partial(known.call, self.context.budget) if known.is_timed else known.call
-        return operators.caller(function, [self._expression(argument) for argument in arguments])
+        return operators.make_caller(function, [self._expression(argument) for argument in arguments])
 
     def _expression(self, argument: Argument) -> Expression:
         """Return the column or the constant value of an argument."""
@@ -268,7 +268,9 @@ class _Planner:
 
         def step(rows: Rows) -> Iterator[Rows]:
             keys = list(dict.fromkeys(map(key, rows)))
-            failing = {found(row) for batch in operators.run(planned.steps, keys, context.budget) for row in batch}
+            failing = {
+                found(row) for batch in operators.run_steps(planned.steps, keys, context.budget) for row in batch
+            }
             yield [row for row in rows if key(row) not in failing]
 
         self._add(step, ())
@@ -287,7 +289,7 @@ class _Planner:
             keys = list(dict.fromkeys(map(key, rows)))
             found: dict[Row, None] = {}
             for planned, output in zip(plans, outputs, strict=True):
-                for batch in operators.run(planned.steps, keys, self.context.budget):
+                for batch in operators.run_steps(planned.steps, keys, self.context.budget):
                     before = len(found)
                     found.update(dict.fromkeys(map(output, batch)))
                     charged += len(found) - before
@@ -295,7 +297,7 @@ class _Planner:
             return operators.hash_rows(found, range(bound), range(bound, bound + len(new))).get
 
         key = operators.make_projection([self.scope.columns[name] for name in inner.names])
-        self._add(operators.join(key, matching), new)
+        self._add(operators.join_step(key, matching), new)
 
     def _bound_arguments(self, call: RuleCall) -> list[tuple[int, Expression]]:
         """Return the positions and values of a call's arguments that are bound."""
@@ -327,7 +329,7 @@ class _Planner:
                 output(found) for found in table(values) if all(found[a] == found[b] for a, b in repeated)
             )
 
-        self._add(operators.join(key, matching), first)
+        self._add(operators.join_step(key, matching), first)
 
     def _unbound(self, unit: Unit) -> Exception:
         """Return the error for a clause whose variables no other clause binds."""
@@ -393,7 +395,7 @@ def _failed_call_text(function: str, arguments: Sequence[Expression], values: Ro
     """Format the failed call with its values, unless all of them are constants in the query."""
     if values is None or all(column is None for column, _ in arguments):
         return ""
-    printed = [cut(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
+    printed = [truncate(print_edn(value), MAX_VALUE_CHARACTERS) for value in values]
     return f" in ({' '.join([function, *printed])}); a clause that only filters can keep such values out"
 
 

@@ -73,7 +73,7 @@ class ForbiddenConstruct:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class PatternShape:
     """What a pattern contains: its first forbidden construct, and the number of repetitions that need memory.
 
     `repeated` counts the groups that are repeated or inside repeated ones, and parts of variable length such as
@@ -84,11 +84,11 @@ class Shape:
     repeated: int
 
 
-def shape(pattern: str) -> Shape:
+def inspect_pattern(pattern: str) -> PatternShape:
     """Determine the shape of a pattern, which may be invalid."""
     reading = _PatternScanner(pattern)
     reading.run()
-    return Shape(reading.refused, reading.repeated)
+    return PatternShape(reading.refused, reading.repeated)
 
 
 class _PatternScanner:
@@ -284,7 +284,7 @@ def compile_pattern(text: str) -> Pattern:
     """
     if len(text) > MAX_CHARACTERS:
         raise InvalidPatternError(f"the pattern has {len(text)} characters, but at most {MAX_CHARACTERS} are allowed")
-    found = shape(text)
+    found = inspect_pattern(text)
     if found.refused is not None:
         name, written, instead = found.refused.name, found.refused.text, found.refused.instead
         raise InvalidPatternError(
@@ -300,19 +300,19 @@ def compile_pattern(text: str) -> Pattern:
     return Pattern(text, compiled, _max_characters(found))
 
 
-def _max_characters(found: Shape) -> int | None:
+def _max_characters(found: PatternShape) -> int | None:
     """Return the length of the longest text on which the pattern's repetitions fit into memory, or None for any."""
     if not found.repeated:
         return None
     return MAX_SEARCH_BYTES // (BYTES_PER_CHARACTER + BYTES_PER_REPETITION * found.repeated)
 
 
-def find(clock: Clock, pattern: Pattern, text: str) -> object:
+def find_first(clock: Clock, pattern: Pattern, text: str) -> object:
     """Return the first match, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.search, text)))
 
 
-def matches(clock: Clock, pattern: Pattern, text: str) -> object:
+def match_whole(clock: Clock, pattern: Pattern, text: str) -> object:
     """Return the match of the whole text, or None."""
     return _match_value(_search(clock, pattern, text, partial(pattern.compiled.fullmatch, text)))
 

@@ -22,7 +22,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from codriver_datalog import operators
-from codriver_datalog.edn import Text, print_edn, read, text_length, to_json
+from codriver_datalog.edn import Text, print_edn, read_form, text_length, to_json
 from codriver_datalog.errors import OutOfRowsError, OutOfTimeError
 from codriver_datalog.functions import AGGREGATES, failure_reason
 from codriver_datalog.operators import Context, Scope, bound_after
@@ -86,7 +86,7 @@ class QueryAnswer:
         return self.result if isinstance(self.result, list) else []
 
 
-def pull(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
+def pull_entity(snapshot: Snapshot, entity: object, pattern: PullPattern) -> dict[str, object] | None:
     """Return the `id` and requested attributes of an entity, by unqualified name, or None if it does not exist."""
     record = snapshot.entity(entity)
     if record is None:
@@ -185,7 +185,7 @@ def _find(context: Context, query: Query, given: Inputs, names: Sequence[str]) -
         planned = plan(context, query.where, scope, names)
         output = planned.output(names)
         is_whole = planned.scope.names == tuple(names)
-        for batch in operators.run(planned.steps, given.rows, context.budget):
+        for batch in operators.run_steps(planned.steps, given.rows, context.budget):
             before = len(found) + len(distinct)
             if is_whole and planned.is_distinct:
                 distinct += batch
@@ -292,13 +292,13 @@ class _Shape:
             return lambda cell: cell
         snapshot = self._context.snapshot(element.source)
         pattern = element.pattern if not isinstance(element.pattern, Variable) else self._input_pattern(element.pattern)
-        return lambda cell: pull(snapshot, cell, pattern)
+        return lambda cell: pull_entity(snapshot, cell, pattern)
 
     def _input_pattern(self, variable: Variable) -> PullPattern:
         """Return the pull pattern from an input, which is an EDN string or a list of attributes."""
         given = self._given.constants.get(variable.name)
         text = Text(given if isinstance(given, str) else print_edn(given), "pull pattern")
-        return parse_pull(text, read(text), self._query.schema)
+        return parse_pull(text, read_form(text), self._query.schema)
 
 
 def _characters(column: Row) -> int:
@@ -455,7 +455,7 @@ class RuleSolver:
         input_of = operators.make_projection(job.table.positions)
         grown: set[Row] = set()
         for planned, output in self._plans(job.table, self._context):
-            for batch in operators.run(planned.steps, job.inputs, budget):
+            for batch in operators.run_steps(planned.steps, job.inputs, budget):
                 for row in map(output, batch):
                     key = input_of(row)
                     answers = job.table.answers[key]

@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver_lisp.reader import Positions, read, tokens
+from codriver_lisp.reader import Positions, read_forms, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -178,7 +178,7 @@ class _Finder:
 
     def run(self) -> Definitions:
         ends = []
-        reading = read(self._text, most_forms=MAX_FORMS)
+        reading = read_forms(self._text, most_forms=MAX_FORMS)
         for form in reading.forms:
             if form.kind != "discard":
                 self._top(form, b"")

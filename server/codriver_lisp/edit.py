@@ -25,11 +25,11 @@ from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.definitions import read_definitions
 from codriver_lisp.errors import EditError, EditFailedError, TooManyFormsError
 from codriver_lisp.reader import Positions
-from codriver_lisp.source_text import Limits, Target, find
+from codriver_lisp.source_text import SearchLimits, Target, find_target
 from codriver_lisp.splices import (
     NameReplacement,
     Splice,
-    append,
+    append_text,
     assemble,
     check_adjacent,
     check_branch_replacement,
@@ -50,7 +50,18 @@ if TYPE_CHECKING:
     from codriver_lisp.source_text import Document, Unit
     from codriver_lisp.symbol_rename import Found
 
-__all__ = ["Append", "Done", "Edited", "Insert", "Move", "Refused", "Rename", "Replace", "TextEdit", "apply"]
+__all__ = [
+    "Append",
+    "EditEffect",
+    "EditedText",
+    "Insert",
+    "Move",
+    "RefusedEdits",
+    "Rename",
+    "Replace",
+    "TextEdit",
+    "apply_edits",
+]
 
 READER_FEATURES: Final = ("clj", "cljs", "lpy")
 """The reader conditional features whose branches are searched for definitions."""
@@ -108,7 +119,7 @@ TextEdit = Replace | Insert | Append | Move | Rename | DefinitionRenaming
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class EditEffect:
     """The effect of one edit: its line in the text before and after, and how many changes it made.
 
     `left` maps each reason for not renaming occurrences to their lines in the text before the edits.
@@ -123,47 +134,49 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class EditedText:
     """The text after all edits, and the effect of each edit by its number."""
 
     text: str
-    done: Mapping[int, Done]
+    done: Mapping[int, EditEffect]
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedEdits:
     """The errors that prevented the edits, in order, each with the number of its edit. The text is unchanged."""
 
     errors: tuple[tuple[int, EditError], ...]
 
 
-def apply(document: Document, edits: Mapping[int, TextEdit], limits: Limits | None = None) -> Edited | Refused:
+def apply_edits(
+    document: Document, edits: Mapping[int, TextEdit], limits: SearchLimits | None = None
+) -> EditedText | RefusedEdits:
     """Apply all `edits` to `document`, or none of them.
 
     The keys are the numbers by which the caller identifies the edits.
     """
-    plan = _EditPlan(document, limits or Limits())
+    plan = _EditPlan(document, limits or SearchLimits())
     for number, edit in edits.items():
         plan.attempt(number, edit)
     plan.finish()
     if plan.errors:
-        return Refused(tuple(sorted(plan.errors, key=itemgetter(0))))
+        return RefusedEdits(tuple(sorted(plan.errors, key=itemgetter(0))))
     assembly = assemble(document, plan.splices, plan.names)
     if assembly.broken is not None:
-        return Refused(((assembly.broken, EditError("the new text would run into the adjacent code")),))
+        return RefusedEdits(((assembly.broken, EditError("the new text would run into the adjacent code")),))
     text, found = assembly.text, dict(assembly.positions)
     for new, number in plan.appends:
         end = len(text.rstrip())
-        text = append(text, new, document.ending)
+        text = append_text(text, new, document.ending)
         found[number] = end + len(text[end:]) - len(text[end:].lstrip())
     positions = Positions(text)
-    done: dict[int, Done] = {}
+    done: dict[int, EditEffect] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
-        done[number] = Done(
+        done[number] = EditEffect(
             line, positions.line(at), plan.counts.get(number, 1), plan.left.get(number, {}), number in plan.undefined
         )
-    return Edited(text, done)
+    return EditedText(text, done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +208,7 @@ def _may_define(document: Document, name: str) -> bool:
 class _EditPlan:
     """The changes that the edits of one text require, collected edit by edit and completed by `finish`."""
 
-    def __init__(self, document: Document, limits: Limits) -> None:
+    def __init__(self, document: Document, limits: SearchLimits) -> None:
         self.errors: list[tuple[int, EditError]] = []
         self.splices: list[tuple[Splice, int]] = []
         self.names: list[NameReplacement] = []
@@ -243,7 +256,7 @@ class _EditPlan:
 
     def _find(self, number: int, target: Target) -> Unit:
         """Return the target of an edit, and store its line."""
-        unit = find(self._document, target, self._limits)
+        unit = find_target(self._document, target, self._limits)
         self.lines[number] = unit.line
         return unit
 
@@ -269,7 +282,7 @@ class _EditPlan:
             self.splices.append((replace(self._document, unit, edit.new), number))
 
     def _move(self, number: int, edit: Move) -> None:
-        to = self._document.with_hints(find(self._document, edit.to, self._limits))
+        to = self._document.with_hints(find_target(self._document, edit.to, self._limits))
         unit = self._document.with_hints(self._find(number, edit.target))
         if unit.start <= to.start < unit.end:
             words = f"the form at line {unit.line} cannot be moved next to itself or into itself"

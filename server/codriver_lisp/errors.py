@@ -34,6 +34,6 @@ class EditFailedError(LispError):
         self.error = error
 
 
-def cut(text: str, max_characters: int) -> str:
+def truncate(text: str, max_characters: int) -> str:
     """Return `text`, shortened to `max_characters` with an ellipsis at the end if it is longer."""
     return text if len(text) <= max_characters else f"{text[: max_characters - 1]}…"

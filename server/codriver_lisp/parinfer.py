@@ -28,7 +28,7 @@ import re
 from dataclasses import dataclass
 from typing import NoReturn
 
-from codriver_lisp.reader import CLOSERS, LINE_END, Unbalanced, check, tokens
+from codriver_lisp.reader import CLOSERS, LINE_END, Unbalanced, check_balance, tokens
 
 MESSAGES = {
     "quote-danger": "Quotes must balanced inside comment blocks.",
@@ -66,7 +66,7 @@ class ParinferError:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class IndentResult:
     """The corrected text, or the original text with an `error`."""
 
     text: str
@@ -81,7 +81,7 @@ class StopError(Exception):
         self.error = error
 
 
-class Opener:
+class OpenBracket:
     """An open bracket. `x` is its column in the corrected line, and `shift` the columns by which that line moved."""
 
     __slots__ = ("closer", "position", "shift", "x")
@@ -93,7 +93,7 @@ class Opener:
         self.position = position
 
 
-class Trail:
+class CloserTrail:
     """The trail of the last line of code, with columns in the corrected line.
 
     `openers` are the brackets that its closers close, innermost first.
@@ -105,10 +105,10 @@ class Trail:
         self.line = line
         self.start = x
         self.end = x
-        self.openers: list[Opener] = []
+        self.openers: list[OpenBracket] = []
 
 
-def splice(line: str, start: int, end: int, new: str) -> str:
+def replace_span(line: str, start: int, end: int, new: str) -> str:
     """Return `line` with the text from `start` to `end` replaced by `new`. Negative positions count as 0."""
     return line[: max(start, 0)] + new + line[max(end, 0) :]
 
@@ -121,8 +121,8 @@ class IndentPass:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self._stack: list[Opener] = []
-        self._trail: Trail | None = None
+        self._stack: list[OpenBracket] = []
+        self._trail: CloserTrail | None = None
         self._has_shifted = False
         self._string: Position | None = None  # where the open string starts
         self._danger: Position | None = None  # an unpaired quote in a comment
@@ -176,8 +176,8 @@ class IndentPass:
         if first < 0:  # moved past the left margin: apply the edits at wrong columns, as parinfer.js does
             corrected = line[begin:]
             for _, x, new in self._edits:
-                corrected = splice(corrected, x, x + 1, new)
-            return splice(corrected, self._x, self._x + 1, "")
+                corrected = replace_span(corrected, x, x + 1, new)
+            return replace_span(corrected, self._x, self._x + 1, "")
         parts, at = [" " * first], begin
         for index, _, new in self._edits:
             parts += line[at:index], new
@@ -258,14 +258,14 @@ class IndentPass:
         if end > at:
             length = len(line[at:end].rstrip(" "))
             if length:
-                self._trail = Trail(self._number, self._x + length)
+                self._trail = CloserTrail(self._number, self._x + length)
             self._x += end - at
         if found is None:
             return end
         match found[0]:
             case "(" | "[" | "{":
                 position = self._number, end
-                self._stack.append(Opener(CLOSERS[found[0]], self._x, self._shift, position))
+                self._stack.append(OpenBracket(CLOSERS[found[0]], self._x, self._shift, position))
                 self._has_shifted = self._has_shifted or self._shift != 0
             case ")" | "]" | "}":
                 self._handle_closer(found[0], end)
@@ -287,7 +287,7 @@ class IndentPass:
                 self._shift -= 3
                 return end + 1
         self._x += 1
-        self._trail = Trail(self._number, self._x)
+        self._trail = CloserTrail(self._number, self._x)
         return end + 1
 
     def _handle_closer(self, closer: str, index: int) -> None:
@@ -310,7 +310,7 @@ class IndentPass:
         if end < len(line) and line[end] == '"':
             self._string = None
             self._x += end + 1 - at
-            self._trail = Trail(self._number, self._x)
+            self._trail = CloserTrail(self._number, self._x)
             return end + 1
         self._x += len(line) - at
         return len(line)
@@ -364,11 +364,11 @@ class IndentPass:
         closers = "".join(opener.closer for opener in closed)
         line = self.lines[trail.line]
         if line[max(trail.start, 0) : max(trail.end, 0)] != closers:
-            self.lines[trail.line] = splice(line, trail.start, trail.end, closers)
+            self.lines[trail.line] = replace_span(line, trail.start, trail.end, closers)
         trail.end = trail.start + len(closers)
 
 
-def indent_mode(text: str) -> Result:
+def indent_mode(text: str) -> IndentResult:
     """Return `text` with the closers at the ends of lines replaced by those that the indentation implies."""
     run = IndentPass()
     units = _NON_BMP_CHARACTER.sub(lambda match: _to_surrogate_pair(match[0]), text)
@@ -377,11 +377,11 @@ def indent_mode(text: str) -> Result:
             run.line(line)
         run.end()
     except StopError as stop:
-        return Result(text, stop.error)
+        return IndentResult(text, stop.error)
     corrected = ("\r\n" if "\r" in text else "\n").join(run.lines)
     if len(units) != len(text):
         corrected = corrected.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    return Result(corrected)
+    return IndentResult(corrected)
 
 
 def _to_surrogate_pair(character: str) -> str:
@@ -416,13 +416,13 @@ class BalancedText:
 
 def balance(text: str) -> BalancedText:
     """Return `text` with the brackets that its indentation implies. Text that already balances is not changed."""
-    error = check(text)
+    error = check_balance(text)
     suggested = _balance_by_indentation(text)
     if error is None:
         lines = zip(_lines(text), _lines(suggested), strict=True)
         differing = (number for number, (line, other) in enumerate(lines, 1) if line != other)
         return BalancedText(text, changed=False, doubtful_line=next(differing, None))
-    if suggested == text or check(suggested) is not None:
+    if suggested == text or check_balance(suggested) is not None:
         return BalancedText(text, changed=False, error=error)
     return BalancedText(suggested, changed=True)
 

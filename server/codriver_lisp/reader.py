@@ -38,7 +38,7 @@ from codriver_lisp.errors import TooManyFormsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Form", "Kind", "Reading", "Span", "Unbalanced", "check", "read", "top_level_forms"]
+__all__ = ["Form", "Kind", "ReadResult", "Span", "Unbalanced", "check_balance", "read_forms", "top_level_forms"]
 
 Kind = Literal["list", "vector", "map", "set", "function", "string", "character", "atom", "prefixed", "discard"]
 
@@ -127,14 +127,14 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadResult:
     """The top-level forms of a text, including discarded ones, and the first error in its brackets, if any."""
 
     forms: tuple[Form, ...]
     imbalance: Imbalance | None
 
 
-def read(text: str, *, most_forms: int | None = None) -> Reading:
+def read_forms(text: str, *, most_forms: int | None = None) -> ReadResult:
     """Read all forms of `text`, even if it does not balance.
 
     An unmatched closer is skipped. A mismatched closer ends the nearest enclosing form that it matches, if there is
@@ -144,7 +144,7 @@ def read(text: str, *, most_forms: int | None = None) -> Reading:
         TooManyFormsError: there are more than `most_forms`, counting nested ones. There is no limit by default.
     """
     tree, imbalance = _read(text, most_forms)
-    return Reading(tuple(tree.within(0, len(tree.kinds))), imbalance)
+    return ReadResult(tuple(tree.within(0, len(tree.kinds))), imbalance)
 
 
 def _read(text: str, most_forms: int | None = None) -> tuple[_Tree, Imbalance | None]:
@@ -294,20 +294,20 @@ class _Reader:
         return self._imbalance
 
 
-def check(text: str) -> Unbalanced | None:
+def check_balance(text: str) -> Unbalanced | None:
     """Return the first error in the brackets and strings of `text`, or None if it is balanced."""
     _, imbalance = _read(text)
     return None if imbalance is None else describe_imbalance(text, imbalance)
 
 
-def top_level_forms(text: str, reading: Reading | None = None) -> tuple[Span, ...]:
+def top_level_forms(text: str, reading: ReadResult | None = None) -> tuple[Span, ...]:
     """Return the positions of the forms that evaluating `text` would run, in order, without discarded forms.
 
-    `reading` is the result of `read` for the same text, if it was already read. A prefix such as a quote, a tag or
-    metadata is part of the form after it.
+    `reading` is the result of `read_forms` for the same text, if it was already read. A prefix such as a quote, a tag
+    or metadata is part of the form after it.
     """
     positions = Positions(text)
-    forms = (reading or read(text)).forms
+    forms = (reading or read_forms(text)).forms
     return tuple(Span(form.start, form.end, *positions.of(form.start)) for form in forms if form.kind != "discard")
 
 
@@ -347,7 +347,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
             if imbalance.opener is not None:
                 words += f": the form before it, from line {positions.line(imbalance.opener)}, is closed already"
         case "mismatched" if imbalance.opener is not None:
-            opener = bracket(text, imbalance.opener)
+            opener = opening_bracket(text, imbalance.opener)
             words = f"the `{opener}` at line {positions.line(imbalance.opener)} wants `{CLOSERS[opener[-1]]}`, "
             words += f"and `{text[imbalance.at]}` at line {line} comes instead"
         case "string":
@@ -364,7 +364,7 @@ def describe_imbalance(text: str, imbalance: Imbalance) -> Unbalanced:
     return Unbalanced(words, line, column)
 
 
-def bracket(text: str, at: int) -> str:
+def opening_bracket(text: str, at: int) -> str:
     """Return the opening bracket at the offset `at`, including a `#` before it."""
     return text[at : at + 2] if text[at] == "#" else text[at]
 
@@ -383,16 +383,17 @@ def _describe_unclosed(text: str, openers: tuple[int, ...], positions: Positions
     suspicion = _find_unclosed(text, openers[0], positions)
     if suspicion is None:
         line, column = positions.of(openers[-1])
-        return Unbalanced(f"the `{bracket(text, openers[-1])}` at line {line} is never closed", line, column)
+        return Unbalanced(f"the `{opening_bracket(text, openers[-1])}` at line {line} is never closed", line, column)
     suspect, end = suspicion
     line, column = positions.of(suspect)
-    word = bracket(text, suspect)
+    word = opening_bracket(text, suspect)
     if suspect in openers:
         words = f"the `{word}` at line {line} is never closed; its form seems to end before line {positions.line(end)}"
     else:
         outer = openers[-1]
         words = (
-            f"the `{bracket(text, outer)}` at line {positions.line(outer)} is never closed; going by the indentation, "
+            f"the `{opening_bracket(text, outer)}` at line {positions.line(outer)} is never closed; "
+            "going by the indentation, "
         )
         words += (
             f"it is the `{word}` at line {line} that lacks its `{CLOSERS[word[-1]]}` before line {positions.line(end)}"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from codriver_lisp.errors import EditError, EditFailedError, cut
-from codriver_lisp.reader import LINE_END, Positions, describe_imbalance, read, tokens
+from codriver_lisp.errors import EditError, EditFailedError, truncate
+from codriver_lisp.reader import LINE_END, Positions, describe_imbalance, read_forms, tokens
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -161,7 +161,7 @@ class Document:
     def __init__(self, text: str, *, is_hy: bool = False) -> None:
         self.text = text
         self.is_hy = is_hy
-        self.reading = read(text)
+        self.reading = read_forms(text)
         self.positions = Positions(text)
 
     @cached_property
@@ -215,7 +215,7 @@ class Document:
         start = self.positions.start(unit.line)
         before = self.text[start : unit.start]
         code = before.lstrip(_BLANK)
-        return before[: len(before) - len(code)] + " " * width(code)
+        return before[: len(before) - len(code)] + " " * display_width(code)
 
     @cached_property
     def _hints(self) -> Mapping[int, Unit]:
@@ -266,7 +266,7 @@ class Document:
         width = len(str(last))
         rows = []
         for number in range(first, last + 1):
-            visible = cut(self.line_text(number), MAX_LINE_CHARS)
+            visible = truncate(self.line_text(number), MAX_LINE_CHARS)
             rows.append(f"{'→' if number == line else ' '} {number:>{width}} {visible}".rstrip())
         return "\n".join(rows)
 
@@ -301,14 +301,14 @@ def reindent(text: str, base: str, ending: str, old: str = "") -> str:
             for blank in others[:-1]:
                 parts += ending, blank
             if others:
-                is_left = is_cut_out and width(others[-1]) < width(base)
+                is_left = is_cut_out and display_width(others[-1]) < display_width(base)
                 parts += ending, *((others[-1],) if is_left else (base, _extra_indentation(indent, others[-1])))
         else:
             parts.append(LINE_END.sub(ending, token[0]))
     return "".join(parts)
 
 
-def width(text: str) -> int:
+def display_width(text: str) -> int:
     """Return the width of `text` in columns, with two for each tab."""
     return len(text) + text.count("\t")
 
@@ -317,7 +317,7 @@ def _extra_indentation(indent: str, space: str) -> str:
     """Return the part of the whitespace `space` that goes beyond `indent`, or an empty string if there is none."""
     if space.startswith(indent):
         return space[len(indent) :]
-    return " " * (width(space) - width(indent))
+    return " " * (display_width(space) - display_width(indent))
 
 
 def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) -> bool:
@@ -328,7 +328,7 @@ def _is_cut_out(text: str, found: Sequence[re.Match[str]], base: str, old: str) 
     moved = sum(base + line in old_lines for line in lines)
     if unmoved != moved:
         return unmoved > moved
-    return not _is_aligned(found, 0) and _is_aligned(found, width(base))
+    return not _is_aligned(found, 0) and _is_aligned(found, display_width(base))
 
 
 def _lines(text: str, found: Sequence[re.Match[str]]) -> Iterator[str]:
@@ -364,10 +364,10 @@ def _is_aligned(found: Sequence[re.Match[str]], columns: int) -> bool:
         elif kind == "close" and len(openers) > 1:
             openers.pop()
         if LINE_END.search(token[0]) is None:
-            column += width(token[0]) if kind == "space" else len(token[0])
+            column += display_width(token[0]) if kind == "space" else len(token[0])
             leads = leads and kind == "space"
         else:
-            column = width(last_line(token[0])) - columns
+            column = display_width(last_line(token[0])) - columns
             leads = kind == "space"
     return True
 
@@ -388,7 +388,7 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """Limits of the search for a target.
 
     `padding` is how many lines away from the requested line the text may be. `context` is how many lines an error
@@ -399,7 +399,7 @@ class Limits:
     context: int = 10
 
 
-def find(document: Document, target: Target, limits: Limits) -> Unit:
+def find_target(document: Document, target: Target, limits: SearchLimits) -> Unit:
     """Return the form at `target`: on its line or, failing that, on the nearest line with its text within the padding.
 
     Raises:
@@ -422,7 +422,7 @@ def find(document: Document, target: Target, limits: Limits) -> Unit:
     where = f"line {target.line}"
     if limits.padding:
         where += f" or within {limits.padding} lines of it"
-    quoted = cut(expected, MAX_LINE_CHARS)
+    quoted = truncate(expected, MAX_LINE_CHARS)
     words = f"the text {quoted!r} was not found at {where}"
     other_lines = [line for line in document.units_by_line if _has(document, line, expected)]
     if other_lines:
@@ -441,7 +441,7 @@ def _has(document: Document, line: int, expected: str) -> bool:
     )
 
 
-def _unit_at(document: Document, target: Target, line: int, expected: str, limits: Limits) -> Unit:
+def _unit_at(document: Document, target: Target, line: int, expected: str, limits: SearchLimits) -> Unit:
     """Return the form on `line` that `expected` identifies.
 
     Raises:
@@ -488,6 +488,6 @@ def _names(document: Document, unit: Unit, expected: str) -> bool:
     return expected in (rest.strip(), document.text[unit.start : unit.end])
 
 
-def _refusal(document: Document, target: Target, limits: Limits, words: str) -> EditFailedError:
+def _refusal(document: Document, target: Target, limits: SearchLimits, words: str) -> EditFailedError:
     """Return an exception whose error includes the lines around the target."""
     return EditFailedError(EditError(words, context=document.numbered(target.line, limits.context)))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import LINE_END, check, read, tokens
+from codriver_lisp.reader import LINE_END, check_balance, read_forms, tokens
 from codriver_lisp.source_text import last_line, reindent
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def _delete_last(document: Document, unit: Unit, start: int, core: tuple[int, in
     return Splice(end, len(text), final[0] if final and end > 0 else "", core)
 
 
-def append(text: str, new: str, ending: str) -> str:
+def append_text(text: str, new: str, ending: str) -> str:
     """Return `text` with `new` after a blank line. The result ends with a line ending if `text` does."""
     placed = reindent(new, "", ending)
     if not text.strip():
@@ -175,7 +175,7 @@ def check_new(text: str) -> None:
     Raises:
         EditFailedError: the brackets do not balance. The error has the balanced text, if the indentation implies one.
     """
-    unbalanced = check(text)
+    unbalanced = check_balance(text)
     if unbalanced is None:
         return
     proposal = balance(text)
@@ -225,7 +225,7 @@ def check_adjacent(unit: Unit, new: str) -> None:
 
 def _count_forms(text: str) -> int:
     """Return the number of forms in `text`, without discarded ones."""
-    return sum(form.kind != "discard" for form in read(text).forms)
+    return sum(form.kind != "discard" for form in read_forms(text).forms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class NameReplacement:
 
 
 @dataclass(frozen=True, slots=True)
-class Assembly:
+class AssembledText:
     """A text after its changes.
 
     `positions` maps the number of each edit to the offset of its change in the new text, or of the first one for a
@@ -263,7 +263,9 @@ class _Change:
     is_name: bool
 
 
-def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]) -> Assembly:
+def assemble(
+    document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]
+) -> AssembledText:
     """Return the text of the document after applying `splices`, and `names` outside the replaced text.
 
     Both must be sorted, and the cores of the splices must not overlap. Whitespace around cores may overlap, and is
@@ -294,7 +296,7 @@ def assemble(document: Document, splices: Sequence[tuple[Splice, int]], names: S
         parts += chunks
         done = high
     parts.append(text[done:])
-    return Assembly("".join(parts), positions, broken)
+    return AssembledText("".join(parts), positions, broken)
 
 
 def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]) -> list[_Change]:

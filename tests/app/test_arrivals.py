@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from codriver.app.serve import Arrivals
+from codriver.app.serve import ConnectionChanges
 
 
 def repl(key, phase="connected"):
@@ -14,7 +14,7 @@ def client(identity, name):
 
 
 def test_each_arrival_and_departure_is_one_line_except_own_commands():
-    arrivals = Arrivals()
+    arrivals = ConnectionChanges()
     assert list(arrivals.lines([repl("py", "starting")], [client("c1", "")])) == []
     both = [client("c1", "claude-code"), client("c2", "codriver-cli")]
     assert list(arrivals.lines([repl("py")], both)) == [

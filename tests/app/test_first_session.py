@@ -39,14 +39,14 @@ def first_answers(workspace, name):
 
 @pytest.mark.parametrize("name", GREETS)
 def test_the_relay_answers_a_clients_first_lines_with_tools_of_a_starting_repl(workspace, name):
-    first_session.store(workspace, GREETS.values())
+    first_session.store_first_answers(workspace, GREETS.values())
     instructions, tools = first_answers(workspace, name)
     assert "py (python, starting)" in instructions
     assert "evaluate_code" in tools
 
 
 def test_a_client_that_lists_once_gets_the_tools_of_the_repl_in_advance(workspace):
-    first_session.store(workspace, GREETS.values())
+    first_session.store_first_answers(workspace, GREETS.values())
     assert "symbol_info" in first_answers(workspace, "codex")[1]
     assert "symbol_info" not in first_answers(workspace, "gemini")[1]
 
@@ -58,7 +58,7 @@ def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace)
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\ntouch {workspace}/ran\n")
     program.chmod(0o700)
-    first_session.store(workspace, GREETS.values())
+    first_session.store_first_answers(workspace, GREETS.values())
     instructions, tools = first_answers(workspace, "gemini")
     assert "nbb is stopped: " in instructions
     assert "codriver trust" in instructions
@@ -70,20 +70,20 @@ def test_an_untrusted_project_is_explained_and_its_tools_refuse_alike(workspace)
 def test_the_list_cached_by_a_server_is_kept(workspace):
     name, protocol = GREETS["codex"]
     mine = {"name": name, "protocol": protocol, "greeting": {"protocolVersion": protocol, "instructions": "mine"}}
-    kept_lists.write(workspace, {**mine, "tools": {"tools": []}})
-    first_session.store(workspace, GREETS.values())
+    kept_lists.store_client_entry(workspace, {**mine, "tools": {"tools": []}})
+    first_session.store_first_answers(workspace, GREETS.values())
     assert first_answers(workspace, "codex") == ("mine", [])
     assert "evaluate_code" in first_answers(workspace, "opencode")[1]
 
 
 def test_a_later_settings_change_invalidates_the_cached_list(workspace):
-    first_session.store(workspace, GREETS.values())
+    first_session.store_first_answers(workspace, GREETS.values())
     (workspace / "codriver.toml").write_text('toolset = "full"\n')
     assert first_answers(workspace, "codex") is None
 
 
 def test_forgetting_the_cached_list_twice_is_harmless(workspace):
-    first_session.store(workspace, GREETS.values())
-    kept_lists.forget(workspace)
-    kept_lists.forget(workspace)
+    first_session.store_first_answers(workspace, GREETS.values())
+    kept_lists.remove_stored_lists(workspace)
+    kept_lists.remove_stored_lists(workspace)
     assert first_answers(workspace, "codex") is None

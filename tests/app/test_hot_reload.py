@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from live_server import serving, until, user_settings_file
 
-from codriver.app.hot_reload import stamps
+from codriver.app.hot_reload import source_file_stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls.kinds import dialects_by_suffix
@@ -67,25 +67,29 @@ def test_only_source_files_of_the_workspace_are_watched(tmp_path):
     for name in ("a.clj", "src/b.py", ".hidden/c.clj", "node_modules/d.cljs", "venv/e.py", "f.txt", "g.clj/h.lpy"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("")
-    assert {file.relative_to(tmp_path).as_posix() for file in stamps(tmp_path)} == {"a.clj", "src/b.py", "g.clj/h.lpy"}
+    assert {file.relative_to(tmp_path).as_posix() for file in source_file_stamps(tmp_path)} == {
+        "a.clj",
+        "src/b.py",
+        "g.clj/h.lpy",
+    }
 
 
 def test_a_replaced_file_with_equal_time_and_size_is_noticed(tmp_path):
     file = tmp_path / "a.py"
     file.write_text("x = 1")
-    before = stamps(tmp_path)
+    before = source_file_stamps(tmp_path)
     other = tmp_path / "other"
     other.write_text("x = 2")
     status = file.stat()
     os.utime(other, ns=(status.st_atime_ns, status.st_mtime_ns))
     other.replace(file)
-    assert stamps(tmp_path) != before
+    assert source_file_stamps(tmp_path) != before
 
 
 def test_an_unreadable_directory_is_skipped(tmp_path):
-    assert stamps(tmp_path / "none") == {}
+    assert source_file_stamps(tmp_path / "none") == {}
     (tmp_path / "broken.py").symlink_to(tmp_path / "nowhere")
-    assert stamps(tmp_path) == {}
+    assert source_file_stamps(tmp_path) == {}
 
 
 def test_every_source_suffix_has_a_dialect():

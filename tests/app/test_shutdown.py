@@ -20,10 +20,10 @@ from codriver.app.serve import ServeOptions, Server
 from codriver.app.shutdown import Shutdown
 from codriver.app.workspace_settings import load
 from codriver.log import history, logbook
-from codriver.log.output_log import NO_LINE, Entry
-from codriver.net.registration import claim
+from codriver.log.output_log import UNASSIGNED_LINE, Entry
+from codriver.net.registration import claim_workspace
 from codriver.settings.durations import durations_from
-from codriver.settings.layers import Reloader
+from codriver.settings.layers import SettingsReloader
 
 pytestmark = pytest.mark.anyio
 
@@ -147,9 +147,9 @@ async def served_and_stopped(workspace, failing=None, *, before=lambda _server: 
 
     options = ServeOptions(workspace, overrides, on_reached=reached)
     loaded = load(workspace, environ={}, overrides=overrides)
-    with claim(workspace / "presence", is_alive=lambda _record: False) as held:
+    with claim_workspace(workspace / "presence", is_alive=lambda _record: False) as held:
         async with anyio.create_task_group() as tasks:
-            reloader = Reloader(workspace, environ={}, overrides=overrides, loaded=loaded)
+            reloader = SettingsReloader(workspace, environ={}, overrides=overrides, loaded=loaded)
             server = Server(
                 workspace, LiveSettings(reloader), held, tasks, options, durations_from({}, features.durations())
             )
@@ -178,7 +178,7 @@ async def test_the_last_log_entries_are_saved_even_if_no_runs_are_kept(workspace
     monkeypatch.setattr(logbook, "NOTIFY_S", 60.0)  # nothing else adds it
 
     def evaluate(server):
-        server._parts.logbook.record(Entry(NO_LINE, "evaluatedCode", "(last)", 0))
+        server._parts.logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(last)", 0))
 
     await served_and_stopped(workspace, before=evaluate, remember_runs=0)
     (file,) = (tmp_path / "state").rglob("eval-history.transit.json")

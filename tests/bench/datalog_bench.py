@@ -14,7 +14,7 @@ from pathlib import Path
 
 from report import Report, main
 
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 SCRIPT = Path(__file__).with_name("datalog_datascript.mjs")
 ROUNDS = 15
@@ -121,7 +121,7 @@ def insert(log: OutputLog, made: list[dict[str, object]]) -> list[float]:
     times = []
     for entry in made:
         start = time.perf_counter()
-        log.append(Entry(NO_LINE, **entry))  # type: ignore[arg-type]
+        log.append(Entry(UNASSIGNED_LINE, **entry))  # type: ignore[arg-type]
         times.append((time.perf_counter() - start) * 1000)
     return times
 

@@ -251,7 +251,7 @@ def with_another_body(text, chance):
 
 def stale(file, text):
     """Return whether a function of the file still has code that the text does not contain."""
-    codes = FileCodes(SourceText(text, file), file).all
+    codes = FileCodes(SourceText(text, file), file).read_all
     places = {(one.co_name, one.co_firstlineno): one for one in codes}
     for one in gc.get_objects():
         if type(one) is types.FunctionType and one.__code__.co_filename == file:

@@ -15,8 +15,8 @@ from clients_bench import calls_a_second
 from live_server import serving
 from report import Curve, main, timed_ms
 
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver_lisp.reader import check
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver_lisp.reader import check_balance
 
 TITLE = "how cost grows: the exponent between the ends of each curve"
 LIMIT = 1.15
@@ -32,7 +32,7 @@ def log_of(size):
     log = OutputLog(max_entities=size)
     for line in range(size):
         category = "evaluationErrorOutput" if line % 10 == 0 else "evaluationOutput"
-        log.append(Entry(NO_LINE, category, f"text {line}", line, who="ann"))
+        log.append(Entry(UNASSIGNED_LINE, category, f"text {line}", line, who="ann"))
     return log
 
 
@@ -51,7 +51,7 @@ def log_insert(report):
 
         def insert(log=log):
             for _ in range(200):
-                log.append(Entry(NO_LINE, "evaluationOutput", "text", 1))
+                log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "text", 1))
 
         curve.points.append((size, middle_ms(insert, report.rounds(9)) / 200))
     return curve
@@ -64,7 +64,7 @@ def reading(report):
     )
     for size in (100, 1_000, 3_000, 10_000):
         text = "".join(form.format(number) for number in range(size))
-        curve.points.append((size, middle_ms(lambda text=text: check(text), report.rounds(5))))
+        curve.points.append((size, middle_ms(lambda text=text: check_balance(text), report.rounds(5))))
     return curve
 
 

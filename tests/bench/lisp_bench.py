@@ -16,10 +16,10 @@ from pathlib import Path
 import anyio
 from report import main
 
-from codriver.editing import Editor, EditRequest, Limits
-from codriver_lisp.edit import Append, Rename, Replace, apply
+from codriver.editing import Editor, EditRequest, SearchLimits
+from codriver_lisp.edit import Append, Rename, Replace, apply_edits
 from codriver_lisp.parinfer import balance, indent_mode
-from codriver_lisp.reader import check, read
+from codriver_lisp.reader import check_balance, read_forms
 from codriver_lisp.source_text import Document, Target
 
 JAR = Path("/usr/share/java/clojure.jar")
@@ -103,7 +103,7 @@ async def edit_file(text, workspace):
     for run in range(RUNS):
         wanted = [EditRequest("core.clj", Replace(Target(line, document.line_text(line)), f"{WORD} [f] {run})"))]
         begin = time.perf_counter()
-        await editor.edit("bench", wanted, limits=Limits(), allow_outside=False)
+        await editor.edit("bench", wanted, limits=SearchLimits(), allow_outside=False)
         taken.append((time.perf_counter() - begin) * 1000)
         await editor.undo("bench")
     return statistics.median(taken)
@@ -113,17 +113,17 @@ def measure_editing(report, text):
     lines = text.count("\n")
     title = f"clojure/core.clj, {lines} lines"
     whole = [
-        ("read it", partial(read, text)),
+        ("read it", partial(read_forms, text)),
         ("read it, and find all forms that can be edited", lambda: Document(text).units_by_line),
     ]
     for name, work in whole:
         report.fact(title, name, median_ms(work), "ms", at_most=READ_GOAL_MS)
-    report.fact(title, "check its brackets", median_ms(partial(check, text)), "ms")
+    report.fact(title, "check its brackets", median_ms(partial(check_balance, text)), "ms")
     report.fact(title, "balance it", median_ms(partial(balance, text)), "ms")
     document, some = edits(text)
     document.units_by_line  # noqa: B018  # read, as after the first edit
     for name, edit in some.items():
-        took = median_ms(partial(apply, document, {0: edit}))
+        took = median_ms(partial(apply_edits, document, {0: edit}))
         report.fact(title, f"{name}, once it is read", took, "ms", at_most=EDIT_GOAL_MS)
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "core.clj").write_text(text)
@@ -151,7 +151,7 @@ def measure_parinfer(report, text):
 
 def measure_growth(report, text):
     title = "processor time for a text 8 times as long, over that for one, divided by 8"
-    works = {"read": read, "indent mode": indent_mode, "balance": balance}
+    works = {"read": read_forms, "indent mode": indent_mode, "balance": balance}
     part = text[: text.index("\n(defn", len(text) // 4) + 1]
     shapes = {"a quarter of core.clj": part, "a deep nest": "(a " * 5000 + ")" * 5000 + "\n"}
     for shape, unit in shapes.items():

@@ -14,7 +14,7 @@ from live_server import serving
 from report import main
 
 from codriver.log.output_log import Entry
-from codriver.log.transit_format import file_chunks
+from codriver.log.transit_format import encode_file
 
 TITLE = "memory of the server"
 HISTORY_TITLE = "history: a start with 200 texts of 1 MB in its file"
@@ -67,7 +67,7 @@ def measure_history(report, folder):
     [lines] = (folder / "state").rglob("eval-history.transit.json.lines")
     entries = (Entry(line, "evaluatedCode", f"{line} " + "x" * 10**6, line) for line in range(1, 201))
     file = lines.with_name(lines.name.removesuffix(".lines"))
-    file.write_bytes(b"".join(file_chunks(entries)))
+    file.write_bytes(b"".join(encode_file(entries)))
     began = time.perf_counter()
     with serving(folder, "--repl", "none") as live, live.client() as client:
         report.fact(HISTORY_TITLE, "until the first client is served", time.perf_counter() - began, "s")

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from report import main, timed_ms
 
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 
 HERE = Path(__file__).parent
 COMMAND = Path(sys.executable).with_name("codriver-relay")
@@ -144,7 +144,7 @@ def measure(report) -> None:
     port = listener.getsockname()[1]
     threading.Thread(target=serve, args=(listener,), daemon=True).start()
     with tempfile.TemporaryDirectory() as folder:
-        relay = install_relay(shipped_relay(), Path(folder) / "codriver_relay.py")
+        relay = install_relay(shipped_relay_directory(), Path(folder) / "codriver_relay.py")
         measure_ways(report, port, relay)
 
 

@@ -14,7 +14,7 @@ from live_server import serving
 from real_repls import missing, repl
 from report import in_turns, main
 
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 
 BARE = [sys.executable, "-I", "-c", "pass"]
 IMPORT_MCP = [sys.executable, "-c", "import mcp"]
@@ -71,7 +71,7 @@ def measure(report):
 
 def _hook(report, folder, servers):
     """Measure the installed hook program: without a server, and with an answer from one."""
-    install_relay(shipped_relay(), folder / "codriver_relay.py")
+    install_relay(shipped_relay_directory(), folder / "codriver_relay.py")
     live = servers.enter_context(serving(folder / "hook", "--repl", "none"))
     edited = live.workspace / "core.clj"
     edited.write_text("(ns core)\n")

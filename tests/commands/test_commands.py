@@ -25,7 +25,7 @@ from codriver.commands.cli import cli
 from codriver.commands.history import comment_signs
 from codriver.commands.options import workspace_above
 from codriver.files.own_folders import server_directory
-from codriver.net.registration import claim
+from codriver.net.registration import claim_workspace
 from codriver.net.server_record import is_claimed
 from relay.relay_process import claimed
 
@@ -654,7 +654,7 @@ def test_stop_waits_for_a_starting_server_and_stops_it(tmp_path):
 def test_a_server_that_hangs_during_its_start_is_reported_with_advice(tmp_path, monkeypatch):
     monkeypatch.setattr("codriver.commands.stop.STARTING_WAIT_S", 0.1)
     folder = server_directory(tmp_path)
-    with claim(folder, is_alive=lambda _record: False):
+    with claim_workspace(folder, is_alive=lambda _record: False):
         done = CliRunner().invoke(cli, ["stop", "--workspace", str(tmp_path)])
     assert done.exit_code == 1
     assert f"fuser {folder / 'lock'}" in done.output

@@ -16,7 +16,7 @@ from codriver.core.pictures import (
     replace_image_data,
     replace_marks,
 )
-from codriver.log.newest_entries import cut
+from codriver.log.newest_entries import truncate_entry
 from codriver.log.output_log import Entry
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + (640).to_bytes(4, "big") + (480).to_bytes(4, "big") + b"\x08\x06\0\0\0"
@@ -89,7 +89,7 @@ def test_every_mark_is_parsed_as_it_was_written(one):
 
 
 def test_a_truncated_image_is_one_mark_without_a_digest():
-    kept = cut(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
+    kept = truncate_entry(Entry(1, "evaluationResults", f"<Figure> {address(PNG + bytes(range(256)) * 1000)} end", 0))
     (one,) = images_in(shown := replace_image_data(kept.text))
     assert (one.size, one.digest) == ((640, 480), "")
     assert shown == f"<Figure> {one.mark} end"

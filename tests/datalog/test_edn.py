@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_datalog.edn import MAX_CHARACTERS, MAX_DEPTH, Keyword, Text, read
+from codriver_datalog.edn import MAX_CHARACTERS, MAX_DEPTH, Keyword, Text, read_form
 from codriver_datalog.errors import QueryError
 
 
@@ -18,7 +18,7 @@ def plain(form):
 
 
 def value(text):
-    return plain(read(Text(text)))
+    return plain(read_form(Text(text)))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_forms_are_parsed(text, expected):
 
 
 def test_a_keyword_equals_its_text():
-    form = read(Text(":a/b"))
+    form = read_form(Text(":a/b"))
     assert isinstance(form.value, Keyword)
     assert form.value == ":a/b"
 
@@ -99,7 +99,7 @@ def test_a_keyword_equals_its_text():
 )
 def test_an_error_says_what_was_expected_and_where(text, expected, found, line, column):
     with pytest.raises(QueryError) as error:
-        read(Text(text))
+        read_form(Text(text))
     assert (error.value.expected, error.value.found) == (expected, found)
     assert (error.value.line, error.value.column) == (line, column)
     assert f"line {line}, column {column}" in str(error.value)
@@ -108,7 +108,7 @@ def test_an_error_says_what_was_expected_and_where(text, expected, found, line, 
 @given(st.text(st.sampled_from('[](){}#"\\ ;:,_a1?.-+N/eM^\n\u00e4'), max_size=30))
 def test_garbage_is_parsed_or_refused(text):
     try:
-        form = read(Text(text))
+        form = read_form(Text(text))
     except QueryError as error:
         assert error.line >= 1  # noqa: PT017  # being refused is one of two good ends
         assert error.column >= 1  # noqa: PT017  # as above
@@ -118,4 +118,4 @@ def test_garbage_is_parsed_or_refused(text):
 
 def test_many_discards_do_not_exhaust_the_stack():
     with pytest.raises(QueryError):
-        read(Text("#_" * 20_000))
+        read_form(Text("#_" * 20_000))

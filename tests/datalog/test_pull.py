@@ -2,23 +2,23 @@
 
 import pytest
 
-from codriver.log.output_log import NO_LINE, SCHEMA, Entry, OutputLog
-from codriver_datalog.edn import Text, read
+from codriver.log.output_log import SCHEMA, UNASSIGNED_LINE, Entry, OutputLog
+from codriver_datalog.edn import Text, read_form
 from codriver_datalog.query import parse_pull
-from codriver_datalog.solve import pull
+from codriver_datalog.solve import pull_entity
 
 
 @pytest.fixture
 def snapshot():
     log = OutputLog()
-    log.append(Entry(NO_LINE, "evaluatedCode", "(+ 1 1)", 5, who="ann"))
-    log.append(Entry(NO_LINE, "otherOutput", "2", 6))
+    log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(+ 1 1)", 5, who="ann"))
+    log.append(Entry(UNASSIGNED_LINE, "otherOutput", "2", 6))
     return log.snapshot()
 
 
 def pulled(snapshot, entity, pattern):
     text = Text(pattern, "pull pattern")
-    return pull(snapshot, entity, parse_pull(text, read(text), SCHEMA))
+    return pull_entity(snapshot, entity, parse_pull(text, read_form(text), SCHEMA))
 
 
 def test_every_attribute_is_returned_without_its_namespace(snapshot):

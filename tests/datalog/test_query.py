@@ -10,7 +10,7 @@ import pytest
 from needs import node
 
 from codriver.errors import RefusedError
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 NODE = Path(__file__).parents[1] / "node"
 
@@ -22,10 +22,12 @@ def filled():
     log = OutputLog()
     for n in range(1, 11):
         who = "ann" if n % 2 else "bob"
-        log.append(Entry(NO_LINE, "evaluatedCode", f"(+ {n} 1)", n * 10, who=who, namespace="user", evaluation=f"e{n}"))
-        log.append(Entry(NO_LINE, "evaluationOutput", f"Line {n}\n", n * 10 + 1))
+        log.append(
+            Entry(UNASSIGNED_LINE, "evaluatedCode", f"(+ {n} 1)", n * 10, who=who, namespace="user", evaluation=f"e{n}")
+        )
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"Line {n}\n", n * 10 + 1))
         category = "evaluationResults" if n % 3 else "evaluationErrorOutput"
-        log.append(Entry(NO_LINE, category, f"Result {n}", n * 10 + 2, evaluation=f"e{n}"))
+        log.append(Entry(UNASSIGNED_LINE, category, f"Result {n}", n * 10 + 2, evaluation=f"e{n}"))
     return log
 
 
@@ -164,7 +166,7 @@ def test_a_filter_protects_later_functions_from_unsuitable_values(guard):
 
 def test_a_long_value_is_shortened_in_its_error():
     log = OutputLog()
-    log.append(Entry(NO_LINE, "otherOutput", "x" * 10_000, 1))
+    log.append(Entry(UNASSIGNED_LINE, "otherOutput", "x" * 10_000, 1))
     with pytest.raises(RefusedError) as error:
         log.query("[:find ?x :where [?e :output/text ?t] [(/ ?t 2) ?x]]")
     assert "expected a number, not" in error.value.details["expected"]
@@ -477,7 +479,7 @@ def test_a_row_limit_keeps_the_newest_lines_with_a_note():
 def test_the_text_of_an_answer_is_bounded():
     log = OutputLog()
     for n in range(1, 41):
-        log.append(Entry(NO_LINE, "evaluationOutput", "x" * 2**18, n))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "x" * 2**18, n))
     one = log.query("[:find [?e ?t] :where [?e :output/text ?t]]")
     assert (one.result[0], one.cut) == (1, None)
     every = "[:find ?e ?f (pull ?e [:output/text]) :where [?e :output/text ?t] [?f :output/line] [(>= ?f ?e)]]"
@@ -490,7 +492,7 @@ def test_the_text_of_an_answer_is_bounded():
 def test_values_that_need_too_much_memory_are_cut(call):
     log = OutputLog()
     for n in range(1000):
-        log.append(Entry(NO_LINE, "evaluationOutput", f"{n}" + "x" * 2**14, n))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"{n}" + "x" * 2**14, n))
     answer = log.query(f"[:find ?e ?f :where [?e :output/text ?t] [?f :output/line] [{call} ?x]]", time_limit_s=60)
     assert answer.cut == "rows"
 
@@ -498,7 +500,7 @@ def test_values_that_need_too_much_memory_are_cut(call):
 def test_an_aggregate_over_cut_rows_says_so():
     log = OutputLog()
     for n in range(1000):
-        log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"text {n}", n))
     query = "[:find (count ?a) . :with ?b :where [?a :output/text] [?b :output/text]]"
     assert log.query(query, time_limit_s=60).cut == "rows"
 
@@ -551,7 +553,7 @@ def test_rules_that_branch_exponentially_are_checked_once():
 def test_a_rule_follows_a_chain_through_a_whole_log(step):
     log = OutputLog()
     for n in range(1000):
-        log.append(Entry(NO_LINE, "evaluationOutput", "x", n))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "x", n))
     rules = f"[[(after ?a ?b) [(inc ?a) ?b] [?b :output/line]] [(after ?a ?b) {step}]]"
     answer = log.query("[:find (count ?b) . :in $ % :where (after 1 ?b)]", inputs=[rules], time_limit_s=60)
     assert (answer.result, answer.cut) == (999, None)
@@ -568,7 +570,9 @@ def test_a_rule_follows_a_chain_through_a_whole_log(step):
 def test_no_clause_order_causes_a_cross_join(clauses):
     log = OutputLog()
     for n in range(2000):
-        log.append(Entry(NO_LINE, "evaluationOutput", f"e{n}", n, who=("ann", "bob")[n % 2], evaluation=f"e{n}"))
+        log.append(
+            Entry(UNASSIGNED_LINE, "evaluationOutput", f"e{n}", n, who=("ann", "bob")[n % 2], evaluation=f"e{n}")
+        )
     for order in permutations(clauses):
         answer = log.query(f"[:find (count ?a) . :where {' '.join(order)}]", time_limit_s=60)
         assert answer.cut is None, order
@@ -590,7 +594,7 @@ def test_rules_cannot_grow_a_value_endlessly(grow):
 def test_too_many_rows_are_cut():
     log = OutputLog()
     for n in range(1000):
-        log.append(Entry(NO_LINE, "evaluationOutput", f"text {n}", n))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", f"text {n}", n))
     answer = log.query("[:find ?a ?b :where [?a :output/text] [?b :output/text]]", time_limit_s=60)
     assert (answer.count, answer.cut) == (10_000, "rows")
 
@@ -598,10 +602,10 @@ def test_too_many_rows_are_cut():
 def test_a_query_sees_the_log_as_of_its_start():
     log = OutputLog(max_entities=200)
     for n in range(200):
-        log.append(Entry(NO_LINE, "evaluationOutput", "x", n, who="ann" if n % 2 else "bob"))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "x", n, who="ann" if n % 2 else "bob"))
     snapshot = log.snapshot()
     for n in range(500):
-        log.append(Entry(NO_LINE, "evaluationOutput", "y", n, who="ann"))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationOutput", "y", n, who="ann"))
     who = 4
     assert [record[0] for record in snapshot.records] == list(range(1, 201))
     assert snapshot.entity(1) is not None

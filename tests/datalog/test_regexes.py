@@ -9,7 +9,7 @@ from regex import _regex_core as library
 
 from codriver_datalog import regexes
 from codriver_datalog.errors import InvalidPatternError, OutOfTimeError
-from codriver_datalog.regexes import compile_pattern, shape
+from codriver_datalog.regexes import compile_pattern, inspect_pattern
 
 RECURSION = [
     "(?R)",
@@ -157,7 +157,9 @@ def test_every_construct_the_library_recognizes_is_detected(pieces, last):
         except Exception:  # noqa: BLE001  # whatever the library says of what is no pattern
             return
     assert (
-        shape(pattern).refused if found else shape(pattern).refused is None or "version" in shape(pattern).refused.name
+        inspect_pattern(pattern).refused
+        if found
+        else inspect_pattern(pattern).refused is None or "version" in inspect_pattern(pattern).refused.name
     )
 
 
@@ -165,13 +167,13 @@ def test_every_construct_the_library_recognizes_is_detected(pieces, last):
 def test_a_long_text_is_not_searched_with_memory_hungry_repetition(pattern):
     compiled = compile_pattern(pattern)
     with pytest.raises(ValueError, match=r"at most [0-9]+ characters, and this one has 2097152"):
-        regexes.find(Plenty(), compiled, "ab" * 2**20)
-    assert regexes.find(Plenty(), compiled, "abx" * 1000)
+        regexes.find_first(Plenty(), compiled, "ab" * 2**20)
+    assert regexes.find_first(Plenty(), compiled, "abx" * 1000)
 
 
 def test_a_long_text_can_be_searched_with_any_other_pattern():
     text = "ab" * 2**21 + "Error: 42"
-    assert regexes.find(Plenty(), compile_pattern(r"(?i)error: (\d+)$"), text) == ("Error: 42", "42")
+    assert regexes.find_first(Plenty(), compile_pattern(r"(?i)error: (\d+)$"), text) == ("Error: 42", "42")
 
 
 def test_an_endless_match_stops_when_time_is_up():
@@ -183,4 +185,4 @@ def test_an_endless_match_stops_when_time_is_up():
             return 0.2
 
     with pytest.raises(OutOfTimeError):
-        regexes.find(Short(), compile_pattern("(?:a|a)*c"), "a" * 60 + "bc" * 4000)
+        regexes.find_first(Short(), compile_pattern("(?:a|a)*c"), "a" * 60 + "bc" * 4000)

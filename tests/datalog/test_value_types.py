@@ -10,11 +10,11 @@ from codriver_datalog.edn import (
     Keyword,
     Text,
     ValueMap,
-    compare,
+    compare_values,
     constant_value,
     from_json,
     nesting_depth,
-    read,
+    read_form,
     sort_values,
     text_length,
     to_json,
@@ -63,7 +63,7 @@ def test_values_without_a_json_form_become_the_closest_one(value, shown):
 )
 def test_a_query_constant_is_converted_to_its_value(edn, value):
     text = Text(edn, "query")
-    assert constant_value(text, read(text)) == value
+    assert constant_value(text, read_form(text)) == value
 
 
 def test_true_differs_from_1_in_any_collection():
@@ -80,12 +80,12 @@ def test_values_of_all_types_have_one_order():
     assert sort_values(reversed(ordered)) == ordered
     for place, left in enumerate(ordered):
         for other, right in enumerate(ordered):
-            assert (compare(left, right) < 0, compare(left, right) > 0) == (place < other, place > other)
+            assert (compare_values(left, right) < 0, compare_values(left, right) > 0) == (place < other, place > other)
 
 
 def test_two_regexes_or_two_nils_compare_equal():
-    assert compare(compile_pattern("a"), compile_pattern("b")) == 0
-    assert compare(None, None) == 0
+    assert compare_values(compile_pattern("a"), compile_pattern("b")) == 0
+    assert compare_values(None, None) == 0
 
 
 def test_nesting_is_measured_only_up_to_its_limit():

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "log.md").read_text()
 TABLE = re.search(r"<!-- queries -->\n(.*?)<!-- /queries -->", PAGE, re.DOTALL)[1]
@@ -28,17 +28,17 @@ FOUND = {
 
 def log():
     log = OutputLog()
-    log.append(Entry(NO_LINE, "evaluatedCode", "(price 10)", 1, who="me", evaluation="e1"))
-    log.append(Entry(NO_LINE, "evaluationResults", "12", 2, who="me", session_key="clj", evaluation="e1"))
-    log.append(Entry(NO_LINE, "evaluatedCode", "(fetch)", 3, who="you", evaluation="e2"))
-    log.append(Entry(NO_LINE, "evaluationErrorOutput", "Timeout: no answer", 4, who="you", evaluation="e2"))
+    log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(price 10)", 1, who="me", evaluation="e1"))
+    log.append(Entry(UNASSIGNED_LINE, "evaluationResults", "12", 2, who="me", session_key="clj", evaluation="e1"))
+    log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(fetch)", 3, who="you", evaluation="e2"))
+    log.append(Entry(UNASSIGNED_LINE, "evaluationErrorOutput", "Timeout: no answer", 4, who="you", evaluation="e2"))
     cell = {"who": "jupyter", "session_key": "sales-ipynb", "notebook": "/shop/sales.ipynb", "evaluation": "e3"}
-    log.append(Entry(NO_LINE, "evaluatedCode", "total = 12 * 3", 5, **cell))
+    log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "total = 12 * 3", 5, **cell))
     return log
 
 
 def app_of(log):
-    app = AppLog(log.line_for_another)
+    app = AppLog(log.allocate_line)
     app.record(AppEvent("7 fx db/write app price/set d3", 6, who="me", evaluation="e1"))
     app.record(AppEvent("8 log app", 7))
     return app
@@ -46,8 +46,8 @@ def app_of(log):
 
 def history():
     history = OutputLog()
-    history.append(Entry(NO_LINE, "evaluatedCode", "(defn price [x] (* 1.2 x))", 1, who="me"))
-    history.append(Entry(NO_LINE, "evaluatedCode", "(fetch)", 2, who="me"))
+    history.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(defn price [x] (* 1.2 x))", 1, who="me"))
+    history.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(fetch)", 2, who="me"))
     return history
 
 

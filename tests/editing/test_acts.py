@@ -12,8 +12,8 @@ import pytest
 from alike import rounds
 from project_texts import ProjectTexts
 
-from codriver.editing import Act, Editor, EditRequest, InsertDef, Limits, ReplaceDef
-from codriver.editing.batch import Create
+from codriver.editing import Act, Editor, EditRequest, InsertDef, ReplaceDef, SearchLimits
+from codriver.editing.batch import CreateFile
 from codriver.editing.python_edits import changed_statements
 from codriver.errors import RefusedError
 from codriver.repls.worker.basics.held_definitions import UndoRecords
@@ -177,7 +177,7 @@ async def perform(project, wanted, failing, form):
 
     async def write():
         with posix_only.bounded_files(16) if failing == "full" else contextlib.nullcontext():
-            return await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
+            return await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
 
     with anyio.CancelScope() as scope:
         steps = Steps(project, failing, form, scope)
@@ -198,7 +198,9 @@ def test_files_and_definitions_are_restored_whichever_step_fails(tmp_path, seed)
     if sum(one.edit.name == "Order" for one in wanted) > 1:
         wanted = wanted[:1]
     wanted.append(EditRequest(f"{project.high}.py", InsertDef("Large", "def more(self): return rate()", side="after")))
-    wanted.append(EditRequest(f"{project.new}.py", Create(f"import {project.low} as low\n\n\nvalue = low.rate()\n")))
+    wanted.append(
+        EditRequest(f"{project.new}.py", CreateFile(f"import {project.low} as low\n\n\nvalue = low.rate()\n"))
+    )
     before = project.picture()
     refused = pytest.raises(RefusedError) if failing in ("unwritable", "full") else contextlib.nullcontext()
     with refused:
@@ -342,7 +344,7 @@ def test_concurrent_changes_by_others_are_kept_and_reported(tmp_path):
     async def run():
         steps = Meanwhile(project, "test", 0, None)
         act = Act(lambda outcome: editor.put_back("me", outcome), steps, restores=True)
-        write = lambda: editor.edit("me", wanted, limits=Limits(), allow_outside=False)  # noqa: E731
+        write = lambda: editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)  # noqa: E731
         return await act.run(write)
 
     ended = anyio.run(run)

@@ -15,9 +15,9 @@ import pytest
 from alike import rounds
 from live_server import serving
 
-from codriver.editing import BatchRecords, Create, Editor, EditRequest, Limits
+from codriver.editing import BatchRecords, CreateFile, Editor, EditRequest, SearchLimits
 from codriver.editing.atomic_batch import UNDER_WAY
-from codriver.editing.file_changes import Change, read
+from codriver.editing.file_changes import Change, read_snapshot
 from codriver.files.own_folders import workspace_state_directory
 from codriver.systems.file_system import HAS_DESCRIPTORS
 from codriver_lisp.edit import Append
@@ -154,7 +154,7 @@ def test_a_record_is_private_and_contains_files_up_to_a_limit(workspace):
     for name in ("a.clj", "b.clj"):
         (workspace / name).write_bytes(b";" * 40 * 2**20)
     both = [
-        Change(workspace / name, read(workspace / name, workspace, most_bytes=2**30), b"")
+        Change(workspace / name, read_snapshot(workspace / name, workspace, most_bytes=2**30), b"")
         for name in ("a.clj", "b.clj")
     ]
     again = BatchRecords(workspace.parent / "more", workspace)
@@ -188,7 +188,9 @@ def test_a_running_batch_is_left_alone(workspace, records):
 
 
 def test_a_record_that_cannot_be_removed_rolls_back_no_edit(workspace, records):
-    changes = [Change(workspace / name, read(workspace / name, workspace), b"(new)\n") for name in ("a.clj", "b.clj")]
+    changes = [
+        Change(workspace / name, read_snapshot(workspace / name, workspace), b"(new)\n") for name in ("a.clj", "b.clj")
+    ]
     left = workspace.parent / "records" / "0123456789ab.json"
     with records.recorded(changes, {change.path: "x" for change in changes}):
         [record] = stored_records(workspace)
@@ -324,10 +326,10 @@ def test_a_record_can_remove_only_its_own_temporary_files(workspace, records):
 def test_an_unwritable_state_directory_prevents_no_edit(workspace):
     (workspace.parent / "file").touch()
     editor = Editor(workspace, BatchRecords(workspace.parent / "file" / "records", workspace))
-    wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", Create("(n)\n"))]
+    wanted = [EditRequest("a.clj", Append("(z)")), EditRequest("n.clj", CreateFile("(n)\n"))]
 
     async def run():
-        await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
+        await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
 
     anyio.run(run)
     assert (workspace / "n.clj").read_text() == "(n)\n"

@@ -2,13 +2,20 @@
 
 import pytest
 
-from codriver.editing.code_names import delta, diff, header, makings, uses, words
+from codriver.editing.code_names import (
+    definitions_in,
+    import_statements,
+    line_diff,
+    possible_names,
+    short_difference,
+    uses_name,
+)
 
 PRICE = ("shop.core", "price")
 
 
 def names(code, language, space="user"):
-    return [(one.space, one.name) for one in makings(code, language, space)]
+    return [(one.space, one.name) for one in definitions_in(code, language, space)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +59,7 @@ def test_an_assigned_attribute_is_a_name_of_its_owner():
     ],
 )
 def test_layout_and_comments_do_not_change_a_form(one, other, language):
-    (first,), (second,) = makings(one, language, "user"), makings(other, language, "user")
+    (first,), (second,) = definitions_in(one, language, "user"), definitions_in(other, language, "user")
     assert first.form == second.form
 
 
@@ -74,7 +81,7 @@ def test_layout_and_comments_do_not_change_a_form(one, other, language):
     ],
 )
 def test_lisp_uses_a_name_by_namespace_alias_or_reference(code, space, known, used):
-    assert uses(code, "lisp", space, PRICE, known=known) is used
+    assert uses_name(code, "lisp", space, PRICE, known=known) is used
 
 
 @pytest.mark.parametrize(
@@ -94,20 +101,20 @@ def test_lisp_uses_a_name_by_namespace_alias_or_reference(code, space, known, us
     ],
 )
 def test_python_uses_a_name_by_module_or_import(code, space, known, used):
-    assert uses(code, "python", space, PRICE, known=known) is used
+    assert uses_name(code, "python", space, PRICE, known=known) is used
 
 
 def test_a_module_is_identified_by_its_path_in_the_workspace():
-    assert uses("from shop.core import price\nprice", "python", "__main__", ("src.shop.core", "price"))
+    assert uses_name("from shop.core import price\nprice", "python", "__main__", ("src.shop.core", "price"))
 
 
 @pytest.mark.parametrize("language", ["lisp", "hy", "python"])
 @pytest.mark.parametrize("code", ["(", ")", '"', "\0", "(" * 5000, "def f(:", "x" * 1000 + "("])
 def test_unparsable_code_defines_and_uses_nothing(code, language):
-    assert not uses(code, language, "user", ("user", "nothing"))
-    assert header(code, language) == ""
-    assert isinstance(makings(code, language, "user"), tuple)
-    assert isinstance(words(code, language), set)
+    assert not uses_name(code, language, "user", ("user", "nothing"))
+    assert import_statements(code, language) == ""
+    assert isinstance(definitions_in(code, language, "user"), tuple)
+    assert isinstance(possible_names(code, language), set)
 
 
 @pytest.mark.parametrize(
@@ -120,8 +127,8 @@ def test_unparsable_code_defines_and_uses_nothing(code, language):
     ],
 )
 def test_a_small_difference_is_described_briefly(before, after, told):
-    assert delta(before, after) == told
+    assert short_difference(before, after) == told
 
 
 def test_a_difference_is_described_by_its_lines():
-    assert diff("(defn f []\n  1)", "(defn f []\n  2)") == "-  1)\n+  2)"
+    assert line_diff("(defn f []\n  1)", "(defn f []\n  2)") == "-  1)\n+  2)"

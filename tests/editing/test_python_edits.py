@@ -9,9 +9,9 @@ import anyio
 import pytest
 from refusals import refused_as
 
-from codriver.editing import Create, Editor, EditRequest, InsertDef, Limits, ReplaceDef, python_edits
-from codriver.editing.python_edits import PythonSource, apply
-from codriver_lisp.edit import Append, Edited, Replace
+from codriver.editing import CreateFile, Editor, EditRequest, InsertDef, ReplaceDef, SearchLimits, python_edits
+from codriver.editing.python_edits import PythonSource, apply_python_edits
+from codriver_lisp.edit import Append, EditedText, Replace
 from codriver_lisp.source_text import Target
 
 SHOP = '''\
@@ -49,14 +49,14 @@ else:
 
 
 def edited(text, *edits):
-    found = apply(text, dict(enumerate(edits)))
-    assert isinstance(found, Edited), found
+    found = apply_python_edits(text, dict(enumerate(edits)))
+    assert isinstance(found, EditedText), found
     return found.text
 
 
 def refused(text, *edits):
-    found = apply(text, dict(enumerate(edits)))
-    assert not isinstance(found, Edited), found.text
+    found = apply_python_edits(text, dict(enumerate(edits)))
+    assert not isinstance(found, EditedText), found.text
     return {number: problem.message for number, problem in found.errors}
 
 
@@ -270,7 +270,7 @@ def work(folder, *wanted, dry_run=False):
     pairs = [EditRequest(file, edit) for file, edit in wanted]
 
     async def run():
-        return await editor.edit("me", pairs, limits=Limits(), allow_outside=False, dry_run=dry_run)
+        return await editor.edit("me", pairs, limits=SearchLimits(), allow_outside=False, dry_run=dry_run)
 
     return anyio.run(run)
 
@@ -334,7 +334,7 @@ def test_a_file_in_an_escape_encoding_that_round_trips_is_edited(tmp_path):
 @pytest.mark.parametrize("encoding", ["unicode_escape", "utf-16", "hex", "rot13", "undefined"])
 def test_new_text_that_could_not_be_read_again_is_refused(tmp_path, encoding):
     with refused_as("edits-refused") as caught:
-        work(tmp_path, ("a.py", Create(f"# coding: {encoding}\nx = 1\n")))
+        work(tmp_path, ("a.py", CreateFile(f"# coding: {encoding}\nx = 1\n")))
     assert problems_of(caught)[0].startswith(("the new text", "the content does not parse"))
     assert list(tmp_path.iterdir()) == []
 
@@ -344,14 +344,14 @@ def test_a_batch_of_both_languages_is_applied_or_refused_as_a_whole(tmp_path):
     (tmp_path / "b.py").write_bytes(b"def b(): ...\n")
     form = Replace(Target(1, "(def a 1)"), "(def a 2)")
     with refused_as("edits-refused") as caught:
-        work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", Create("x = (")))
+        work(tmp_path, ("a.clj", form), ("b.py", form), ("a.clj", ReplaceDef("a", "")), ("c.py", CreateFile("x = (")))
     told = problems_of(caught)
     assert "in Python use replace_def" in told[0]
     assert "it is for Python" in told[1]
     assert "the content does not parse" in told[2]
     assert (tmp_path / "a.clj").read_text() == "(def a 1)\n"
     outcome = work(
-        tmp_path, ("a.clj", form), ("b.py", ReplaceDef("b", "def b(): return 1")), ("c.py", Create("x = 1\n"))
+        tmp_path, ("a.clj", form), ("b.py", ReplaceDef("b", "def b(): return 1")), ("c.py", CreateFile("x = 1\n"))
     )
     assert [one.is_new for one in outcome.files] == [False, False, True]
     assert (tmp_path / "b.py").read_text() == "def b(): return 1\n"

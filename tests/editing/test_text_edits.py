@@ -6,22 +6,22 @@ from pathlib import Path
 import pytest
 from refusals import refused_as
 
-from codriver.editing import Editor, EditRequest, Limits, ReplaceText
+from codriver.editing import Editor, EditRequest, ReplaceText, SearchLimits
 from codriver.editing.file_languages import apply_string_edits
-from codriver_lisp.edit import Edited
+from codriver_lisp.edit import EditedText
 
 SHOP = "import os\n\n\ndef price(x):\n    rate = 2\n    return x * rate\n\n\ndef cost(x):\n    rate = 2\n    return x\n"
 
 
 def edited(text, *edits, **how):
     found = apply_string_edits(text, dict(enumerate(edits)), **how)
-    assert isinstance(found, Edited), found
+    assert isinstance(found, EditedText), found
     return found.text
 
 
 def refused(text, *edits, **how):
     found = apply_string_edits(text, dict(enumerate(edits)), **how)
-    assert not isinstance(found, Edited), found.text
+    assert not isinstance(found, EditedText), found.text
     return [(problem.message, problem.context) for _, problem in found.errors]
 
 
@@ -81,14 +81,14 @@ def test_random_edits_of_real_files_change_only_what_they_say():
         old = text[start : start + drawn.randrange(5, 60)]
         found = apply_string_edits(text, {0: ReplaceText(old, "<new>\n")})
         is_once = text.count(old) == 1
-        assert isinstance(found, Edited) == is_once
+        assert isinstance(found, EditedText) == is_once
         if is_once:
             assert found.text == text.replace(old, "<new>\n")
 
 
 async def edit(workspace, file, *edits, **how):
     wanted = [EditRequest(file, one) for one in edits]
-    return await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False, **how)
+    return await Editor(workspace).edit("me", wanted, limits=SearchLimits(), allow_outside=False, **how)
 
 
 @pytest.mark.anyio

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from codriver.editing.vscode import editor_with
+from codriver.editing.vscode import find_open_editor
 
 pytestmark = pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="the directories of Linux")
 
@@ -33,7 +33,7 @@ def opened(home, state, editor="Code", process=None):
 
 
 def find_editor(home, folder):
-    return editor_with(folder, {"HOME": str(home)})
+    return find_open_editor(folder, {"HOME": str(home)})
 
 
 def test_no_editor_is_found_if_there_is_none(home, workspace):

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from codriver.files.own_folders import remove_locked, try_lock
+from codriver.files.own_folders import remove_locked_file, try_lock
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_held_lock_is_available_only_after_its_holder_closes(opened):
 def test_remove_locked_deletes_and_closes_the_file(opened, tmp_path):
     held = opened()
     assert try_lock(held)
-    remove_locked(tmp_path / "lock", held)
+    remove_locked_file(tmp_path / "lock", held)
     assert not (tmp_path / "lock").exists()
     with pytest.raises(OSError, match=r"descriptor|handle"):
         os.fstat(held)

@@ -9,11 +9,11 @@ import posix_only
 import pytest
 
 from codriver.files import (
+    FileRules,
     LinkRefusedError,
     Links,
     NotOwnedError,
     NotRegularError,
-    Rules,
     TooLargeError,
     locate,
     open_for_writing,
@@ -21,8 +21,8 @@ from codriver.files import (
     replace,
 )
 
-WITHIN = Rules(Links.WITHIN, 1000)
-NEVER = Rules(Links.NEVER, 1000)
+WITHIN = FileRules(Links.WITHIN, 1000)
+NEVER = FileRules(Links.NEVER, 1000)
 
 
 def names(folder):
@@ -61,7 +61,7 @@ def test_a_file_of_exactly_the_limit_is_read_and_a_larger_one_is_refused(root):
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux has files without a size in /proc")
 def test_a_file_without_a_size_is_read_up_to_the_limit():
     with pytest.raises(TooLargeError, match="more, but at most 10 bytes"):
-        read(Path("/proc/self/status"), Rules(Links.ANY, 10))
+        read(Path("/proc/self/status"), FileRules(Links.ANY, 10))
 
 
 def _fifo(path):
@@ -88,7 +88,7 @@ def test_a_link_to_a_device_is_refused_without_opening_it(root, device):
     with pytest.raises(LinkRefusedError, match="it leads outside of"):
         read(Path("thing"), WITHIN, root=root)
     with pytest.raises(NotRegularError, match="a device"):
-        read(root / "thing", Rules(Links.ANY, 10))
+        read(root / "thing", FileRules(Links.ANY, 10))
 
 
 @pytest.mark.parametrize("target", ["../secret", "{outside}/secret", "sub/../../secret", "../workspace/../secret"])
@@ -98,7 +98,7 @@ def test_a_link_out_of_the_root_is_refused(root, target):
     for rules in (WITHIN, NEVER):
         with pytest.raises(LinkRefusedError):
             read(Path("link"), rules, root=root)
-    assert read(root / "link", Rules(Links.ANY, 1000)) == b"outside"
+    assert read(root / "link", FileRules(Links.ANY, 1000)) == b"outside"
 
 
 @pytest.mark.parametrize("target", ["file", "sub/../file", "{root}/file", "other"])
@@ -141,38 +141,38 @@ def test_the_root_itself_may_be_a_symlink(root):
 
 
 def test_a_path_without_a_root_is_resolved_from_the_filesystem_root(root, monkeypatch):
-    assert read(root / "file", Rules(Links.ANY, 100)) == b"inside"
+    assert read(root / "file", FileRules(Links.ANY, 100)) == b"inside"
     monkeypatch.chdir(root)
-    assert read(Path("file"), Rules(Links.ANY, 100)) == b"inside"
-    assert read(Path("../workspace/file"), Rules(Links.ANY, 100)) == b"inside"
+    assert read(Path("file"), FileRules(Links.ANY, 100)) == b"inside"
+    assert read(Path("../workspace/file"), FileRules(Links.ANY, 100)) == b"inside"
 
 
 def test_a_file_that_grants_permission_must_not_be_writable_by_others(root):
     (root / "file").chmod(0o666)
     with pytest.raises(NotOwnedError, match="others may write"):
-        read(Path("file"), Rules(Links.NEVER, 100, is_granting=True), root=root)
+        read(Path("file"), FileRules(Links.NEVER, 100, is_granting=True), root=root)
 
 
 def test_a_secret_file_must_be_private(root):
     (root / "file").chmod(0o644)
     with pytest.raises(NotOwnedError, match="0600"):
-        read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root)
+        read(Path("file"), FileRules(Links.NEVER, 100, is_secret=True), root=root)
     (root / "file").chmod(0o600)
-    assert read(Path("file"), Rules(Links.NEVER, 100, is_secret=True), root=root) == b"inside"
+    assert read(Path("file"), FileRules(Links.NEVER, 100, is_secret=True), root=root) == b"inside"
 
 
 @pytest.mark.skipif(not posix_only.is_root(), reason="only root can give files away: run this as root")
 def test_files_and_links_of_another_user_are_not_trusted(root):
     posix_only.give_away(root / "file")
     with pytest.raises(NotOwnedError, match="another user"):
-        read(root / "file", Rules(Links.OF_USER, 100))
+        read(root / "file", FileRules(Links.OF_USER, 100))
     with pytest.raises(NotOwnedError):
-        read(root / "file", Rules(Links.ANY, 100, is_granting=True))
+        read(root / "file", FileRules(Links.ANY, 100, is_granting=True))
     (root / "mine").write_text("mine")
     (root / "link").symlink_to("mine")
     posix_only.give_away(root / "link")
     with pytest.raises(LinkRefusedError, match="another user"):
-        read(root / "link", Rules(Links.OF_USER, 100))
+        read(root / "link", FileRules(Links.OF_USER, 100))
 
 
 def test_a_replaced_file_is_complete_and_private(root):

@@ -23,7 +23,7 @@ CLOCK_MS = 20
 SERVER = Path(stamp_of.__code__.co_filename).parents[1]
 READERS = {
     "files": lambda path: stamp_of(path.stat()),
-    "kept lists": kept_lists.stamp_of,
+    "kept lists": kept_lists.json_stamp,
     "kept lists of the relay": lambda path: of_relay.stamp_of(str(path)),
     "memory": memory._stamp,
     "skills": folders.file_stamp,
@@ -58,8 +58,8 @@ def test_a_file_restored_with_its_old_time_no_longer_counts_as_the_last_editors(
 
 def test_the_relay_and_the_server_stamp_files_alike(tmp_path):
     (tmp_path / "file").write_text("one")
-    assert of_relay.stamp_of(str(tmp_path / "file")) == kept_lists.stamp_of(tmp_path / "file")
-    assert of_relay.stamp_of(str(tmp_path / "none")) == kept_lists.stamp_of(tmp_path / "none") is None
+    assert of_relay.stamp_of(str(tmp_path / "file")) == kept_lists.json_stamp(tmp_path / "file")
+    assert of_relay.stamp_of(str(tmp_path / "none")) == kept_lists.json_stamp(tmp_path / "none") is None
 
 
 # Who asks for the time of a file, and not to tell whether it is the same.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.files.written_paths import is_unusual, path_from
+from codriver.files.written_paths import convert_written_path, may_need_conversion
 
 FILES = ("m.py", "a b.py", "@odd.py", "@types/x.ts", "m.py:7", "sub/n.py")
 
@@ -42,8 +42,8 @@ def root(tmp_path):
     ],
 )
 def test_a_written_path_is_understood_as_intended(root, written, meant):
-    assert path_from(written, root) == meant
-    assert is_unusual(written) or written == meant
+    assert convert_written_path(written, root) == meant
+    assert may_need_conversion(written) or written == meant
 
 
 @pytest.mark.parametrize("behind", ["", "#L3", ":3"])
@@ -51,4 +51,4 @@ def test_a_written_path_is_understood_as_intended(root, written, meant):
 def test_a_file_uri_is_converted_to_its_path(root, begin, behind):
     for name in ("m.py", "a b.py"):
         path = (root / name).as_uri().removeprefix("file://")
-        assert path_from(f"{begin}{path}{behind}", root) == str(root / name)
+        assert convert_written_path(f"{begin}{path}{behind}", root) == str(root / name)

@@ -13,13 +13,13 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from codriver.errors import RefusedError
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 from codriver_datalog import edn
 from codriver_datalog.errors import QueryError
-from codriver_lisp.edit import Edited, Rename, apply
+from codriver_lisp.edit import EditedText, Rename, apply_edits
 from codriver_lisp.parinfer import balance, indent_mode
-from codriver_lisp.reader import check, read, tokens, top_level_forms
-from codriver_lisp.source_text import Document, Limits
+from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
+from codriver_lisp.source_text import Document, SearchLimits
 from datalog import test_against_reference as against_reference
 from fuzz.drawing import Chosen, text_of
 from lisp.test_edit_laws import NEW, Batch, check_edited
@@ -56,7 +56,7 @@ def edn_reader(data):
     """Check that a form with a position keeps its meaning when it is written again, or is rejected with a position."""
     text = edn.Text(text_of(data))
     try:
-        form = edn.read(text)
+        form = edn.read_form(text)
     except QueryError as error:
         count = text.text.count("\n") + 1
         assert 1 <= error.line <= count
@@ -66,8 +66,8 @@ def edn_reader(data):
     assert 0 <= form.start < form.end <= len(text.text)
     again = edn.Text(_written(form))
     if len(again.text) <= edn.MAX_CHARACTERS:
-        assert _meaning(edn.read(again)) == _meaning(form)
-    assert _meaning(edn.read(edn.Text(text.text[form.start : form.end]))) == _meaning(form)
+        assert _meaning(edn.read_form(again)) == _meaning(form)
+    assert _meaning(edn.read_form(edn.Text(text.text[form.start : form.end]))) == _meaning(form)
     pending = [form]
     while pending:
         whole = pending.pop()
@@ -82,8 +82,10 @@ def edn_reader(data):
 def _log():
     log = OutputLog()
     for number in range(1, 6):
-        log.append(Entry(NO_LINE, "evaluatedCode", f"(+ {number} 1)", number, who="ann", evaluation=f"e{number}"))
-        log.append(Entry(NO_LINE, "evaluationResults", str(number + 1), number))
+        log.append(
+            Entry(UNASSIGNED_LINE, "evaluatedCode", f"(+ {number} 1)", number, who="ann", evaluation=f"e{number}")
+        )
+        log.append(Entry(UNASSIGNED_LINE, "evaluationResults", str(number + 1), number))
     return log
 
 
@@ -93,7 +95,7 @@ LOG = _log()
 def _turned(text):
     """Return the query with its clauses reversed, or None if it is invalid or may have several answers."""
     try:
-        form = edn.read(edn.Text(text))
+        form = edn.read_form(edn.Text(text))
     except QueryError:
         return None
     places = [at for at, item in enumerate(form.items) if item.tag == "keyword"] if form.tag == "vector" else []
@@ -163,16 +165,16 @@ def lisp_reader(data):
     for span in top_level_forms(text):
         assert end <= span.start < span.end <= len(text)
         end = span.end
-    found = check(text)
+    found = check_balance(text)
     if found is not None:
         assert 1 <= found.line <= len(re.split(r"\r\n|\r|\n", text))
         assert found.column >= 1
         assert found.message
         return
-    for form in read(text).forms:
+    for form in read_forms(text).forms:
         alone = text[form.start : form.end]
-        assert check(alone) is None
-        assert [(one.kind, one.start, one.end) for one in read(alone).forms] == [(form.kind, 0, len(alone))]
+        assert check_balance(alone) is None
+        assert [(one.kind, one.start, one.end) for one in read_forms(alone).forms] == [(form.kind, 0, len(alone))]
 
 
 BRACKETS = re.compile(r"[()\[\]{}\s,]")
@@ -187,7 +189,7 @@ def parinfer(data):
     balanced = balance(text)
     assert balanced.changed == (balanced.text != text)
     if balanced.changed:
-        assert check(balanced.text) is None
+        assert check_balance(balanced.text) is None
         assert BRACKETS.sub("", balanced.text) == BRACKETS.sub("", text)
         assert balance(balanced.text).text == balanced.text
 
@@ -202,16 +204,16 @@ def edit(data):
         return
     text, _, rest = data.partition(b"\x00")
     new, _, choices = rest.partition(b"\x00")
-    text, new = (found if check(found) is None else balance(found).text for found in map(text_of, (text, new)))
-    if check(text) is not None:
+    text, new = (found if check_balance(found) is None else balance(found).text for found in map(text_of, (text, new)))
+    if check_balance(text) is not None:
         return
     document = Document(text)
     if not document.units:
         return
-    given_new = [new] if new.strip(" \t\f\r\n,") and check(new) is None else []
+    given_new = [new] if new.strip(" \t\f\r\n,") and check_balance(new) is None else []
     batch = Batch(document, Chosen(choices), [*given_new, *NEW])
-    result = apply(document, batch.edits, Limits(padding=0))
-    if isinstance(result, Edited):
+    result = apply_edits(document, batch.edits, SearchLimits(padding=0))
+    if isinstance(result, EditedText):
         check_edited(batch, result)
     else:
         messages = {error.message for _, error in result.errors}
@@ -224,9 +226,9 @@ def edit(data):
     words = [token[0] for token in tokens(text) if token.lastgroup == "atom"]
     if not words:
         return
-    found = apply(document, {0: Rename(words[seed % len(words)], "renamed")})
-    if isinstance(found, Edited):
-        assert check(found.text) is None
+    found = apply_edits(document, {0: Rename(words[seed % len(words)], "renamed")})
+    if isinstance(found, EditedText):
+        assert check_balance(found.text) is None
         before, after = ([token[0] for token in tokens(version)] for version in (text, found.text))
         changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
         assert len(changed) == found.done[0].changes > 0

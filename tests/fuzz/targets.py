@@ -22,15 +22,15 @@ from codriver.log import redaction
 from codriver.log.history import History
 from codriver.log.output_log import Entry
 from codriver.log.transit_format import (
-    EntityLines,
+    EntryDecoder,
     NewerFormatError,
     UnreadableError,
     check_version,
-    file_chunks,
+    encode_file,
 )
-from codriver.net.admission import first_bytes_verdict
-from codriver.net.client_sessions import OpenRequests
-from codriver.net.fair_threads import Shares
+from codriver.net.admission import judge_first_bytes
+from codriver.net.client_sessions import PendingRequests
+from codriver.net.fair_threads import FairThreads
 from codriver.net.server_record import read_record
 from codriver.protocol.mcp_server import MessageStream
 from codriver.protocol.replies import Replies
@@ -144,7 +144,7 @@ def nrepl_message(data):
 
 def door(data):
     """Check that a verdict never changes when more bytes are received, and that no line of HTTP is admitted."""
-    verdicts = [first_bytes_verdict(data[:size]) for size in range(min(len(data), 200) + 1)]
+    verdicts = [judge_first_bytes(data[:size]) for size in range(min(len(data), 200) + 1)]
     decided = [verdict for verdict in verdicts if verdict != "wait"]
     assert len(set(decided)) <= 1
     if re.match(rb"[\t\r\n ]*[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^\r\n ]+ HTTP/[0-9]\.[0-9]\r\n", data[:200]):
@@ -155,11 +155,11 @@ def transit(data):
     """Check that the readable part of a history survives a round trip, or that the file is rejected."""
     try:
         check_version(data)
-        entries = list(EntityLines([data]).entities())
+        entries = list(EntryDecoder([data]).entities())
     except (UnreadableError, NewerFormatError) as error:
         assert str(error)
         return
-    again = EntityLines(file_chunks(entries))
+    again = EntryDecoder(encode_file(entries))
     assert [_whole(entry) for entry in again.entities()] == [_whole(entry) for entry in entries]
     assert not again.broken
 
@@ -276,7 +276,7 @@ class _Nothing:
     sends_envelopes = False
 
     def __init__(self):
-        self.outbox, self.lines, self.open_requests = self, [], OpenRequests()
+        self.outbox, self.lines, self.open_requests = self, [], PendingRequests()
         self.replies = Replies(self)
 
     def put(self, line):
@@ -301,7 +301,7 @@ def client_line(data):
         max_line_bytes=10_000,
         plain=session,
         behind=None,
-        threads=Shares(1),
+        threads=FairThreads(1),
         line_budget=LineBudget(2**20),
         drain_s=5,
     )

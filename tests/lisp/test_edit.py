@@ -2,8 +2,8 @@ from typing import Any
 
 import pytest
 
-from codriver_lisp.edit import Append, Done, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver_lisp.source_text import Document, Limits, Target
+from codriver_lisp.edit import Append, EditedText, EditEffect, Insert, Move, RefusedEdits, Rename, Replace, apply_edits
+from codriver_lisp.source_text import Document, SearchLimits, Target
 
 GREET = """\
 (ns greet)
@@ -27,14 +27,14 @@ def at(line, text):
 
 
 def edited(text, *edits):
-    result = apply(Document(text), dict(enumerate(edits)))
-    assert isinstance(result, Edited), result
+    result = apply_edits(Document(text), dict(enumerate(edits)))
+    assert isinstance(result, EditedText), result
     return result.text
 
 
 def problems(text, *edits, limits=None):
-    result = apply(Document(text), dict(enumerate(edits)), limits)
-    assert isinstance(result, Refused), result
+    result = apply_edits(Document(text), dict(enumerate(edits)), limits)
+    assert isinstance(result, RefusedEdits), result
     return [(number, problem.message) for number, problem in result.errors]
 
 
@@ -126,8 +126,8 @@ def test_blank_text_deletes_only_the_form(name):
 
 def test_neighbours_deleted_together_leave_no_gap():
     text = "(a)\n\n(b)\n\n(c)\n\n(d)\n"
-    result = apply(Document(text), {3: Replace(at(3, "(b)"), ""), 5: Replace(at(5, "(c)"), "")})
-    assert result == Edited("(a)\n\n(d)\n", {3: Done(3, 3), 5: Done(5, 3)})
+    result = apply_edits(Document(text), {3: Replace(at(3, "(b)"), ""), 5: Replace(at(5, "(c)"), "")})
+    assert result == EditedText("(a)\n\n(d)\n", {3: EditEffect(3, 3), 5: EditEffect(5, 3)})
 
 
 def test_insert_goes_before_the_target_and_its_comments():
@@ -171,7 +171,7 @@ def test_append_adds_to_the_end_and_keeps_the_final_newline(text):
 
 
 def test_line_numbers_of_all_edits_refer_to_the_original():
-    result = apply(
+    result = apply_edits(
         Document("(a)\n\n(b)\n"),
         {
             0: Append("(z)"),
@@ -181,7 +181,7 @@ def test_line_numbers_of_all_edits_refer_to_the_original():
         },
     )
     assert result.text == "(x\n  1)\n\n(d\n  2\n  3)\n\n(c)\n\n(z)\n"
-    assert result.done == {0: Done(4, 10), 1: Done(1, 1), 2: Done(3, 8), 3: Done(1, 4)}
+    assert result.done == {0: EditEffect(4, 10), 1: EditEffect(1, 1), 2: EditEffect(3, 8), 3: EditEffect(1, 4)}
 
 
 @pytest.mark.parametrize("end", ["\r\n", "\r", "\n"])
@@ -223,8 +223,8 @@ def test_move_takes_a_form_with_its_comments(name):
 
 def test_a_move_reports_the_new_line_of_the_form():
     document = Document("(a)\n\n(b)\n\n(c)\n")
-    assert apply(document, {0: Move(at(5, "(c)"), at(1, "(a)"), "before")}).done == {0: Done(5, 1)}
-    assert apply(document, {0: Move(at(1, "(a)"), at(5, "(c)"), "after")}).done == {0: Done(1, 5)}
+    assert apply_edits(document, {0: Move(at(5, "(c)"), at(1, "(a)"), "before")}).done == {0: EditEffect(5, 1)}
+    assert apply_edits(document, {0: Move(at(1, "(a)"), at(5, "(c)"), "after")}).done == {0: EditEffect(1, 5)}
 
 
 def test_rename_changes_code_but_neither_strings_nor_comments():
@@ -235,8 +235,8 @@ def test_rename_changes_code_but_neither_strings_nor_comments():
 
 def test_rename_stays_within_its_target():
     text = "(let [x 1] x)\n(let [x 2] x)\n"
-    result = apply(Document(text), {0: Rename("x", "y", at(2, "(let [x 2] x)"))})
-    assert result == Edited("(let [x 1] x)\n(let [y 2] y)\n", {0: Done(2, 2, 2)})
+    result = apply_edits(Document(text), {0: Rename("x", "y", at(2, "(let [x 2] x)"))})
+    assert result == EditedText("(let [x 1] x)\n(let [y 2] y)\n", {0: EditEffect(2, 2, 2)})
 
 
 def test_rename_applies_to_moved_forms_but_not_to_new_text():
@@ -244,7 +244,7 @@ def test_rename_applies_to_moved_forms_but_not_to_new_text():
     edits = (
         Rename("a", "b"), Move(at(1, "(def a 1)"), at(5, "(g a)"), "after"), Replace(at(3, "(f a)"), "(h a)"),
     )  # fmt: skip
-    result = apply(Document(text), dict(enumerate(edits)))
+    result = apply_edits(Document(text), dict(enumerate(edits)))
     assert result.text == "(h a)\n\n(g b)\n\n(def b 1)\n"
     assert result.done[0].changes == 2
 
@@ -305,7 +305,7 @@ def test_every_problem_is_reported_and_nothing_is_done():
 
 
 def test_a_refusal_of_unbalanced_text_suggests_a_balanced_one():
-    result = apply(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
+    result = apply_edits(Document(GREET), {0: Append("(defn f [x]\n  (g x)\n")})
     assert result.errors[0][1].balanced_text == "(defn f [x]\n  (g x))\n"
 
 
@@ -352,7 +352,7 @@ class TestTargeting:
             assert '"!!"' in edited(GREET, Replace(at(line, "  (defn shout [text]  "), '(defn shout [t] "!!")'))
 
     def test_a_target_beyond_the_padding_is_refused_with_context(self):
-        result = apply(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
+        result = apply_edits(Document(GREET), {0: Replace(at(10, "(defn shout [text]"), "(x)")})
         [(_, problem)] = result.errors
         assert problem.message == (
             "the text '(defn shout [text]' was not found at line 10 or within 2 lines of it; "
@@ -364,14 +364,14 @@ class TestTargeting:
 
     def test_a_refusal_has_21_lines_of_context(self):
         text = "".join(f"(def v{n} {n})\n" for n in range(100))
-        [(_, problem)] = apply(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).errors
+        [(_, problem)] = apply_edits(Document(text), {0: Replace(at(50, "(nowhere)"), "")}).errors
         lines = problem.context.splitlines()
         assert len(lines) == 21
         assert lines[10] == "→ 50 (def v49 49)"
 
     def test_long_lines_are_cut_in_the_context(self):
         text = "[" + "1 " * 5000 + "]\n"
-        [(_, problem)] = apply(Document(text), {0: Replace(at(1, "x" * 5000), "")}).errors
+        [(_, problem)] = apply_edits(Document(text), {0: Replace(at(1, "x" * 5000), "")}).errors
         assert problem.context == "→ 1 [" + "1 " * 99 + "…"
         assert len(problem.message) < 300
 
@@ -381,9 +381,9 @@ class TestTargeting:
         assert told.endswith("; a form with this text starts at line 1, 2, 3, 4, 5 and 4 others")
 
     def test_padding_and_context_are_configurable(self):
-        limits = Limits(padding=0, context=1)
+        limits = SearchLimits(padding=0, context=1)
         edit = Replace(at(6, "(defn shout [text]"), "(x)")
-        [(_, problem)] = apply(Document(GREET), {0: edit}, limits).errors
+        [(_, problem)] = apply_edits(Document(GREET), {0: edit}, limits).errors
         assert problem.message.startswith("the text '(defn shout [text]' was not found at line 6; a form")
         assert len(problem.context.splitlines()) == 3
 
@@ -434,7 +434,7 @@ class TestTargeting:
         assert told == f"there is no line {line}: line numbers start at 1"
 
     def test_the_context_of_a_line_far_beyond_the_end_is_the_end(self):
-        [(_, problem)] = apply(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
+        [(_, problem)] = apply_edits(Document("(a)\n(b)\n"), {0: Replace(at(99, "(a)"), "(x)")}).errors
         assert problem.context == "  1 (a)\n  2 (b)"
 
     def test_blank_target_text_is_refused(self):

@@ -7,9 +7,9 @@ from alike import rounds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codriver_lisp.edit import Append, Edited, Insert, Move, Refused, Rename, Replace, apply
-from codriver_lisp.reader import check, read, tokens, top_level_forms
-from codriver_lisp.source_text import Document, Limits, Target, find
+from codriver_lisp.edit import Append, EditedText, Insert, Move, RefusedEdits, Rename, Replace, apply_edits
+from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
+from codriver_lisp.source_text import Document, SearchLimits, Target, find_target
 
 NEW = [
     "(new [x]\n  (f x))",
@@ -50,7 +50,7 @@ def trees(text, forms, replaced=None, before=None, after=None, names=None):
 
 
 def tree_of(text):
-    return trees(text, read(text).forms)
+    return trees(text, read_forms(text).forms)
 
 
 def token_texts(text):
@@ -62,8 +62,8 @@ def target_of(document, unit):
     """Return a target that names the unit, or None if its line contains another like it."""
     rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
     target = Target(unit.line, rest)
-    result = apply(document, {0: Replace(target, "x")}, Limits(padding=0))
-    return None if isinstance(result, Refused) else target
+    result = apply_edits(document, {0: Replace(target, "x")}, SearchLimits(padding=0))
+    return None if isinstance(result, RefusedEdits) else target
 
 
 def disjoint(units, unit):
@@ -149,8 +149,8 @@ class Batch:
 def check_batch(document, seeded):
     """Apply one random batch to the document, check the result, and return the number of edits."""
     batch = Batch(document, seeded)
-    result = apply(document, batch.edits, Limits(padding=0))
-    assert isinstance(result, Edited), (document.text, batch.edits, result)
+    result = apply_edits(document, batch.edits, SearchLimits(padding=0))
+    assert isinstance(result, EditedText), (document.text, batch.edits, result)
     check_edited(batch, result)
     return len(batch.edits)
 
@@ -158,7 +158,7 @@ def check_batch(document, seeded):
 def check_edited(batch, result):
     """Compare the result of a batch with the expected one."""
     where = batch.document.text, batch.edits
-    assert check(result.text) is None, where
+    assert check_balance(result.text) is None, where
     assert tree_of(result.text) == batch.expected_trees(), where
     if batch.has_moves:
         assert sorted(token_texts(result.text)) == sorted(batch.expected_tokens()), where
@@ -186,7 +186,7 @@ def test_an_edit_changes_only_its_own_lines(sources):
             target = target_of(document, unit)
             if target is None:
                 continue
-            result = apply(document, {0: Replace(target, "(x\n  y)")}, Limits(padding=0))
+            result = apply_edits(document, {0: Replace(target, "(x\n  y)")}, SearchLimits(padding=0))
             assert result.text.startswith(text[: unit.start])
             assert result.text.endswith(text[unit.end :])
 
@@ -204,8 +204,8 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
             if target is None or beside is None or unit is to:
                 continue
             side = seeded.choice(["before", "after"])
-            result = apply(document, {0: Move(target, beside, side)}, Limits(padding=0))
-            [moved] = trees(text, [form for form in read(text).forms if form.start == unit.start])
+            result = apply_edits(document, {0: Move(target, beside, side)}, SearchLimits(padding=0))
+            [moved] = trees(text, [form for form in read_forms(text).forms if form.start == unit.start])
             put = {(to.start, to.end): [moved]}
             beside_it = {"before": put} if side == "before" else {"after": put}
             assert tree_of(result.text) == trees(
@@ -215,8 +215,8 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
             moves += 1
         atoms = [word[0] for word in tokens(text) if word.lastgroup == "atom" and word[0][0].isalpha()]
         for old in seeded.sample(atoms, 1 if len(text) > 100_000 else 4):
-            result = apply(document, {0: Rename(old, RENAMED)})
-            if isinstance(result, Refused):
+            result = apply_edits(document, {0: Rename(old, RENAMED)})
+            if isinstance(result, RefusedEdits):
                 continue
             named = {old, *qualified_names(text, old)}
             changed = [
@@ -227,7 +227,7 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
             left = sum(len(lines) for lines in done.left.values())
             assert len(changed) == done.changes
             assert sum(word in named for word in token_texts(text)) <= done.changes + left
-            assert apply(Document(result.text), {0: Rename(RENAMED, old)}).text == text
+            assert apply_edits(Document(result.text), {0: Rename(RENAMED, old)}).text == text
             names += 1
     assert moves > rounds(100, 20)
     assert names > rounds(100, 20)
@@ -235,7 +235,7 @@ def test_moves_and_renames_in_real_code_change_nothing_else(some_sources):
 
 def qualified_names(text, old):
     """Return `old` qualified with the text's own namespace."""
-    declared = [form for form in read(text).forms if text.startswith("(ns ", form.start)]
+    declared = [form for form in read_forms(text).forms if text.startswith("(ns ", form.start)]
     if not declared:
         return []
     name = declared[0].children[1]
@@ -254,7 +254,7 @@ PIECES = st.sampled_from(
 @settings(max_examples=rounds(1500, 700))
 @given(st.lists(PIECES, max_size=25).map("".join), st.integers(0, 2**32))
 def test_any_batch_on_any_balanced_text_changes_nothing_else(text, seed):
-    if check(text) is None:
+    if check_balance(text) is None:
         document = Document(text)
         if document.units:
             check_batch(document, random.Random(seed))
@@ -269,9 +269,9 @@ def test_a_broken_text_is_edited_only_before_its_error(text, seed):
     unit = random.Random(seed).choice(document.units)
     target = target_of(document, unit)
     if target is not None:
-        found = find(document, target, Limits())
-        result = apply(document, {0: Replace(target, "(x)")})
-        assert isinstance(result, Edited)
+        found = find_target(document, target, SearchLimits())
+        result = apply_edits(document, {0: Replace(target, "(x)")})
+        assert isinstance(result, EditedText)
         # A closer too many may have ended the form before it too early: another one begins before the fault.
         fault = document.reading.imbalance.at
         assert any(found.end <= form.start <= fault for form in document.reading.forms)

@@ -3,8 +3,8 @@
 import pytest
 from alike import rounds
 
-from codriver_lisp.edit import Edited, Insert, Move, Refused, Replace, apply
-from codriver_lisp.source_text import Document, Limits, Target, reindent
+from codriver_lisp.edit import EditedText, Insert, Move, RefusedEdits, Replace, apply_edits
+from codriver_lisp.source_text import Document, SearchLimits, Target, reindent
 from codriver_lisp.splices import replace
 from lisp.test_edit import at, edited
 
@@ -41,8 +41,8 @@ CLOCK = """\
 
 
 def refused(text, *edits):
-    result = apply(Document(text), dict(enumerate(edits)))
-    assert isinstance(result, Refused), result
+    result = apply_edits(Document(text), dict(enumerate(edits)))
+    assert isinstance(result, RefusedEdits), result
     return [problem.message for _, problem in result.errors]
 
 
@@ -162,7 +162,9 @@ def test_comments_and_discarded_forms_are_allowed_in_a_branch():
 )
 def test_features_discarded_branches_and_deeper_forms_are_no_targets(line, text):
     whole = "#?(:clj\n   #_(gone) (x)\n   :cljs (x)\n   :lpy (let [a 1]\n     (inner)))\n'(do (x)\n  (quoted))\n"
-    assert isinstance(apply(Document(whole), {0: Replace(at(line, text), "1")}, Limits(padding=0)), Refused)
+    assert isinstance(
+        apply_edits(Document(whole), {0: Replace(at(line, text), "1")}, SearchLimits(padding=0)), RefusedEdits
+    )
 
 
 def test_a_branch_without_a_form_is_no_target():
@@ -206,7 +208,7 @@ def test_every_nested_form_is_a_target_and_stays_in_its_brackets(sources):
         for unit in document.units:
             rest = document.line_text(unit.line)[unit.start - document.positions.start(unit.line) :]
             edit = {0: Replace(Target(unit.line, rest), "(x\n  y)")}
-            result = apply(document, edit, Limits(padding=0))
-            assert isinstance(result, Edited), (name, unit)
+            result = apply_edits(document, edit, SearchLimits(padding=0))
+            assert isinstance(result, EditedText), (name, unit)
             base = document.indentation(unit)
             assert result.text == f"{whole[: unit.start]}(x\n{base}  y){whole[unit.end :]}", (name, unit)

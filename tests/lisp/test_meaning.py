@@ -9,7 +9,7 @@ from alike import rounds
 from needs import do_without, program
 
 from codriver_lisp.binding_forms import find_occurrences
-from codriver_lisp.edit import Edited, Rename, apply
+from codriver_lisp.edit import EditedText, Rename, apply_edits
 from codriver_lisp.source_text import Document, Target
 from lisp.conftest import CLOJURE_JAR
 
@@ -176,9 +176,9 @@ def renamings(program, seeded):
     asked = [(old, new, target) for target in targets for old in "xywmghRP" for new in "wqyx" if old != new]
     found = []
     for old, new, target in seeded.sample(asked, len(asked)):
-        result = apply(document, {0: Rename(old, new, target)})
+        result = apply_edits(document, {0: Rename(old, new, target)})
         # The namespace's name in one form alone is another name then.
-        if isinstance(result, Edited) and (target is None or is_bound(document, old, target.line)):
+        if isinstance(result, EditedText) and (target is None or is_bound(document, old, target.line)):
             found.append((result.text, (old, new, target)))
             if len(found) == OF_EACH:
                 break

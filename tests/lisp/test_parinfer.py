@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver_lisp.parinfer import MESSAGES, BalancedText, ParinferError, balance, indent_mode
-from codriver_lisp.reader import check, tokens
+from codriver_lisp.reader import check_balance, tokens
 
 
 def result_of(text):
@@ -223,7 +223,7 @@ def test_text_with_bracket_strings_keeps_all_its_code(text):
     result = balance(text)
     assert substance(result.text) == substance(text)
     assert result.changed == (result.text != text)
-    assert (result.error is None) == (check(result.text) is None)
+    assert (result.error is None) == (check_balance(result.text) is None)
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_'a1 ,\n\r\t"), max_size=60))
@@ -231,12 +231,12 @@ def test_balanced_text_is_readable_and_keeps_all_its_code(text):
     result = balance(text)
     assert result.changed == (result.text != text)
     if result.error is None:
-        assert check(result.text) is None
+        assert check_balance(result.text) is None
     else:
         assert result.text == text
-        assert check(text) is not None
+        assert check_balance(text) is not None
     assert substance(result.text) == substance(text)
-    if check(text) is None:
+    if check_balance(text) is None:
         assert (result.text, result.error) == (text, None)
 
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver_lisp.reader import Unbalanced, check, read, tokens, top_level_forms
+from codriver_lisp.reader import Unbalanced, check_balance, read_forms, tokens, top_level_forms
 
 
 def forms(text):
@@ -58,7 +58,7 @@ def walk(some):
     ],
 )
 def test_top_level_forms_are_those_a_reader_would_read(text, expected):
-    assert check(text) is None
+    assert check_balance(text) is None
     assert forms(text) == expected
 
 
@@ -84,7 +84,7 @@ def test_positions_count_every_kind_of_line_ending(end):
     ],
 )
 def test_balanced_code_has_no_error(text):
-    assert check(text) is None
+    assert check_balance(text) is None
 
 
 @pytest.mark.parametrize(
@@ -131,20 +131,20 @@ def test_balanced_code_has_no_error(text):
     ],
 )
 def test_unbalanced_code_is_explained_with_its_position(text, message, line, column):
-    assert check(text) == Unbalanced(message, line, column)
+    assert check_balance(text) == Unbalanced(message, line, column)
 
 
 @pytest.mark.slow
 def test_every_file_round_trips_byte_for_byte(sources):
     for name, text in sources.items():
         assert "".join(token[0] for token in tokens(text)) == text, name
-        assert check(text) is None, name
+        assert check_balance(text) is None, name
         assert forms_and_gaps(text) == text, name
 
 
 def test_real_hy_code_is_balanced(hy_sources):
     for name, text in hy_sources.items():
-        assert check(text) is None, name
+        assert check_balance(text) is None, name
         assert forms_and_gaps(text) == text, name
 
 
@@ -157,7 +157,7 @@ def forms_and_gaps(text):
         return text[start:end]
 
     parts, end = [], 0
-    for form in read(text).forms:
+    for form in read_forms(text).forms:
         parts += [gap(end, form.start), text[form.start : form.end]]
         end = form.end
     return "".join([*parts, gap(end, len(text))])
@@ -166,7 +166,7 @@ def forms_and_gaps(text):
 @pytest.mark.slow
 def test_a_form_is_inside_its_parent_and_after_its_sibling(sources):
     for text in sources.values():
-        for form in walk(read(text).forms):
+        for form in walk(read_forms(text).forms):
             end = form.start
             for child in form.children:
                 assert end <= child.start < child.end <= form.end
@@ -180,17 +180,17 @@ def test_text_missing_one_bracket_always_has_an_error(sources):
     brackets = [token.start() for token in tokens(text) if token.lastgroup in ("open", "close")]
     for at in seeded.sample(brackets, 100):
         start = at + (text[at] == "#")
-        assert check(text[:start] + text[start + 1 :]) is not None
+        assert check_balance(text[:start] + text[start + 1 :]) is not None
 
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=60))
 def test_no_text_is_too_broken_to_read(text):
     assert "".join(token[0] for token in tokens(text)) == text
     end = 0
-    for form in read(text).forms:
+    for form in read_forms(text).forms:
         assert end <= form.start < form.end <= len(text)
         end = form.end
-    complaint = check(text)
+    complaint = check_balance(text)
     if complaint is not None:
         assert complaint.line >= 1
         assert complaint.column >= 1
@@ -198,9 +198,9 @@ def test_no_text_is_too_broken_to_read(text):
 
 @given(st.text(st.sampled_from("()[]{}\"\\;#_^'`~@?:!a1 ,\n\r"), max_size=30))
 def test_balanced_text_in_a_list_is_one_balanced_form(text):
-    if check(text) is None:
-        assert check(f"(\n{text}\n)") is None
-        assert len(read(f"(\n{text}\n)").forms) == 1
+    if check_balance(text) is None:
+        assert check_balance(f"(\n{text}\n)") is None
+        assert len(read_forms(f"(\n{text}\n)").forms) == 1
 
 
 @pytest.mark.slow
@@ -208,8 +208,8 @@ def test_balanced_text_in_a_list_is_one_balanced_form(text):
     "text", ["(" * 50_000 + ")" * 50_000, "(" * 50_000 + "]" * 50_000, "'" * 50_000, "[(" * 50_000]
 )
 def test_depth_is_unlimited(text):
-    assert read(text).forms
-    check(text)
+    assert read_forms(text).forms
+    check_balance(text)
 
 
 def test_garbage_collections_while_reading_do_not_grow_with_the_text():
@@ -220,7 +220,7 @@ def test_garbage_collections_while_reading_do_not_grow_with_the_text():
         gc.callbacks.append(lambda phase, _: begun.append(phase))
         try:
             before = len(gc.get_objects())
-            reading = read(text)
+            reading = read_forms(text)
             held = len(gc.get_objects()) - before
         finally:
             gc.callbacks.pop()

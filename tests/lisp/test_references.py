@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_lisp.edit import Edited, Refused, apply
+from codriver_lisp.edit import EditedText, RefusedEdits, apply_edits
 from codriver_lisp.source_text import Document
 from codriver_lisp.symbol_rename import DefinitionRenaming
 
@@ -10,7 +10,7 @@ NAME = DefinitionRenaming("a.b", "x", "w")
 
 
 def renamed(text, name=NAME):
-    return apply(Document(text), {0: name})
+    return apply_edits(Document(text), {0: name})
 
 
 # In each, `a.b`'s x is written `X`, and something else is `x`.
@@ -40,7 +40,7 @@ TEXTS = {
 @pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
 def test_only_names_of_the_other_namespace_change(text):
     result = renamed(text.replace("X", "x"))
-    assert isinstance(result, Edited), result
+    assert isinstance(result, EditedText), result
     assert result.text == text.replace("X", "w")
 
 
@@ -56,7 +56,7 @@ def test_only_names_of_the_other_namespace_change(text):
 )
 def test_a_rename_that_would_change_another_meaning_is_refused(text, words):
     result = renamed(text)
-    assert isinstance(result, Refused), result
+    assert isinstance(result, RefusedEdits), result
     assert words in result.errors[0][1].message
 
 
@@ -78,4 +78,4 @@ def test_a_quoted_name_is_kept_and_reported():
 def test_deep_nesting_in_the_ns_form_is_read():
     depth = 20_000
     text = f"(ns c (:require {'[' * depth}a.b :as b{']' * depth})) (b/x)"
-    assert isinstance(renamed(text), Edited)
+    assert isinstance(renamed(text), EditedText)

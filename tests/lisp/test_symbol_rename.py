@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver_lisp.edit import Edited, Refused, Rename, apply
+from codriver_lisp.edit import EditedText, RefusedEdits, Rename, apply_edits
 from codriver_lisp.source_text import Document, Target
 from codriver_lisp.symbol_rename import OUTER, OUTSIDE, SHADOWED_REASON, UNCHANGED_REASONS
 
@@ -11,12 +11,12 @@ def renamed(text, old="x", new="w", line=None, **options):
     """Return the text with `old` renamed everywhere, or in the form at the line."""
     document = Document(text, **options)
     target = None if line is None else Target(line, document.line_text(line))
-    return apply(document, {0: Rename(old, new, target)})
+    return apply_edits(document, {0: Rename(old, new, target)})
 
 
 def refusal(*arguments, **options):
     result = renamed(*arguments, **options)
-    assert isinstance(result, Refused), result
+    assert isinstance(result, RefusedEdits), result
     [(_, problem)] = result.errors
     return problem.message
 
@@ -37,7 +37,7 @@ def refusal(*arguments, **options):
 )
 def test_a_rename_reports_whether_the_text_defines_the_name(text, is_of_undefined):
     result = renamed(text)
-    assert isinstance(result, Edited), result
+    assert isinstance(result, EditedText), result
     assert result.done[0].is_of_undefined == is_of_undefined
 
 
@@ -121,7 +121,7 @@ def test_local_bindings_stay(name):
     if name == "a namespace's form":
         text = "(ns n (:require [x :as x]))\nX\n"
     result = renamed(text.replace("X", "x"))
-    assert isinstance(result, Edited), result
+    assert isinstance(result, EditedText), result
     assert result.text == text.replace("X", "w")
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.errors import cut, few
-from codriver.log.control_characters import json_text, one_line, visible
+from codriver.log.control_characters import encode_for_terminal, escape_controls, escape_to_one_line
 
 JOINERS = "\u200c\u200d"
 EVIL = "\x1b]52;c;aGk=\x07\x9b31m\x00\u202egnp\u2066\x7f\r\ud83d\U000e0041"
@@ -25,7 +25,7 @@ def test_only_non_text_characters_are_escaped():
         char = chr(code)
         if char in "\n\t" or unicodedata.category(char) == "Cn":
             continue
-        shown = visible(char)
+        shown = escape_controls(char)
         assert (shown != char) == is_obeyed(char), hex(code)
         assert shown.isascii() or shown == char
 
@@ -44,27 +44,27 @@ def test_only_non_text_characters_are_escaped():
     ],
 )
 def test_a_control_character_is_escaped_as_in_source_code(text, shown):
-    assert visible(text) == shown
+    assert escape_controls(text) == shown
 
 
 @given(STRANGE)
 def test_escaping_is_idempotent_and_encodable(text):
-    assert visible(visible(text)) == visible(text)
-    visible(text).encode()
-    assert "\n" not in one_line(text)
-    assert not any(map(is_obeyed, one_line(text)))
+    assert escape_controls(escape_controls(text)) == escape_controls(text)
+    escape_controls(text).encode()
+    assert "\n" not in escape_to_one_line(text)
+    assert not any(map(is_obeyed, escape_to_one_line(text)))
 
 
 @given(STRANGE)
 def test_json_is_equivalent_and_contains_no_control_characters(text):
-    shown = json_text({text: [text]})
+    shown = encode_for_terminal({text: [text]})
     assert json.loads(shown) == json.loads(json.dumps({text: [text]}))
     assert not any(map(is_obeyed, shown))
     shown.encode()
 
 
 def test_json_preserves_printable_text():
-    assert json_text(["ä 漢 🙂"]) == '["ä 漢 🙂"]'
+    assert encode_for_terminal(["ä 漢 🙂"]) == '["ä 漢 🙂"]'
 
 
 @given(st.text(), st.integers(1, 20))

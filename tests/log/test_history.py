@@ -19,9 +19,9 @@ from codriver.log import durable_files, history_file
 from codriver.log import history as module
 from codriver.log.history import History, UnreadableError, read_history
 from codriver.log.line_numbers import LOST_LINES, RESERVED_LINES
-from codriver.log.newest_entries import size_of
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.log.transit_format import HEADER, EntityLines, file_chunks, line_of
+from codriver.log.newest_entries import entry_bytes
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.log.transit_format import HEADER, EntryDecoder, encode_entry, encode_file
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ def ended(path, *entries):
 
 
 def stored(path):
-    return tuple(EntityLines([path.read_bytes()]).entities())
+    return tuple(EntryDecoder([path.read_bytes()]).entities())
 
 
 def test_a_first_start_finds_no_history_and_counts_from_one(path):
@@ -166,9 +166,13 @@ def test_an_unreadable_file_is_set_aside_under_a_dated_name(path, content):
 
 def test_a_truncated_file_keeps_its_whole_lines_and_is_continued(path):
     entries = [code(1, "1"), code(2, "ü")]
-    whole = b"".join(file_chunks(entries))
+    whole = b"".join(encode_file(entries))
     path.parent.mkdir()
-    for length in (len(HEADER) - 1, len(HEADER), *range(len(whole) - len(line_of(entries[1])) - 1, len(whole) + 1)):
+    for length in (
+        len(HEADER) - 1,
+        len(HEADER),
+        *range(len(whole) - len(encode_entry(entries[1])) - 1, len(whole) + 1),
+    ):
         path.write_bytes(whole[:length])
         history, loaded = started(path)
         held = entries[: max(0, whole[:length].count(b"\n") - 1)]
@@ -218,27 +222,27 @@ def test_an_entry_is_appended_without_rewriting_the_file(path):
     before, inode = path.read_bytes(), path.stat().st_ino
     history.add(code(2, "ü"))
     history.flush()
-    assert path.read_bytes() == before + line_of(code(2, "ü"))
+    assert path.read_bytes() == before + encode_entry(code(2, "ü"))
     assert path.stat().st_ino == inode
     assert history.usage()["diskBytes"] == path.stat().st_size
 
 
 def test_a_file_twice_as_long_as_necessary_is_rewritten(path, monkeypatch):
-    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(module, "COMPACTION_SLACK_BYTES", 0)
     history, _ = started(path, max_entities=10)
     lengths = []
     for line in range(1, 100):
         history.add(code(line, "x" * 1000))
         history.flush()
         lengths.append(path.stat().st_size)
-    assert max(lengths) <= 2 * 10 * (1000 + 2 * module.LINE_BYTES)
+    assert max(lengths) <= 2 * 10 * (1000 + 2 * module.LINE_OVERHEAD_BYTES)
     anew = sum(later < former for former, later in itertools.pairwise(lengths))
     assert 99 // 15 <= anew <= 99 // 8
     assert [entry.line for entry in started(path, max_entities=10)[1].entities] == list(range(90, 100))
 
 
 def test_entries_written_during_a_compaction_are_kept_once(path, monkeypatch):
-    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(module, "COMPACTION_SLACK_BYTES", 0)
     history, _ = started(path, max_entities=10)
     lines, sync = itertools.count(1), os.fsync
     lengths = []
@@ -305,7 +309,7 @@ def test_an_entry_evicted_before_it_was_written_was_never_recorded(path):
 
 def test_only_a_much_too_long_file_is_rewritten_at_the_start(path):
     path.parent.mkdir()
-    path.write_bytes(b"".join(file_chunks([code(line, "x" * 10_000) for line in range(1, 101)])))
+    path.write_bytes(b"".join(encode_file([code(line, "x" * 10_000) for line in range(1, 101)])))
     inode = path.stat().st_ino
     started(path)
     assert path.stat().st_ino == inode
@@ -315,7 +319,7 @@ def test_only_a_much_too_long_file_is_rewritten_at_the_start(path):
 
 def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
     path.parent.mkdir()
-    path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
+    path.write_bytes(HEADER + encode_entry(code(1)) + b"garbage\n" + encode_entry(code(3)))
     _, loaded = started(path)
     assert loaded.entities == (code(1), code(3))
     assert "1 lines" in loaded.report
@@ -326,7 +330,7 @@ def test_a_broken_line_affects_no_other_and_the_file_is_set_aside(path):
 
 def test_the_later_of_two_entries_with_one_line_number_counts(path):
     path.parent.mkdir()
-    path.write_bytes(b"".join(file_chunks([code(1), code(2), code(2, "later")])))
+    path.write_bytes(b"".join(encode_file([code(1), code(2), code(2, "later")])))
     assert started(path)[1].entities == (code(1), code(2, "later"))
 
 
@@ -401,7 +405,7 @@ async def test_the_loop_writes_added_entries(path):
 
 
 async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.001)
+    monkeypatch.setattr(module, "FLUSH_INTERVAL_S", 0.001)
     history, _ = started(path)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(history.run)
@@ -416,7 +420,7 @@ async def test_an_idle_loop_is_woken_by_an_entry_from_another_thread(path, monke
 
 
 async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(path, caplog, monkeypatch):
-    monkeypatch.setattr(module, "FLUSH_EVERY_S", 0.01)
+    monkeypatch.setattr(module, "FLUSH_INTERVAL_S", 0.01)
     told = []
     history, _ = started(path)
     path.mkdir()
@@ -440,7 +444,7 @@ async def test_the_loop_survives_a_failing_disk_and_reports_start_and_end_once(p
 
 
 def test_a_file_that_cannot_be_rewritten_is_appended_to_without_duplicates(path, monkeypatch):
-    monkeypatch.setattr(module, "SMALL_BYTES", 0)
+    monkeypatch.setattr(module, "COMPACTION_SLACK_BYTES", 0)
     history, _ = started(path, max_entities=2)
     history.add(code(1))
     history.flush()
@@ -461,7 +465,7 @@ def test_a_query_sees_earlier_runs_as_history(path):
     ended(path, code(1, "(def a 1)"), code(4, "(def b 2)"))
     history, loaded = started(path)
     log = OutputLog(next_line=loaded.next_line, listener=lambda report: history.add(report.added[0]))
-    log.append(Entry(NO_LINE, "evaluatedCode", "(def c 3)", 0))
+    log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", "(def c 3)", 0))
     query = "[:find [?t ...] :in $ $history :where [$history ?e :output/text ?t]]"
     assert log.query(query, history=history).result == ["(def a 1)", "(def b 2)", "(def c 3)"]
     assert log.query("[:find [?l ...] :where [_ :output/line ?l]]", history=history).result == [5]
@@ -488,7 +492,7 @@ def test_the_history_is_bounded_in_memory_and_on_disk(path):
         history.add(code(line, f"{line} " + "x" * 30_000))
         if line % 7 == 0:
             history.flush()
-            assert stored_bytes(path) < 2 * 256 * 1024 + 2 * module.SMALL_BYTES + 7 * 31_000
+            assert stored_bytes(path) < 2 * 256 * 1024 + 2 * module.COMPACTION_SLACK_BYTES + 7 * 31_000
     usage = history.usage()
     assert usage["entities"] == len(history.snapshot()) == 8
     assert usage["bytes"] <= usage["maxBytes"] == 256 * 1024
@@ -543,7 +547,7 @@ def peak_of(work):
 def test_a_start_uses_memory_for_retained_entries_and_not_for_the_whole_file(path):
     path.parent.mkdir()
     with path.open("wb") as file:
-        file.writelines(file_chunks(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
+        file.writelines(encode_file(code(line, f"{line} " + "x" * 2**20) for line in range(1, 61)))
     path.parent.chmod(0o700)
     (_, loaded), peak = peak_of(lambda: started(path, max_bytes=2**20))
     assert [entry.line for entry in loaded.entities] == list(range(45, 61))
@@ -640,7 +644,7 @@ def test_the_size_of_an_entry_is_the_larger_of_memory_and_disk(text, name):
     in_memory = sys.getsizeof(text) - sys.getsizeof("")
     on_disk = len(encode_basestring(text).encode()) - 2
     names = [sys.getsizeof(one) - sys.getsizeof("") for one in ("evaluatedCode", "e1", *([name] if name else []))]
-    assert size_of(entry) == max(in_memory, on_disk) + sum(names)
+    assert entry_bytes(entry) == max(in_memory, on_disk) + sum(names)
 
 
 # A start reads the two ends of the file; the entries are read in a thread
@@ -665,7 +669,7 @@ def test_a_start_reads_no_entries_and_readers_wait_for_them(path):
 
 def test_a_broken_line_found_later_affects_no_entry_added_since(path):
     path.parent.mkdir()
-    path.write_bytes(HEADER + line_of(code(1)) + b"garbage\n" + line_of(code(3)))
+    path.write_bytes(HEADER + encode_entry(code(1)) + b"garbage\n" + encode_entry(code(3)))
     history = History(path)
     assert history.start() == (4, None)
     history.add(code(4))
@@ -688,7 +692,7 @@ def test_a_partial_line_is_truncated_at_the_start(path):
 
 def test_an_entry_whose_line_number_may_be_reused_is_set_aside(path):
     path.parent.mkdir()
-    path.write_bytes(HEADER + line_of(code(1)) + line_of(code(7)).replace(b'"^ ",', b'"^ ", '))
+    path.write_bytes(HEADER + encode_entry(code(1)) + encode_entry(code(7)).replace(b'"^ ",', b'"^ ", '))
     history, loaded = started(path)
     assert loaded.entities == (code(1),)
     assert "1 lines" in loaded.report

@@ -8,7 +8,7 @@ import pytest
 from codriver.core.dispatch import AppendEntry
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
-from codriver.log.output_log import NO_LINE, Entry
+from codriver.log.output_log import UNASSIGNED_LINE, Entry
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 
@@ -38,9 +38,9 @@ def test_a_transcript_learns_the_line_numbers_of_its_entries(logbook, transcript
     logbook.perform(
         AppendEntry("evaluatedCode", "(run)", who="me", ns="user", session_key="clj", evaluation="e1", now=7)
     )
-    logbook.record(Entry(NO_LINE, "evaluationOutput", "told", 8, evaluation="e1"))
-    logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
-    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 9, evaluation="forgotten"))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluationOutput", "told", 8, evaluation="e1"))
+    logbook.record(Entry(UNASSIGNED_LINE, "otherOutput", "by the way", 9))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 9, evaluation="forgotten"))
     assert (transcript.first_line, transcript.last_line) == (5, 6)
     first = logbook.log.entries()[0]
     assert (first.text, first.timestamp, first.who, first.namespace) == ("(run)", 7, "me", "user")
@@ -48,14 +48,14 @@ def test_a_transcript_learns_the_line_numbers_of_its_entries(logbook, transcript
 
 
 def test_only_evaluated_code_is_added_to_the_history(logbook, history):
-    logbook.record(Entry(NO_LINE, "otherOutput", "by the way", 9))
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 9))
+    logbook.record(Entry(UNASSIGNED_LINE, "otherOutput", "by the way", 9))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 9))
     assert history.usage()["entities"] == 1
     assert logbook.history is history
 
 
 def test_recorded_entries_are_redacted_in_log_and_history(logbook, history):
-    logbook.record(Entry(NO_LINE, "evaluatedCode", f'(log "{SECRET}")', 1, who=SECRET, namespace=SECRET))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", f'(log "{SECRET}")', 1, who=SECRET, namespace=SECRET))
     (entry,) = logbook.log.entries()
     assert (entry.text, entry.who, entry.namespace) == (f'(log "{MARK}")', MARK, MARK)
     assert SECRET not in str(history.snapshot().records)
@@ -64,21 +64,21 @@ def test_recorded_entries_are_redacted_in_log_and_history(logbook, history):
 
 @pytest.mark.parametrize("cut", range(1, len(SECRET)))
 def test_output_without_an_evaluation_redacts_a_secret_split_across_chunks(logbook, cut):
-    assert logbook.clean_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
-    assert logbook.clean_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
+    assert logbook.redact_chunk("r1", "out", "token " + SECRET[:cut]) == "token "
+    assert logbook.redact_chunk("r1", "out", SECRET[cut:] + "\n") == MARK + "\n"
 
 
 def test_output_without_an_evaluation_is_kept_apart_by_repl_and_stream(logbook):
     chunks = [("r1", "out"), ("r1", "err"), ("r2", "out")]
-    assert [logbook.clean_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
+    assert [logbook.redact_chunk(*source, SECRET[:9]) for source in chunks] == ["", "", ""]
     assert logbook.flush_chunks("r1") == [("out", SECRET[:9]), ("err", SECRET[:9])]
     assert logbook.flush_chunks("r1") == []
-    assert logbook.clean_chunk("r1", "out", SECRET[9:]) == SECRET[9:]
-    assert logbook.clean_chunk("r2", "out", SECRET[9:]) == MARK
+    assert logbook.redact_chunk("r1", "out", SECRET[9:]) == SECRET[9:]
+    assert logbook.redact_chunk("r2", "out", SECRET[9:]) == MARK
 
 
 def test_a_caller_is_looked_up_by_its_redacted_name(logbook):
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1, who=SECRET))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "1", 1, who=SECRET))
     name = logbook.log.without_secrets(SECRET)
     assert name == MARK
     assert len(logbook.log.entries(who=name)) == 1
@@ -104,13 +104,13 @@ async def until(condition):
 
 @pytest.mark.anyio
 async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "before", 1))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "before", 1))
     async with telling(logbook) as told:
-        logbook.record(Entry(NO_LINE, "evaluatedCode", "1", 1))
-        logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "1", 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 1))
         await until(lambda: told)
         assert told == [3]
-        logbook.record(Entry(NO_LINE, "evaluatedCode", "2", 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "2", 1))
         await until(lambda: told[1:])
         assert told == [3, 4]
 
@@ -118,10 +118,10 @@ async def test_growth_of_the_log_is_notified_once_for_a_batch(logbook):
 @pytest.mark.anyio
 async def test_nothing_is_notified_after_notifications_stopped(logbook):
     async with telling(logbook) as told:
-        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
         timer = logbook._notification._timer
     assert timer.cancelled()
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
     assert told == []
 
 
@@ -131,10 +131,10 @@ async def test_waiting_entries_are_redacted_with_the_secrets_known_on_arrival(lo
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(logbook.run, lambda: None)
         await anyio.wait_all_tasks_blocked()
-        logbook.record(Entry(NO_LINE, "evaluatedCode", '(login "hunter2-hunter2")', 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", '(login "hunter2-hunter2")', 1))
         logbook.learn_sensitive("r1", [("pw", f"another secret {number}") for number in range(1000)])
         assert [entry.text for entry in logbook.log.entries()] == ['(login "<<redacted:pw>>")']
-        logbook.record(Entry(NO_LINE, "evaluatedCode", '(login "another secret 999")', 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", '(login "another secret 999")', 1))
         logbook.forget_sensitive("r1")
         assert logbook.log.entries()[-1].text == '(login "<<redacted:pw>>")'
         tasks.cancel_scope.cancel()

@@ -10,8 +10,8 @@ import pytest
 from live_server import Live
 
 from codriver.log import memory
-from codriver.log.memory import LONGEST_REST_S, MAX_DOCUMENTS, MAX_RUN_BYTES, Document, EarlierRuns, Memory, RunRecorder
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.memory import MAX_DOCUMENTS, MAX_PAUSE_S, MAX_RUN_BYTES, Document, EarlierRuns, Memory, RunRecorder
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 OUT = "evaluationOutput"
 
@@ -23,7 +23,7 @@ def recorded(folder, number, *texts, keep=5, next_line=None, ended=99):
         Memory(folder), log, session=f"s{number}", started_ms=number * 60_000, max_runs=lambda: keep
     )  # fmt: skip
     for text in texts:
-        log.append(Entry(NO_LINE, OUT, text, number, who="ann"))
+        log.append(Entry(UNASSIGNED_LINE, OUT, text, number, who="ann"))
     recorder.close(ended)
     return recorder
 
@@ -189,7 +189,7 @@ def test_datalog_can_query_runs_and_documents_which_are_read_only_then(tmp_path)
     memory = Memory(tmp_path)
     memory.remember(Document("given up", "clj", 5, "it is gone"))
     log = OutputLog(next_line=300)
-    log.append(Entry(NO_LINE, OUT, "both", 7))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "both", 7))
 
     class Counted(EarlierRuns):
         reads = 0
@@ -219,7 +219,7 @@ def test_datalog_can_query_runs_and_documents_which_are_read_only_then(tmp_path)
 def test_a_failing_disk_loses_no_document(tmp_path, caplog):
     (tmp_path / "state").write_text("no folder")
     log = OutputLog()
-    log.append(Entry(NO_LINE, OUT, "x", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "x", 0))
     recorder = RunRecorder(Memory(tmp_path / "state"), log, session="s", started_ms=0, max_runs=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     recorder.close(1)
@@ -233,13 +233,13 @@ def test_a_failing_disk_loses_no_document(tmp_path, caplog):
 
 @pytest.mark.anyio
 async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.05)
+    monkeypatch.setattr(memory, "MIN_PAUSE_S", 0.05)
     log = OutputLog()
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
         for number in range(3):
-            log.append(Entry(NO_LINE, OUT, f"line {number}", number))
+            log.append(Entry(UNASSIGNED_LINE, OUT, f"line {number}", number))
             recorder.log_grew()
             with anyio.fail_after(30):
                 while len(texts_in(Memory(tmp_path))) <= number:
@@ -250,14 +250,14 @@ async def test_entries_are_written_before_the_run_ends(tmp_path, monkeypatch):
 
 @pytest.mark.anyio
 async def test_the_recorder_of_a_silent_server_is_never_woken(tmp_path, monkeypatch):
-    monkeypatch.setattr(memory, "SHORTEST_REST_S", 0.01)
-    monkeypatch.setattr(memory, "REST_TIMES", 0)
+    monkeypatch.setattr(memory, "MIN_PAUSE_S", 0.01)
+    monkeypatch.setattr(memory, "PAUSE_FACTOR", 0)
     log, timers, loop = OutputLog(), [], asyncio.get_running_loop()
     call_later = loop.call_later
     recorder = RunRecorder(Memory(tmp_path), log, session="s", started_ms=0, max_runs=lambda: 5)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(recorder.run)
-        log.append(Entry(NO_LINE, OUT, "said", 0))
+        log.append(Entry(UNASSIGNED_LINE, OUT, "said", 0))
         with anyio.fail_after(30):
             while not texts_in(Memory(tmp_path)):
                 recorder.log_grew()
@@ -274,7 +274,7 @@ def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
     recorder = RunRecorder(memory, log, session="s", started_ms=0, max_runs=lambda: 5)
     recorder._pending.append(Document("a", "x", 1))
     for number in range(3):
-        log.append(Entry(NO_LINE, OUT, f"line {number}", number))
+        log.append(Entry(UNASSIGNED_LINE, OUT, f"line {number}", number))
         recorder._write_documents()
         recorder._write_run(None)
     assert [record.levelname for record in caplog.records].count("WARNING") == 1, caplog.text
@@ -284,7 +284,7 @@ def test_unwritable_documents_are_reported_once(tmp_path, caplog, monkeypatch):
 
 @pytest.mark.parametrize(("elapsed_s", "rests_s"), [(0.0, 2.0), (0.04, 2.0), (0.1, 5.0), (3.0, 30.0)])
 def test_a_slow_run_is_written_less_often(elapsed_s, rests_s):
-    assert memory.rest_s(elapsed_s) == rests_s
+    assert memory.pause_after_write_s(elapsed_s) == rests_s
 
 
 def output_of(live, *arguments):
@@ -317,4 +317,4 @@ def test_earlier_runs_can_be_queried_and_forgotten(tmp_path, monkeypatch):
     assert output_of(server, "runs") == ""
     told = server.run("runs").stderr
     assert "no run of this workspace is remembered yet" in told
-    assert f"within {LONGEST_REST_S:g} s" in told
+    assert f"within {MAX_PAUSE_S:g} s" in told

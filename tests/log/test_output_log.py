@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.log.line_numbers import MAX_UNREPORTED_LINES
-from codriver.log.output_log import LIGHT_CHARACTERS, MAX_WAITING_ENTRIES, NO_LINE, Entry, OutputLog
+from codriver.log.output_log import MAX_DEFERRED_CHARACTERS, MAX_WAITING_ENTRIES, UNASSIGNED_LINE, Entry, OutputLog
 
 CODE = "evaluatedCode"
 OUT = "evaluationOutput"
@@ -20,7 +20,7 @@ OUT = "evaluationOutput"
 def filled(count, **options):
     log = OutputLog(**options)
     for number in range(count):
-        log.append(Entry(NO_LINE, OUT, f"text {number}", number, who="ann" if number % 2 else "bob"))
+        log.append(Entry(UNASSIGNED_LINE, OUT, f"text {number}", number, who="ann" if number % 2 else "bob"))
     return log
 
 
@@ -30,7 +30,7 @@ def lines(entries):
 
 def test_line_numbers_increase_by_one_from_the_first():
     log = OutputLog(next_line=41)
-    assert [log.append(Entry(NO_LINE, OUT, "x", 0)) for _ in range(3)] == [41, 42, 43]
+    assert [log.append(Entry(UNASSIGNED_LINE, OUT, "x", 0)) for _ in range(3)] == [41, 42, 43]
     assert (log.first_line, log.last_line, log.next_line, log.entity_count) == (41, 43, 44, 3)
 
 
@@ -41,8 +41,10 @@ def test_an_empty_log_has_no_first_and_last_line():
 
 def test_an_entity_has_only_known_attributes():
     log = OutputLog()
-    log.append(Entry(NO_LINE, CODE, "(+ 1 2)", 5, who="ann", namespace="user", session_key="clj", evaluation="e1"))
-    log.append(Entry(NO_LINE, "otherOutput", "hello", 6))
+    log.append(
+        Entry(UNASSIGNED_LINE, CODE, "(+ 1 2)", 5, who="ann", namespace="user", session_key="clj", evaluation="e1")
+    )
+    log.append(Entry(UNASSIGNED_LINE, "otherOutput", "hello", 6))
     assert [entry.to_json() for entry in log.entries()] == [
         {
             "line": 1,
@@ -61,15 +63,15 @@ def test_an_entity_has_only_known_attributes():
 def test_the_oldest_lines_are_evicted_if_there_are_too_many():
     log = filled(25, max_entities=10)
     assert lines(log.entries()) == list(range(16, 26))
-    assert (log.entity_count, log.evicted, log.first_line, log.last_line) == (10, 15, 16, 25)
+    assert (log.entity_count, log.evicted_count, log.first_line, log.last_line) == (10, 15, 16, 25)
 
 
 def test_lines_are_evicted_until_the_texts_fit():
     log = OutputLog(max_bytes=10)
     for text in ("aaaa", "bbbb", "ü"):  # 4 + 4 + 2 bytes
-        log.append(Entry(NO_LINE, OUT, text, 0))
+        log.append(Entry(UNASSIGNED_LINE, OUT, text, 0))
     assert (log.entity_count, log.text_bytes) == (3, 10)
-    log.append(Entry(NO_LINE, OUT, "c", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "c", 0))
     assert (lines(log.entries()), log.text_bytes) == ([2, 3, 4], 7)
 
 
@@ -78,7 +80,7 @@ def test_an_evicted_long_text_uses_no_memory():
     texts = [str(number) * 200_000 for number in range(4)]
     alone = [sys.getrefcount(text) for text in texts]
     for number in range(len(texts)):
-        log.append(Entry(NO_LINE, OUT, texts[number], 1, who="ann", evaluation="e1"))
+        log.append(Entry(UNASSIGNED_LINE, OUT, texts[number], 1, who="ann", evaluation="e1"))
     held = [sys.getrefcount(text) for text in texts]
     assert held[:3] == alone[:3]
     assert held[3] > alone[3]
@@ -86,14 +88,14 @@ def test_an_evicted_long_text_uses_no_memory():
 
 def test_the_newest_entry_is_kept_however_long():
     log = OutputLog(max_bytes=10)
-    log.append(Entry(NO_LINE, OUT, "short", 0))
-    log.append(Entry(NO_LINE, OUT, "x" * 100, 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "short", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "x" * 100, 0))
     assert (lines(log.entries()), log.text_bytes) == ([2], 100)
 
 
 def test_a_text_with_a_lone_surrogate_is_stored():
     log = OutputLog()
-    log.append(Entry(NO_LINE, OUT, "\ud800", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "\ud800", 0))
     assert log.entries()[0].text == "\ud800"
 
 
@@ -101,7 +103,7 @@ def test_a_report_has_added_evicted_and_retained_lines():
     reports = []
     log = OutputLog(max_entities=2, listener=reports.append)
     for text in "abc":
-        log.append(Entry(NO_LINE, OUT, text, 9))
+        log.append(Entry(UNASSIGNED_LINE, OUT, text, 9))
     assert [(r.retracted, r.first_line, r.last_line) for r in reports] == [((), 1, 1), ((), 1, 2), ((1,), 2, 3)]
     assert reports[2].added == (Entry(3, OUT, "c", 9),)
 
@@ -111,11 +113,11 @@ def test_a_listener_can_append_and_read():
 
     def listen(report):
         if report.last_line < 3:
-            log.append(Entry(NO_LINE, OUT, "more", 0))
+            log.append(Entry(UNASSIGNED_LINE, OUT, "more", 0))
         seen.append(log.last_line)
 
     log = OutputLog(listener=listen)
-    log.append(Entry(NO_LINE, OUT, "first", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "first", 0))
     assert seen == [3, 3, 3]
 
 
@@ -125,7 +127,7 @@ def test_a_failing_listener_is_logged_and_the_entity_is_kept(caplog):
 
     log = OutputLog(listener=fail)
     with caplog.at_level(logging.ERROR):
-        assert log.append(Entry(NO_LINE, OUT, "kept", 0)) == 1
+        assert log.append(Entry(UNASSIGNED_LINE, OUT, "kept", 0)) == 1
     assert "line 1" in caplog.text
     assert log.entity_count == 1
 
@@ -133,7 +135,7 @@ def test_a_failing_listener_is_logged_and_the_entity_is_kept(caplog):
 def test_a_text_is_redacted_before_anyone_reads_it():
     reports = []
     log = OutputLog(redact=lambda text: text.replace("secret", "***"), listener=reports.append)
-    log.append(Entry(NO_LINE, OUT, "a secret", 0))
+    log.append(Entry(UNASSIGNED_LINE, OUT, "a secret", 0))
     assert log.entries()[0].text == reports[0].added[0].text == "a ***"
 
 
@@ -142,7 +144,7 @@ def test_the_newest_matching_entries_are_returned_in_line_order():
     for number in range(1, 13):
         log.append(
             Entry(
-                NO_LINE,
+                UNASSIGNED_LINE,
                 CODE if number % 3 == 0 else OUT,
                 "x",
                 0,
@@ -168,7 +170,7 @@ def test_the_log_always_contains_the_newest_entries_that_fit(appended, cap):
     log = OutputLog(max_entities=cap, max_bytes=100)
     kept = []
     for length, who in appended:
-        kept.append((log.append(Entry(NO_LINE, OUT, "x" * length, 0, who=who)), length, who))
+        kept.append((log.append(Entry(UNASSIGNED_LINE, OUT, "x" * length, 0, who=who)), length, who))
         while len(kept) > 1 and (len(kept) > cap or sum(length for _, length, _ in kept) > 100):
             kept.pop(0)
         assert lines(log.entries()) == [line for line, _, _ in kept]
@@ -181,7 +183,7 @@ def test_threads_appending_concurrently_never_share_a_line():
     given_lines = [[] for _ in range(4)]
 
     def work(mine):
-        mine.extend(log.append(Entry(NO_LINE, OUT, "x", 0, who="w")) for _ in range(500))
+        mine.extend(log.append(Entry(UNASSIGNED_LINE, OUT, "x", 0, who="w")) for _ in range(500))
 
     threads = [threading.Thread(target=work, args=(mine,)) for mine in given_lines]
     for thread in threads:
@@ -198,7 +200,7 @@ def test_a_query_in_another_thread_sees_a_consistent_log():
 
     def write():
         for number in range(6000):
-            log.append(Entry(NO_LINE, OUT, "x", number, who="ann" if number % 3 else "bob"))
+            log.append(Entry(UNASSIGNED_LINE, OUT, "x", number, who="ann" if number % 3 else "bob"))
         is_over.set()
 
     writer = threading.Thread(target=write)
@@ -220,9 +222,9 @@ def test_a_follower_is_notified_only_within_its_context():
     log = OutputLog()
     heard = []
     with log.followed_by(heard.append):
-        log.append(Entry(NO_LINE, OUT, "in", 0))
-        log.append(Entry(NO_LINE, OUT, "in, and could wait", 0), may_wait=True)
-    log.append(Entry(NO_LINE, OUT, "after", 0))
+        log.append(Entry(UNASSIGNED_LINE, OUT, "in", 0))
+        log.append(Entry(UNASSIGNED_LINE, OUT, "in, and could wait", 0), may_wait=True)
+    log.append(Entry(UNASSIGNED_LINE, OUT, "after", 0))
     assert heard == [1, 2]
 
 
@@ -233,14 +235,14 @@ READS = {
     "count": lambda log: log.entity_count,
     "bytes": lambda log: log.text_bytes,
     "last line": lambda log: log.last_line,
-    "evicted": lambda log: log.evicted + 3,
+    "evicted": lambda log: log.evicted_count + 3,
 }
 
 
 @pytest.mark.parametrize("read", READS.values(), ids=READS)
 def test_reading_includes_deferred_entries(read):
     log = OutputLog()
-    assert [log.append(Entry(NO_LINE, OUT, "x", 0), may_wait=True) for _ in range(3)] == [1, 2, 3]
+    assert [log.append(Entry(UNASSIGNED_LINE, OUT, "x", 0), may_wait=True) for _ in range(3)] == [1, 2, 3]
     assert read(log) == 3
 
 
@@ -248,7 +250,7 @@ def test_deferred_entries_are_reported_together_redacted_and_evicted_normally():
     reports = []
     log = OutputLog(max_entities=2, redact=lambda text: text.replace("secret", "***"), listener=reports.append)
     for text in ("a", "b", "a secret"):
-        log.append(Entry(NO_LINE, OUT, text, 0, who="secret"), may_wait=True)
+        log.append(Entry(UNASSIGNED_LINE, OUT, text, 0, who="secret"), may_wait=True)
     assert reports == []
     log.add_waiting()
     log.add_waiting()
@@ -260,13 +262,15 @@ def test_deferred_entries_are_reported_together_redacted_and_evicted_normally():
     assert log.last_evicted_line == 1
 
 
-@pytest.mark.parametrize("texts", [["x"] * MAX_WAITING_ENTRIES, ["x" * (LIGHT_CHARACTERS + 1)]], ids=["many", "long"])
+@pytest.mark.parametrize(
+    "texts", [["x"] * MAX_WAITING_ENTRIES, ["x" * (MAX_DEFERRED_CHARACTERS + 1)]], ids=["many", "long"]
+)
 def test_large_or_many_entries_are_not_deferred(texts):
     reports = []
     log = OutputLog(listener=reports.append)
     for text in texts:
         assert not reports
-        log.append(Entry(NO_LINE, OUT, text, 0), may_wait=True)
+        log.append(Entry(UNASSIGNED_LINE, OUT, text, 0), may_wait=True)
     assert len(reports[0].added) == len(texts)
 
 
@@ -282,7 +286,7 @@ def test_concurrent_deferred_writes_and_reads_lose_nothing_and_keep_order():
     def fill():
         go.wait()
         for number in range(500):
-            line = log.append(Entry(NO_LINE, OUT, "x", 0), may_wait=bool(number % 7))
+            line = log.append(Entry(UNASSIGNED_LINE, OUT, "x", 0), may_wait=bool(number % 7))
             if number % 11 == 0:
                 assert log.snapshot().last_line >= line
 

@@ -4,7 +4,7 @@ import base64
 
 import posix_only
 
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 from codriver.log.picture_files import ImageFiles
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + b"\0\0\0\x01" * 2).decode()
@@ -14,7 +14,7 @@ GIF = base64.b64encode(b"GIF89a\1\0\1\0").decode()
 def log_with(*datas, max_entities=10):
     log = OutputLog(max_entities=max_entities)
     for data in datas:
-        log.append(Entry(NO_LINE, "evaluationResults", f"<Figure> data:image/png;base64,{data}", 1))
+        log.append(Entry(UNASSIGNED_LINE, "evaluationResults", f"<Figure> data:image/png;base64,{data}", 1))
     return log
 
 

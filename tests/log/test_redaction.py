@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from codriver.log.redaction import Redactor, secret_lines
+from codriver.log.redaction import Redactor, secret_parts_of_lines
 
 ENVIRON = {
     "API_KEY": "sk-abcdefgh",
@@ -130,11 +130,11 @@ def test_a_short_random_line_of_a_key_is_a_secret_too(line):
 
 
 def test_only_the_value_of_a_named_line_is_a_secret_if_long_enough():
-    assert secret_lines("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
+    assert secret_parts_of_lines("a\nclient: hx7-99kq\npassword: abc\nsize: 12") == ("hx7-99kq", "password: abc")
 
 
 def test_a_single_line_secret_has_no_lines_of_its_own():
-    assert secret_lines("one value of more than twenty characters") == ()
+    assert secret_parts_of_lines("one value of more than twenty characters") == ()
 
 
 def test_a_line_of_a_secret_split_across_chunks_is_redacted():
@@ -151,10 +151,12 @@ def test_a_text_without_any_fragment_of_a_secret_is_recognized_as_clean(times):
         printed = secret
         for _ in range(times):
             printed = json.dumps([printed])
-        assert Redactor({"ANY_KEY": secret}).may_find(printed)
-    assert not Redactor({"ANY_KEY": "sk-abcdefgh"}).may_find('{"result":"3"}')
-    assert Redactor({"ANY_KEY": "-/-/-/-/-/"}).may_find("whatever"), "no piece of it is the same in every print"
-    assert not Redactor({}).may_find("whatever")
+        assert Redactor({"ANY_KEY": secret}).may_contain_secret(printed)
+    assert not Redactor({"ANY_KEY": "sk-abcdefgh"}).may_contain_secret('{"result":"3"}')
+    assert Redactor({"ANY_KEY": "-/-/-/-/-/"}).may_contain_secret("whatever"), (
+        "no piece of it is the same in every print"
+    )
+    assert not Redactor({}).may_contain_secret("whatever")
 
 
 def test_a_secret_split_across_chunks_is_redacted():
@@ -283,10 +285,10 @@ def test_a_secret_added_later_is_redacted_also_in_open_streams():
     redactor = Redactor({"A_KEY": "first-secret"})
     stream = redactor.stream()
     stream.feed("x")
-    redactor.learn("KERNEL_TOKEN", "second-secret")
-    redactor.learn("KERNEL_TOKEN", "third-secret")
-    redactor.learn("KERNEL_TOKEN", "first-secret")
-    redactor.learn("KERNEL_TOKEN", "short")
+    redactor.add_secret("KERNEL_TOKEN", "second-secret")
+    redactor.add_secret("KERNEL_TOKEN", "third-secret")
+    redactor.add_secret("KERNEL_TOKEN", "first-secret")
+    redactor.add_secret("KERNEL_TOKEN", "short")
     told = redactor("first-secret second-secret third-secret short")
     assert told == "<<redacted:A_KEY>> <<redacted:KERNEL_TOKEN>> <<redacted:KERNEL_TOKEN_2>> short"
     assert stream.feed("y second-sec") + stream.feed("ret z") + stream.flush() == "y <<redacted:KERNEL_TOKEN>> z"
@@ -313,7 +315,7 @@ def test_sensitive_values_of_an_application_are_redacted_until_its_repl_ends():
 def test_permitted_callers_see_sensitive_values_but_no_environment_secrets():
     redactor = Redactor({"A_TOKEN": "t0ken-of-the-environment"})
     redactor.learn_sensitive("py", [("shop token", "hunter-2-hunter")])
-    redactor.learn("B_TOKEN", "t0ken-of-a-server")
+    redactor.add_secret("B_TOKEN", "t0ken-of-a-server")
     told = {"value": "hunter-2-hunter t0ken-of-the-environment t0ken-of-a-server"}
     shown = redactor.redact_json(told, shows_sensitive=True)
     assert shown == {"value": "hunter-2-hunter <<redacted:A_TOKEN>> <<redacted:B_TOKEN>>"}

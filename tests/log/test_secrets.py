@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from live_server import Live
 
 from codriver.log.redaction import Redactor
-from codriver.log.transcripts import Store, Stream, Transcripts
+from codriver.log.transcripts import RedactedStream, SpillStore, Transcripts
 
 SECRET = "sk-Tr4vel-light-0042"
 MARK = "<<redacted:TRIP_TOKEN>>"
@@ -54,15 +54,15 @@ TEXTS = st.lists(st.sampled_from([SECRET, "plain ", "sk-Tr4vel", "\n", "light-00
 @given(TEXTS, st.data())
 def test_a_split_stream_is_redacted_like_the_whole(text, data):
     cuts = data.draw(st.sets(st.integers(0, len(text))))
-    stream = Stream(Store(2**20), "stdout", 0, redactor)
+    stream = RedactedStream(SpillStore(2**20), "stdout", 0, redactor)
     seen = [stream.append(piece) for piece in chunks(text, cuts)] + [stream.end()]
-    assert "".join(seen) == stream.all() == redactor(text)
-    assert SECRET not in stream.all()
+    assert "".join(seen) == stream.read_all() == redactor(text)
+    assert SECRET not in stream.read_all()
 
 
 @given(st.integers(1, len(SECRET) - 1), st.integers(1, 40))
 def test_the_part_before_a_split_is_never_visible(cut, room):
-    stream = Stream(Store(room), "stdout", 0, redactor)
+    stream = RedactedStream(SpillStore(room), "stdout", 0, redactor)
     assert stream.append("token: " + SECRET[:cut]) == "token: "
     assert stream.append(SECRET[cut:]) == MARK
 
@@ -72,14 +72,14 @@ def test_a_transcript_is_redacted_before_it_is_cut():
     transcript = transcripts.open("e1")
     transcript.out.append("x" * 10 + SECRET)
     transcript.out.end()
-    assert transcript.out.all()[10:] == MARK
+    assert transcript.out.read_all()[10:] == MARK
 
 
 def test_every_part_of_a_transcript_is_redacted():
     transcripts = Transcripts(stored=2, max_bytes=2**20, max_stream_bytes=2**20, redactor=redactor)
     transcript = transcripts.open("e1", code=f"(log {SECRET})")
-    transcript.retain_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
-    assert transcript.add_value(f"[{SECRET}]") == transcript.result.all() == f"[{MARK}]"
+    transcript.store_stacks(f"main: {SECRET}\n own: {SECRET}", f"own: {SECRET}")
+    assert transcript.add_value(f"[{SECRET}]") == transcript.result.read_all() == f"[{MARK}]"
     assert transcript.head == f"(log {MARK})"
     assert (transcript.stacks, transcript.user_stacks) == (f"main: {MARK}\n own: {MARK}", f"own: {MARK}")
 

@@ -21,7 +21,7 @@ from codriver.log import growing_text as texts
 from codriver.log import spill as spill_files
 from codriver.log.redaction import Redactor
 from codriver.log.spill import SpillDirectory, SpillFile
-from codriver.log.transcripts import SpillCapacity, Store, Text, Transcripts
+from codriver.log.transcripts import GrowingText, SpillCapacity, SpillStore, Transcripts
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 
 MIB = 2**20
@@ -31,7 +31,7 @@ NOTHING_SECRET = Redactor({})
 def make_parts_small(patch):
     """Choose sizes that make a text of a few hundred characters a long one."""
     patch.setattr(texts, "PART_CHARACTERS", 64)
-    patch.setattr(texts, "WRITTEN_CHARACTERS", 100)
+    patch.setattr(texts, "MAX_WRITE_CHARACTERS", 100)
     patch.setattr(texts, "TAIL_CHARACTERS", 16)
     patch.setattr(texts, "BLOCK_CHARACTERS", 16)
 
@@ -44,7 +44,7 @@ def small_parts(monkeypatch):
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
     """Write immediately: nothing else needs the processor."""
-    monkeypatch.setattr(spill_files, "GATHER_S", 0)
+    monkeypatch.setattr(spill_files, "WRITE_DELAY_S", 0)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def make_store(tmp_path):
     stores = []
 
     def make(max_stored=32 * MIB, max_bytes=64 * MIB, root=tmp_path / "spill"):
-        stores.append(Store(max_stored, SpillCapacity(root, max_bytes)))
+        stores.append(SpillStore(max_stored, SpillCapacity(root, max_bytes)))
         return stores[-1]
 
     yield make
@@ -74,15 +74,15 @@ def blocked_store(make_store):
     """Return a store with a blocked disk, a text being written to it, and a function that unblocks the disk."""
     store, go_on = make_store(), threading.Event()
     store.submit(lambda: go_on.wait(60))
-    text = Text(store, "e.stdout", 0)
-    text.add("x" * (spill_files.MAX_AHEAD + 1))
+    text = GrowingText(store, "e.stdout", 0)
+    text.add("x" * (spill_files.PAUSE_CHARACTERS + 1))
     yield store, text, go_on
     go_on.set()
 
 
 @pytest.mark.anyio
 async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypatch):
-    monkeypatch.setattr(spill_files, "HANGS_S", 60)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 60)
     store, text, go_on = blocked_store
     over = anyio.Event()
 
@@ -92,7 +92,7 @@ async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypa
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(wait)
-        with anyio.move_on_after(3 * spill_files.AHEAD_S):
+        with anyio.move_on_after(3 * spill_files.PAUSE_POLL_S):
             await over.wait()
         assert not over.is_set()
         go_on.set()
@@ -101,10 +101,10 @@ async def test_a_writer_can_wait_until_output_is_on_disk(blocked_store, monkeypa
 
 @pytest.mark.anyio
 async def test_a_hung_disk_is_waited_for_only_once(blocked_store, monkeypatch):
-    monkeypatch.setattr(spill_files, "HANGS_S", 0.05)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 0.05)
     store, _, _ = blocked_store
     await store.wait_until_written()
-    monkeypatch.setattr(spill_files, "HANGS_S", 3600)
+    monkeypatch.setattr(spill_files, "BLOCKED_DISK_S", 3600)
     with anyio.fail_after(60):
         await store.wait_until_written()
 
@@ -132,8 +132,8 @@ ALPHABET = "ab\né€𝄞\ud800\r\x85"
 def test_every_range_of_a_text_is_read_exactly(tmp_path_factory, chunks, data):
     with pytest.MonkeyPatch.context() as patch:
         make_parts_small(patch)
-        store = Store(MIB, SpillCapacity(tmp_path_factory.mktemp("store"), MIB))
-        text = Text(store, "e1.stdout", 1)
+        store = SpillStore(MIB, SpillCapacity(tmp_path_factory.mktemp("store"), MIB))
+        text = GrowingText(store, "e1.stdout", 1)
         for chunk in chunks:
             text.add(chunk)
         written(store, text)
@@ -143,7 +143,7 @@ def test_every_range_of_a_text_is_read_exactly(tmp_path_factory, chunks, data):
             piece = text.read(start, end)
             assert piece.text == whole[max(0, start) : end]
             assert (piece.total, piece.dropped) == (len(whole), 0)
-        assert "".join(text.chunks()) == text.all() == whole
+        assert "".join(text.chunks()) == text.read_all() == whole
         assert text.last(50).text == whole[-50:]
         store.close()
 
@@ -151,7 +151,7 @@ def test_every_range_of_a_text_is_read_exactly(tmp_path_factory, chunks, data):
 @pytest.mark.usefixtures("small_parts")
 def test_spilled_text_is_not_in_memory(make_store):
     store = make_store()
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     for number in range(1000):
         text.add(f"{number:05}\n")
     written(store, text)
@@ -164,7 +164,7 @@ def test_spilled_text_is_not_in_memory(make_store):
 
 def test_only_the_end_of_a_long_chunk_stays_in_memory(make_store):
     store = make_store()
-    text = Text(store, "e1.result", 1)
+    text = GrowingText(store, "e1.result", 1)
     text.add("x" * 10 * MIB)
     written(store, text)
     assert store.usage() == {"keptBytes": 64 * 1024, "spilledBytes": 10 * MIB}
@@ -173,7 +173,7 @@ def test_only_the_end_of_a_long_chunk_stays_in_memory(make_store):
 @pytest.mark.skipif(sys.platform != "linux", reason="open files are listed in /proc, which only Linux has")
 def test_a_written_text_keeps_no_file_open(make_store, tmp_path):
     store = make_store()
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     text.add("x" * MIB)
     written(store, text)
 
@@ -186,7 +186,7 @@ def test_a_written_text_keeps_no_file_open(make_store, tmp_path):
 
 def test_a_short_text_is_never_written_to_disk(make_store, tmp_path):
     store = make_store()
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     text.add("x" * (256 * 1024 - 1))
     written(store, text)
     assert not (tmp_path / "spill").exists()
@@ -195,7 +195,7 @@ def test_a_short_text_is_never_written_to_disk(make_store, tmp_path):
 
 def test_files_and_directories_are_private(make_store, tmp_path):
     store = make_store()
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     before = os.umask(0)
     try:
         text.add("x" * MIB)
@@ -211,14 +211,14 @@ def test_files_and_directories_are_private(make_store, tmp_path):
 @pytest.mark.usefixtures("small_parts")
 def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(make_store, tmp_path):
     store = make_store(max_bytes=8000)  # 2000 for one text
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     whole = numbered(500)
     for start in range(0, len(whole), 100):
         text.add(whole[start : start + 100])
         written(store, text)
     assert 1500 <= all_bytes(tmp_path / "spill") <= 2000
     assert 0 < text.dropped <= len(whole) - 1500
-    assert text.all() == whole[text.dropped :]
+    assert text.read_all() == whole[text.dropped :]
     assert text.total == len(whole)
     assert text.read(0, text.dropped + 5) == texts.Chunk(
         whole[text.dropped : text.dropped + 5], text.dropped, len(whole), text.dropped
@@ -227,7 +227,7 @@ def test_a_text_beyond_its_share_of_the_disk_drops_its_oldest_part(make_store, t
 
 def test_a_slow_disk_drops_no_more_than_a_fast_one(make_store):
     store = make_store(max_bytes=32 * MIB)
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     for size in (3, 9):
         text.add("x" * size * MIB)
         written(store, text)
@@ -237,7 +237,7 @@ def test_a_slow_disk_drops_no_more_than_a_fast_one(make_store):
 @pytest.mark.usefixtures("small_parts")
 def test_the_oldest_text_is_dropped_first(make_store, tmp_path):
     store = make_store(max_bytes=8000)
-    long = [Text(store, f"e{number}.stdout", number) for number in range(6)]
+    long = [GrowingText(store, f"e{number}.stdout", number) for number in range(6)]
     for text in reversed(long):
         text.add("x" * 1900)
         written(store, text)
@@ -246,29 +246,29 @@ def test_the_oldest_text_is_dropped_first(make_store, tmp_path):
     assert dropped[0] >= 1800
     assert dropped[1] < dropped[0]
     assert dropped[2:] == [0, 0, 0, 0]
-    assert [text.all() for text in long] == ["x" * (1900 - gone) for gone in dropped]
+    assert [text.read_all() for text in long] == ["x" * (1900 - gone) for gone in dropped]
 
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_removed_or_changed_file_loses_only_its_own_part(make_store, tmp_path):
     store = make_store(max_bytes=8000)
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     for _ in range(10):
         text.add("x" * 200)
         written(store, text)
     first, second, third, *_ = sorted(files_in(tmp_path / "spill"), key=lambda path: int(path.suffix[1:]))
     first.unlink()
-    assert 0 < text.total - len(text.all()) == text.dropped < 400
+    assert 0 < text.total - len(text.read_all()) == text.dropped < 400
     second.write_bytes(b"\xff" * second.stat().st_size)
     third.write_bytes(b"")
-    assert text.all() == "x" * (2000 - text.dropped)
+    assert text.read_all() == "x" * (2000 - text.dropped)
     assert 0 < text.dropped < 1000
 
 
 @pytest.mark.usefixtures("small_parts")
 def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_path):
     store = make_store()
-    text, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
+    text, other = GrowingText(store, "e1.stdout", 1), GrowingText(store, "e2.stdout", 2)
     for one in (text, other):
         one.add("x" * 500)
     written(store, text, other)
@@ -277,14 +277,14 @@ def test_a_forgotten_text_leaves_no_file_and_accepts_no_more(make_store, tmp_pat
     written(store, text, other)
     assert store.usage() == {"keptBytes": 16, "spilledBytes": 500}
     assert [path.name for path in files_in(tmp_path / "spill")] == ["e2.stdout.2"]
-    assert (text.all(), text.total, text.dropped) == ("", 500, 500)
+    assert (text.read_all(), text.total, text.dropped) == ("", 500, 500)
 
 
 @pytest.mark.usefixtures("small_parts")
 def test_texts_forgotten_while_being_written_leave_nothing(make_store, tmp_path):
     store = make_store()
     for number in range(100):
-        text = Text(store, f"e{number}.stdout", number)
+        text = GrowingText(store, f"e{number}.stdout", number)
         text.add("x" * 300)
         text.forget()
     written(store)
@@ -294,7 +294,7 @@ def test_texts_forgotten_while_being_written_leave_nothing(make_store, tmp_path)
 
 def test_one_thread_can_print_while_others_read(make_store):
     store = make_store(max_bytes=256 * MIB)
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     whole = numbered(400_000)
     faults, over = [], threading.Event()
 
@@ -316,7 +316,7 @@ def test_one_thread_can_print_while_others_read(make_store):
     for reader in readers:
         reader.join(60)
     assert not faults
-    assert text.all() == whole
+    assert text.read_all() == whole
 
 
 def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_path, small_parts):
@@ -324,7 +324,7 @@ def test_a_failing_disk_and_its_recovery_are_each_reported_once(make_store, tmp_
     told = []
     store = make_store()
     store.begin(told.append)
-    text = Text(store, "e1.stdout", 1)
+    text = GrowingText(store, "e1.stdout", 1)
     for _ in range(3):
         text.add("x" * 1000)
         until(lambda: not text._is_moving, "the disk to be tried")
@@ -350,7 +350,7 @@ def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(make_store, tmp_path
         return os.open(pipe, os.O_WRONLY) if file.name == "e1.stdout.1" else opened(file, flags)
 
     monkeypatch.setattr(spill_files, "_open", open_slowly)
-    hanging, other = Text(store, "e1.stdout", 1), Text(store, "e2.stdout", 2)
+    hanging, other = GrowingText(store, "e1.stdout", 1), GrowingText(store, "e2.stdout", 2)
     for number in range(200):
         hanging.add(f"{number:04}" * (MIB // 4))
     other.add("x" * 50 * MIB)
@@ -359,7 +359,7 @@ def test_a_hung_disk_blocks_nobody_and_memory_stays_bounded(make_store, tmp_path
     assert hanging.dropped >= 72 * MIB
     assert hanging.last(4).text == "0199"
     assert hanging.read(hanging.dropped, hanging.dropped + 4).text == f"{hanging.dropped // MIB:04}"
-    assert other.all() == "x" * 50 * MIB
+    assert other.read_all() == "x" * 50 * MIB
     store.close()  # comes back though the disk does not
     assert hanging.last(4).text == "0199"
     with pipe.open("rb") as stream:
@@ -457,8 +457,8 @@ def test_a_difference_in_the_first_lines_of_long_texts_is_reported(long_outputs)
 
 
 def spilled(root):
-    store = Store(MIB, SpillCapacity(root, 64 * MIB))
-    text = Text(store, "e1.stdout", 1)
+    store = SpillStore(MIB, SpillCapacity(root, 64 * MIB))
+    text = GrowingText(store, "e1.stdout", 1)
     text.add("x" * MIB)
     written(store, text)
     return store, text
@@ -486,7 +486,7 @@ def test_a_sweep_removes_only_leftovers_of_dead_servers(tmp_path):
     left = {path.name for path in tmp_path.iterdir()}
     assert len(left) == 4
     assert {"of-others", "of-others.lock"} < left
-    assert text.all() == "x" * MIB
+    assert text.read_all() == "x" * MIB
     store.close()
 
 
@@ -495,7 +495,7 @@ def test_two_servers_have_separate_directories(tmp_path):
     assert len(files_in(tmp_path)) == 2
     one.close()
     assert len(files_in(tmp_path)) == 1
-    assert second.all() == "x" * MIB
+    assert second.read_all() == "x" * MIB
     assert first.last(5).text == "xxxxx"
     other.close()
 
@@ -520,14 +520,14 @@ def test_a_directory_swept_during_its_creation_is_replaced_by_another(tmp_path, 
 def test_output_is_stored_again_after_the_directory_was_deleted(tmp_path):
     store, text = spilled(tmp_path / "spill")
     shutil.rmtree(tmp_path / "spill")
-    later = Text(store, "e2.stdout", 2)
+    later = GrowingText(store, "e2.stdout", 2)
     later.add("z" * MIB)
     written(store, later)
     text.add("y" * MIB)  # to a file that is gone, for what it knows
     written(store, text)
-    assert later.all() == "z" * MIB
+    assert later.read_all() == "z" * MIB
     assert not later.is_in_memory
-    assert set(text.all()) == {"y"}
+    assert set(text.read_all()) == {"y"}
     assert text.total == 2 * MIB
     store.close()
     assert list((tmp_path / "spill").iterdir()) == []

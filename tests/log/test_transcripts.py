@@ -62,7 +62,7 @@ def test_the_oldest_transcripts_are_forgotten_if_all_are_too_large():
     held = transcripts(max_bytes=250)
     for number in range(5):
         held.open(f"e{number}").out.append("x" * 100)
-        held.mark_over(f"e{number}")
+        held.mark_finished(f"e{number}")
     assert [held.get(f"e{number}") is None for number in range(5)] == [True, True, True, False, False]
     assert held.store.usage() == {"keptBytes": 200, "spilledBytes": 0}
 
@@ -72,7 +72,7 @@ def test_a_running_evaluation_is_never_forgotten():
     running = held.open("running")
     for number in range(3):
         held.open(f"e{number}")
-        held.mark_over(f"e{number}")
+        held.mark_finished(f"e{number}")
     assert held.get("running") is running
 
 

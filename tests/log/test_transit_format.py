@@ -15,12 +15,12 @@ from codriver.log import transit_format
 from codriver.log.output_log import Entry
 from codriver.log.transit_format import (
     HEADER,
-    EntityLines,
+    EntryDecoder,
     NewerFormatError,
     UnreadableError,
     check_version,
-    file_chunks,
-    line_of,
+    encode_entry,
+    encode_file,
 )
 
 TEXTS = st.one_of(
@@ -55,7 +55,7 @@ def line(*parts):
 
 def read(*chunks):
     """Return the entities of a file, the number of broken lines, and whether its end was truncated."""
-    lines = EntityLines(chunks)
+    lines = EntryDecoder(chunks)
     return list(lines.entities()), lines.broken, lines.is_torn
 
 
@@ -65,7 +65,7 @@ def cut(content, places):
 
 @given(ENTRIES, st.data())
 def test_entries_round_trip_however_the_file_is_split(entries, data):
-    content = b"".join(file_chunks(entries))
+    content = b"".join(encode_file(entries))
     places = data.draw(st.sets(st.integers(0, len(content)), max_size=20))
     assert read(*cut(content, places)) == (entries, 0, False)
     assert read(*(content[place : place + 1] for place in range(len(content)))) == (entries, 0, False)
@@ -77,21 +77,21 @@ def test_each_line_matches_the_transit_library(entries):
         entity = {Keyword(f"output/{name}"): value for name, value in entry.to_json().items()}
         written = io.StringIO()
         Writer(written, "json").write(entity)
-        assert line_of(entry).decode() == written.getvalue() + "\n"
-        assert dict(Reader("json").read(io.StringIO(line_of(entry).decode()))) == entity
+        assert encode_entry(entry).decode() == written.getvalue() + "\n"
+        assert dict(Reader("json").read(io.StringIO(encode_entry(entry).decode()))) == entity
     header = Reader("json").read(io.StringIO(HEADER.decode()))
     assert dict(header) == {Keyword("format-version"): transit_format.FORMAT_VERSION}
 
 
 def test_a_long_file_is_written_in_chunks():
     entries = [Entry(number, "evaluatedCode", "x" * 100_000, 1) for number in range(10)]
-    pieces = list(file_chunks(entries))
+    pieces = list(encode_file(entries))
     assert 3 <= len(pieces) <= 5
     assert read(*pieces) == (entries, 0, False)
 
 
 def test_a_lone_surrogate_becomes_a_replacement_character():
-    assert read(HEADER, line_of(Entry(1, "evaluatedCode", "a\ud83d", 2)))[0] == [
+    assert read(HEADER, encode_entry(Entry(1, "evaluatedCode", "a\ud83d", 2)))[0] == [
         Entry(1, "evaluatedCode", "a\ufffd", 2)
     ]
 
@@ -135,12 +135,12 @@ BROKEN = {
 @pytest.mark.parametrize("content", BROKEN.values(), ids=BROKEN)
 def test_a_broken_line_affects_no_other(content):
     first, last = (Entry(number, "evaluatedCode", "1", 2) for number in (1, 3))
-    assert read(HEADER, line_of(first), content, line_of(last)) == ([first, last], 1, False)
+    assert read(HEADER, encode_entry(first), content, encode_entry(last)) == ([first, last], 1, False)
 
 
 def test_an_oversized_line_is_skipped_and_a_partial_one_is_not_broken(monkeypatch):
     monkeypatch.setattr(transit_format, "MAX_LINE_BYTES", 1000)
-    good = line_of(Entry(1, "evaluatedCode", "1", 2))
+    good = encode_entry(Entry(1, "evaluatedCode", "1", 2))
     entry = Entry(1, "evaluatedCode", "1", 2)
     assert read(HEADER, good, b"x" * 800, b"x" * 800 + b"\n", good, b"torn") == ([entry, entry], 1, True)
     assert read(HEADER, good, b"x" * 800, b"x" * 800) == ([entry], 0, True)

@@ -6,7 +6,7 @@ import sys
 import pytest
 from live_server import RELAY, Relayed
 
-from codriver.net.conversations import MAX_ID_CHARACTERS, conversation_of, digest_of
+from codriver.net.conversations import MAX_ID_CHARACTERS, conversation_digest, conversation_id
 
 TURN = {"thread_id": "t-1", "turn_id": "9"}
 
@@ -31,13 +31,13 @@ TURN = {"thread_id": "t-1", "turn_id": "9"}
     ],
 )
 def test_an_id_is_read_from_each_key(meta, meant):
-    assert conversation_of(meta) == meant
+    assert conversation_id(meta) == meant
 
 
 def test_only_a_digest_of_an_id_is_displayed():
-    assert len(digest_of("a-secret-id")) == 8
-    assert digest_of("a-secret-id") != digest_of("another")
-    assert digest_of("\ud800")
+    assert len(conversation_digest("a-secret-id")) == 8
+    assert conversation_digest("a-secret-id") != conversation_digest("another")
+    assert conversation_digest("\ud800")
 
 
 @pytest.mark.served("memory")
@@ -107,7 +107,7 @@ def test_claude_code_is_recognized_by_its_session_after_a_restart(live):
             return answer["who"], answer["sessionKey"], [row.get("conversation") for row in shown["clients"]]
 
     first = who("claude-code", "claude-session-1", who="planner")
-    assert first == ("planner", "py", [digest_of("claude-session-1")])
+    assert first == ("planner", "py", [conversation_digest("claude-session-1")])
     assert who("claude-code", "claude-session-1") == first
-    assert who("claude-code", "claude-session-2") == ("claude-code", "py", [digest_of("claude-session-2")])
+    assert who("claude-code", "claude-session-2") == ("claude-code", "py", [conversation_digest("claude-session-2")])
     assert who("another", "claude-session-1") == ("another", "py", [None])

@@ -9,7 +9,7 @@ from functools import partial
 import anyio
 import pytest
 
-from codriver.net.fair_threads import NoTurnError, Shares
+from codriver.net.fair_threads import FairThreads, NoTurnError
 
 pytestmark = pytest.mark.anyio
 BOUND_S = 30
@@ -37,7 +37,7 @@ async def run_until_idle():
 
 
 async def test_a_client_with_many_requests_does_not_delay_one_with_few():
-    shares, gate, order = Shares(1), Gate(), []
+    shares, gate, order = FairThreads(1), Gate(), []
 
     async def request(client):
         await shares.run(client, lambda: order.append(client))
@@ -58,7 +58,7 @@ async def test_a_client_with_many_requests_does_not_delay_one_with_few():
 
 
 async def test_one_client_never_gets_all_slots():
-    shares, gate = Shares(2), Gate()
+    shares, gate = FairThreads(2), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             for _ in range(5):
@@ -70,7 +70,7 @@ async def test_one_client_never_gets_all_slots():
 
 
 async def test_calls_of_one_client_run_in_order():
-    shares, gate, order = Shares(1), Gate(), []
+    shares, gate, order = FairThreads(1), Gate(), []
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
@@ -83,7 +83,7 @@ async def test_calls_of_one_client_run_in_order():
 
 
 async def test_a_client_is_busy_until_it_received_its_result():
-    shares, received = Shares(1), []
+    shares, received = FairThreads(1), []
 
     async def request():
         received.append(await shares.run("client", lambda: "the answer"))
@@ -99,7 +99,7 @@ async def test_a_client_is_busy_until_it_received_its_result():
 
 
 async def test_a_clients_next_call_starts_after_its_previous_result_was_received(monkeypatch):
-    shares, order, in_thread = Shares(2), [], anyio.to_thread.run_sync
+    shares, order, in_thread = FairThreads(2), [], anyio.to_thread.run_sync
 
     async def in_thread_with_delay(*arguments, **options):
         result = await in_thread(*arguments, **options)
@@ -121,7 +121,7 @@ async def test_a_clients_next_call_starts_after_its_previous_result_was_received
 
 
 async def test_an_error_frees_the_slot_and_reaches_the_caller():
-    shares = Shares(1)
+    shares = FairThreads(1)
     with anyio.fail_after(BOUND_S):
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
@@ -130,7 +130,7 @@ async def test_an_error_frees_the_slot_and_reaches_the_caller():
 
 
 async def test_a_cancelled_caller_leaves_immediately_and_its_slot_when_the_work_ends():
-    shares, gate = Shares(1), Gate()
+    shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "gone", gate)
@@ -144,7 +144,7 @@ async def test_a_cancelled_caller_leaves_immediately_and_its_slot_when_the_work_
 
 
 async def test_callers_cancelled_while_waiting_leave_nothing_behind():
-    shares, gate = Shares(1), Gate()
+    shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
@@ -163,7 +163,7 @@ async def test_callers_cancelled_while_waiting_leave_nothing_behind():
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_caller_cancelled_at_any_point_releases_its_slot(turns):
-    shares = Shares(1)
+    shares = FairThreads(1)
     with anyio.fail_after(BOUND_S):
         for _ in range(20):
             async with anyio.create_task_group() as tasks:
@@ -175,7 +175,7 @@ async def test_a_caller_cancelled_at_any_point_releases_its_slot(turns):
 
 
 async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
-    shares, gate = Shares(1), Gate()
+    shares, gate = FairThreads(1), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "c", gate)
@@ -189,7 +189,7 @@ async def test_a_caller_without_a_turn_learns_how_many_are_waiting():
 
 
 async def test_a_resting_slot_is_not_reused_immediately():
-    shares, gate = Shares(1, rests=True), Gate()
+    shares, gate = FairThreads(1, rests=True), Gate()
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "hungry", gate)
@@ -204,7 +204,7 @@ async def test_a_resting_slot_is_not_reused_immediately():
 
 
 async def test_clients_take_turns():
-    shares, gate, order = Shares(1), Gate(), []
+    shares, gate, order = FairThreads(1), Gate(), []
     with anyio.fail_after(BOUND_S):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(shares.run, "first", gate)
@@ -217,7 +217,7 @@ async def test_clients_take_turns():
 
 
 async def test_references_of_failed_work_are_released():
-    shares, held = Shares(1), []
+    shares, held = FairThreads(1), []
 
     class Bytes(bytearray):
         """Bytes that can be weakly referenced."""

@@ -11,7 +11,7 @@ import pytest
 from live_server import WAIT_S, environ, until
 
 from codriver.files.own_folders import workspace_state_directory
-from codriver.net.known_servers import NOTE, forget, health_of_all, note, noted_workspaces
+from codriver.net.known_servers import NOTE_NAME, health_of_all, noted_workspaces, remove_note, write_note
 
 
 @pytest.fixture(autouse=True)
@@ -31,25 +31,25 @@ def test_no_workspace_is_listed_without_state():
 
 
 def test_a_workspace_is_listed_until_it_is_forgotten(workspace):
-    note(workspace)
-    note(workspace)
+    write_note(workspace)
+    write_note(workspace)
     assert noted_workspaces() == (workspace,)
-    assert posix_only.has_mode(workspace_state_directory(workspace) / NOTE, 0o600)
-    forget(workspace)
-    forget(workspace)
+    assert posix_only.has_mode(workspace_state_directory(workspace) / NOTE_NAME, 0o600)
+    remove_note(workspace)
+    remove_note(workspace)
     assert noted_workspaces() == ()
 
 
 def test_the_note_of_a_deleted_workspace_is_removed(workspace):
-    note(workspace)
+    write_note(workspace)
     workspace.rmdir()
     assert noted_workspaces() == ()
-    assert not (workspace_state_directory(workspace) / NOTE).exists()
+    assert not (workspace_state_directory(workspace) / NOTE_NAME).exists()
 
 
 @pytest.mark.parametrize("how", ["of another", "a link", "open to others", "too long", "relative", "no path"])
 def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
-    place = workspace_state_directory(workspace) / NOTE
+    place = workspace_state_directory(workspace) / NOTE_NAME
     place.parent.mkdir(parents=True)
     texts = {"of another": os.fsencode(tmp_path), "too long": b"/x" * 8192, "relative": b"some", "no path": b"\0"}
     if how == "a link":
@@ -65,7 +65,7 @@ def test_a_note_not_written_by_a_server_is_ignored(workspace, tmp_path, how):
 
 
 def test_a_workspace_whose_server_was_killed_is_reported(workspace):
-    note(workspace)
+    write_note(workspace)
     (known,) = health_of_all("codriver-status")
     assert (known.workspace, known.health) == (workspace, None)
     assert known.why == "its server ended unexpectedly"

@@ -16,17 +16,17 @@ from hypothesis import strategies as st
 from live_server import WAIT_S, until
 from needs import program
 
-from codriver.net.admission import Admission, first_bytes_verdict, is_loopback, peer_uid, token_matches
+from codriver.net.admission import Admission, is_loopback, judge_first_bytes, token_matches, user_id_of_peer
 from codriver.net.kernel_sockets import (
-    GONE,
-    TABLES,
-    KernelSilentError,
-    Peer,
+    GONE_USER_ID,
+    TABLES_DIRECTORY,
+    LocalSocket,
+    UnsupportedQueryError,
     _query_listeners,
     _read_listeners,
     listening_hosts,
     listening_sockets,
-    look_up,
+    look_up_in_tables,
     query_kernel,
 )
 from codriver_relay.peer import holder_of, try_lock
@@ -62,23 +62,23 @@ FOREIGN = [
 
 @pytest.mark.parametrize("data", FOREIGN)
 def test_another_protocol_is_refused(data):
-    assert first_bytes_verdict(data) == "refuse"
+    assert judge_first_bytes(data) == "refuse"
 
 
 @pytest.mark.parametrize("data", FOREIGN)
 def test_another_protocol_never_passes_however_its_bytes_arrive(data):
-    verdicts = [first_bytes_verdict(data[:size]) for size in range(len(data) + 1)]
+    verdicts = [judge_first_bytes(data[:size]) for size in range(len(data) + 1)]
     assert "json" not in verdicts
 
 
 @pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
 def test_json_and_invalid_lines_pass(data):
-    assert first_bytes_verdict(data) == "json"
+    assert judge_first_bytes(data) == "json"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"P", b"POST", b"1", b"nonsense", b"patch / HTT"])
 def test_too_few_bytes_are_undecided(data):
-    assert first_bytes_verdict(data) == "wait"
+    assert judge_first_bytes(data) == "wait"
 
 
 TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1)
@@ -91,14 +91,14 @@ TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL
 )
 def test_no_http_request_line_ever_passes(method, target, rest):
     data = f"{method} /{target} HTTP/1.1\r\n".encode() + rest
-    assert first_bytes_verdict(data) == "refuse"
-    assert "json" not in {first_bytes_verdict(data[:size]) for size in range(len(data) - len(rest))}
+    assert judge_first_bytes(data) == "refuse"
+    assert "json" not in {judge_first_bytes(data[:size]) for size in range(len(data) - len(rest))}
 
 
 @given(st.binary(), st.binary())
 def test_a_verdict_is_final(first, more):
-    verdict = first_bytes_verdict(first)
-    assert verdict == "wait" or first_bytes_verdict(first + more) == verdict
+    verdict = judge_first_bytes(first)
+    assert verdict == "wait" or judge_first_bytes(first + more) == verdict
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def pair(host):
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.9.8.7", "::1"])
 def test_the_user_at_the_other_end_is_identified(host):
     with pair(host) as (accepted, _):
-        assert peer_uid(accepted) == posix_only.user()
+        assert user_id_of_peer(accepted) == posix_only.user()
 
 
 @linux
@@ -159,11 +159,11 @@ def test_the_user_at_the_other_end_is_identified(host):
 def test_both_ways_to_identify_the_user_agree(host):
     with pair(host) as (accepted, connecting):
         there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
-        expected = Peer(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
+        expected = LocalSocket(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
         assert query_kernel(there, here) == expected
-        assert look_up(there, here) == expected
+        assert look_up_in_tables(there, here) == expected
         assert query_kernel(there, (here[0], 9)) is None
-        assert look_up(there, (here[0], 9)) is None
+        assert look_up_in_tables(there, (here[0], 9)) is None
 
 
 class SeamChecks:
@@ -202,7 +202,7 @@ def test_an_ipv4_client_of_an_ipv6_listener_is_found():
             accepted, _ = listener.accept()
             with accepted:
                 assert accepted.getpeername()[0] == "::ffff:127.0.0.1"
-                assert peer_uid(accepted) == posix_only.user()
+                assert user_id_of_peer(accepted) == posix_only.user()
 
 
 @linux
@@ -210,14 +210,14 @@ def test_a_peer_that_closed_its_socket_is_not_mistaken_for_root():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.sendall(b"{}")
         connecting.close()
-        assert peer_uid(accepted) == GONE
+        assert user_id_of_peer(accepted) == GONE_USER_ID
 
 
 @linux
 def test_a_half_closed_peer_is_still_identified():
     with pair("127.0.0.1") as (accepted, connecting):
         connecting.shutdown(socket.SHUT_WR)
-        assert peer_uid(accepted) == posix_only.user()
+        assert user_id_of_peer(accepted) == posix_only.user()
 
 
 @linux
@@ -242,9 +242,9 @@ async def test_the_users_own_closed_connection_is_not_reported_as_another_user(t
 
 def test_a_system_without_tables_differs_from_one_without_the_peer(tmp_path):
     with pytest.raises(FileNotFoundError):
-        look_up(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
+        look_up_in_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
     (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
-    assert look_up(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
+    assert look_up_in_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
 
 
 # The door of a real server
@@ -392,13 +392,15 @@ def test_sock_diag_and_the_tables_agree_on_listeners():
         opened.enter_context(socket.create_connection(("127.0.0.1", port)))
         opened.enter_context(socket.socket()).bind(("127.0.0.1", 0))
         mine = {(posix_only.user(), inode, *address) for inode, address in own.items()}
-        told = [{row for row in rows if row[1] in own} for rows in (_query_listeners(), _read_listeners(TABLES))]
+        told = [
+            {row for row in rows if row[1] in own} for rows in (_query_listeners(), _read_listeners(TABLES_DIRECTORY))
+        ]
         assert told == [mine, mine]
         assert listening_sockets()[next(iter(own))] == f"127.0.0.1:{port}"
 
 
 def test_a_system_without_tables_differs_from_one_without_listeners(tmp_path):
-    with pytest.raises(KernelSilentError):
+    with pytest.raises(UnsupportedQueryError):
         listening_hosts(7880, directory=tmp_path)
 
 

@@ -10,7 +10,7 @@ from live_server import Live, serving
 from codriver.net.registration import (
     AlreadyRunningError,
     ClaimError,
-    claim,
+    claim_workspace,
 )
 from codriver.net.server_record import ServerRecord, read_record
 from codriver_relay.own_files import read_token_of
@@ -37,14 +37,14 @@ def state(monkeypatch, tmp_path_factory):
 
 
 def test_a_published_record_can_be_read(tmp_path):
-    with claim(tmp_path / "p", is_alive=nobody) as held:
+    with claim_workspace(tmp_path / "p", is_alive=nobody) as held:
         held.publish(ALIVE)
         assert (tmp_path / "p" / "port").read_bytes() == b"1234"
         assert read_record(tmp_path / "p") == ALIVE
 
 
 def test_the_files_are_private(tmp_path):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
         for name in ("port", "server.json", "token", ".gitignore"):
@@ -52,14 +52,14 @@ def test_the_files_are_private(tmp_path):
 
 
 def test_leaving_the_claim_removes_its_files(tmp_path):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
     assert {path.name for path in tmp_path.iterdir()} == {"lock", ".gitignore"}
 
 
 def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         other = json.loads((tmp_path / "server.json").read_text()) | {"sessionId": "session-b"}
         (tmp_path / "server.json").write_text(json.dumps(other))
@@ -68,7 +68,7 @@ def test_files_written_by_another_server_meanwhile_are_kept(tmp_path):
 
 
 def test_files_that_no_longer_name_their_server_are_kept(tmp_path):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
         for name in ("server.json", "port", "token"):
@@ -79,14 +79,14 @@ def test_files_that_no_longer_name_their_server_are_kept(tmp_path):
 def test_each_start_has_a_new_token(tmp_path):
     tokens = set()
     for _ in range(2):
-        with claim(tmp_path, is_alive=nobody) as held:
+        with claim_workspace(tmp_path, is_alive=nobody) as held:
             tokens.add(held.demand_token())
             assert (tmp_path / "token").read_text() in tokens
     assert len(tokens) == 2
 
 
 def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tmp_path, state):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         token = held.demand_token()
         held.publish(ALIVE)
         assert read_token_of(ALIVE.port) == token
@@ -98,7 +98,7 @@ def test_a_client_that_only_knows_the_port_finds_the_token_in_the_users_state(tm
 
 
 def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.demand_token()
         held.publish(ALIVE)
         (state / "doors" / str(ALIVE.port)).write_text(NEXT)
@@ -106,25 +106,25 @@ def test_the_token_of_the_next_server_on_that_port_is_kept(tmp_path, state):
 
 
 def test_without_a_token_nothing_is_stored_for_the_port(tmp_path, state):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         assert not (state / "doors").exists()
 
 
 def test_a_stale_claim_is_replaced(tmp_path):
-    with claim(tmp_path, is_alive=nobody) as held:
+    with claim_workspace(tmp_path, is_alive=nobody) as held:
         held.publish(ALIVE)
         saved = {name: (tmp_path / name).read_text() for name in ("port", "server.json")}
     for name, text in saved.items():
         (tmp_path / name).write_text(text)
-    with claim(tmp_path, is_alive=nobody):
+    with claim_workspace(tmp_path, is_alive=nobody):
         assert not (tmp_path / "port").exists()
 
 
 def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
     """Whatever it names, even a running process: whoever gets the lock has the workspace."""
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD))
-    with claim(tmp_path, is_alive=lambda found: True) as held:
+    with claim_workspace(tmp_path, is_alive=lambda found: True) as held:
         held.publish(ALIVE)
         assert read_record(tmp_path) == ALIVE
 
@@ -144,11 +144,11 @@ def test_only_one_of_two_simultaneous_starts_succeeds(tmp_path):
         assert holder.stdout.readline() == "held\n"
         with (
             pytest.raises(AlreadyRunningError, match="it is starting or stopping"),
-            claim(tmp_path, is_alive=nobody, lock_s=0.1),
+            claim_workspace(tmp_path, is_alive=nobody, lock_s=0.1),
         ):
             pass
         holder.kill()
-    with claim(tmp_path, is_alive=nobody):
+    with claim_workspace(tmp_path, is_alive=nobody):
         pass
 
 
@@ -166,7 +166,7 @@ def test_a_start_waiting_for_the_lock_names_the_server_that_appeared(tmp_path):
         (tmp_path / "server.json").write_text(json.dumps(up))
         with (
             pytest.raises(AlreadyRunningError, match="pid 1 on port 4711"),
-            claim(tmp_path, is_alive=is_alive, lock_s=60),
+            claim_workspace(tmp_path, is_alive=is_alive, lock_s=60),
         ):
             pass
         holder.kill()
@@ -185,7 +185,7 @@ def test_a_start_waiting_for_the_lock_continues_when_the_other_ended(tmp_path):
             holder.kill()
             return False
 
-        with claim(tmp_path, is_alive=is_alive, lock_s=60):
+        with claim_workspace(tmp_path, is_alive=is_alive, lock_s=60):
             assert looked
 
 
@@ -193,7 +193,7 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
     folder.mkdir()
     (folder / "lock").symlink_to(elsewhere)
-    with pytest.raises(ClaimError, match="it is a link"), claim(folder, is_alive=nobody):
+    with pytest.raises(ClaimError, match="it is a link"), claim_workspace(folder, is_alive=nobody):
         pass
     assert not elsewhere.exists()
 
@@ -202,7 +202,7 @@ def test_a_port_file_that_is_a_link_is_replaced_and_not_followed(tmp_path):
     folder, elsewhere = tmp_path / "p", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.write_text("kept")
-    with claim(folder, is_alive=nobody) as held:
+    with claim_workspace(folder, is_alive=nobody) as held:
         (folder / "port").symlink_to(elsewhere)
         held.publish(ALIVE)
         assert (folder / "port").read_text() == "1234"
@@ -211,7 +211,10 @@ def test_a_port_file_that_is_a_link_is_replaced_and_not_followed(tmp_path):
 
 def test_a_file_in_place_of_the_directory_is_reported(tmp_path):
     (tmp_path / "p").write_text("")
-    with pytest.raises(ClaimError, match="choose another --workspace"), claim(tmp_path / "p", is_alive=nobody):
+    with (
+        pytest.raises(ClaimError, match="choose another --workspace"),
+        claim_workspace(tmp_path / "p", is_alive=nobody),
+    ):
         pass
 
 
@@ -220,7 +223,7 @@ def test_a_file_in_place_of_the_directory_is_reported(tmp_path):
 )
 def test_a_record_with_an_invalid_value_is_harmless(tmp_path, wrong):
     (tmp_path / "server.json").write_text(json.dumps(GONE_RECORD | wrong))
-    with claim(tmp_path, is_alive=nobody):
+    with claim_workspace(tmp_path, is_alive=nobody):
         assert not (tmp_path / "server.json").exists()
 
 

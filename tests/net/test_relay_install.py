@@ -14,7 +14,7 @@ from codriver.net.relay_install import (
     RelayNotInstalledError,
     install_relay,
     relay_files,
-    shipped_relay,
+    shipped_relay_directory,
 )
 
 SLOW_PART = """
@@ -123,7 +123,7 @@ def test_the_most_recently_installed_versions_are_kept(tmp_path):
 def test_a_running_version_is_kept_however_many_are_installed(tmp_path):
     """A relay runs for days, and needs the module that starts a server when its own server has ended."""
     source = tmp_path / "shipped" / "codriver_relay"
-    shutil.copytree(shipped_relay(), source, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(shipped_relay_directory(), source, ignore=shutil.ignore_patterns("__pycache__"))
     target = install_relay(source, tmp_path / "codriver_relay.py")
     (folder,) = (tmp_path / "relays").iterdir()
     with socket.create_server(("127.0.0.1", 0)) as listener, start(target, listener.getsockname()[1]) as relay:
@@ -169,7 +169,7 @@ def test_a_pipe_in_place_of_the_relay_is_refused(tmp_path):
 
 def test_an_installed_relay_is_compiled_once_by_any_start(tmp_path):
     """A script is compiled at each start, and a client would wait for that each time."""
-    target = install_relay(shipped_relay(), tmp_path / "codriver_relay.py")
+    target = install_relay(shipped_relay_directory(), tmp_path / "codriver_relay.py")
     (tmp_path / "json.py").write_text("raise SystemExit('a module from where the relay lies')")
     listener, written = socket.create_server(("127.0.0.1", 0)), []
     for _ in range(2):

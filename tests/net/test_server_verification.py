@@ -8,7 +8,7 @@ import sys
 import pytest
 from live_server import RELAY, WAIT_S, Live, Relayed, serving
 
-from codriver.net.client import StrangeServerError, request_stop
+from codriver.net.client import WrongWorkspaceError, request_stop
 from codriver.net.server_record import NotTheServerError, read_record
 
 WHERE = "import os\nos.getcwd()"
@@ -116,6 +116,6 @@ def test_a_server_can_be_stopped_through_its_socket(tmp_path):
 
 def test_the_server_of_another_workspace_is_not_stopped(workspaces):
     killed, other = workspaces
-    with pytest.raises((NotTheServerError, StrangeServerError)):
+    with pytest.raises((NotTheServerError, WrongWorkspaceError)):
         request_stop(killed.workspace, read_record(killed.port_file.parent))
     assert other.run("status").returncode == 0

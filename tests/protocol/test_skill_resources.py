@@ -8,7 +8,7 @@ import pytest
 from codriver.log.redaction import Redactor
 from codriver.protocol.error_messages import INVALID_PARAMS, RequestRefusedError
 from codriver.protocol.skill_resources import DIRECTORY_PAGE_ENTRIES, PAGE, SkillResources
-from codriver.skills import Selection, SkillLibrary
+from codriver.skills import SkillLibrary, SkillSelection
 
 SECRET = "correct-horse-battery"
 KIND = "mimeType"
@@ -21,7 +21,7 @@ class Skills:
         self.workspace = folder / "app"
         self.folder = self.workspace / ".codriver" / "skills"
         (folder / "none").mkdir()
-        self.library = SkillLibrary(self.workspace, Selection(frozenset({"workspace", "tool"})), folder / "none")
+        self.library = SkillLibrary(self.workspace, SkillSelection(frozenset({"workspace", "tool"})), folder / "none")
         self.served = SkillResources(self.library, Redactor({"MY_TOKEN": SECRET}))
 
     def write(self, path, content=b"", folder=None):

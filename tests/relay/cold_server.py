@@ -8,7 +8,7 @@ import shlex
 import posix_only
 from ports import closed_port
 
-from codriver.app.kept_lists import write
+from codriver.app.kept_lists import store_client_entry
 from relay.relay_process import request
 
 GREETING = {"protocolVersion": "2025-11-25", "capabilities": {}, "instructions": "py (python, starting)"}
@@ -39,7 +39,7 @@ class Cold:
         for name, value in self.environment.items():
             monkeypatch.setenv(name, value)
         stored_entry = {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
-        write(self.workspace, stored_entry | client)
+        store_client_entry(self.workspace, stored_entry | client)
         (file,) = (self.folder / "state" / "codriver" / "lists").iterdir()
         return file
 

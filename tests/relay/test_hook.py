@@ -13,7 +13,7 @@ import pytest
 from live_server import serving, user_settings_file
 from process_states import stopped
 
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver_relay.hook import (
     CLIENTS,
     DEADLINE_S,
@@ -101,7 +101,7 @@ def test_an_empty_answer_stays_empty_and_never_allows_anything(client, told):
 def program(tmp_path_factory):
     """Return the program as `init` installs it."""
     folder = tmp_path_factory.mktemp("installed")
-    install_relay(shipped_relay(), folder / "codriver_relay.py")
+    install_relay(shipped_relay_directory(), folder / "codriver_relay.py")
     return folder / "codriver_hook.py"
 
 

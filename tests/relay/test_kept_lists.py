@@ -7,7 +7,7 @@ import os
 import pytest
 from live_server import until
 
-from codriver.app.kept_lists import MAX_CLIENTS, circumstances, write
+from codriver.app.kept_lists import MAX_CLIENTS, store_client_entry, validity_conditions
 from codriver_relay.kept_lists import read_stored
 from relay.cold_server import GREETING, INITIALIZE, LIST, QUESTION, TOOLS, rewrite, stored_entry
 from relay.relay_process import INITIALIZED, LIST_CHANGED, answer, encode, request
@@ -149,7 +149,9 @@ def test_the_newest_clients_are_cached_in_a_private_file(cold, monkeypatch):
 def test_a_deleted_workspace_is_logged_and_fails_nothing(cold, caplog):
     cold.workspace.rmdir()
     with caplog.at_level(logging.INFO):
-        write(cold.workspace, {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS})
+        store_client_entry(
+            cold.workspace, {"name": "agent", "protocol": "2025-11-25", "greeting": GREETING, "tools": TOOLS}
+        )
     assert "cannot store the list of tools for relays" in caplog.text
     assert str(cold.workspace) in caplog.text
 
@@ -159,7 +161,7 @@ def test_clients_cached_under_other_conditions_are_dropped(cold, monkeypatch):
     (cold.workspace / "codriver.toml").write_text('toolset = "full"\n')
     file = cold.store(monkeypatch)
     assert [client["name"] for client in json.loads(file.read_text())["clients"]] == ["agent"]
-    assert circumstances(cold.workspace).items() <= json.loads(file.read_text()).items()
+    assert validity_conditions(cold.workspace).items() <= json.loads(file.read_text()).items()
 
 
 def test_secret_variables_are_no_cache_condition_and_in_no_file(cold, monkeypatch):

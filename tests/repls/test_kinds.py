@@ -5,7 +5,7 @@ import socket
 import anyio
 import pytest
 
-from codriver.app.hot_reload import stamps
+from codriver.app.hot_reload import source_file_stamps
 from codriver.app.workspace_settings import load
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
@@ -95,7 +95,7 @@ def test_a_missing_repl_program_is_reported_with_advice(tmp_path):
 
 def test_hot_reload_loads_files_in_the_repl_of_their_kind(tmp_path):
     file = write(tmp_path / "orbit.moon")
-    assert list(stamps(tmp_path)) == [file]
+    assert list(source_file_stamps(tmp_path)) == [file]
     repl = Repl("r", "moon", Origin("process", "moon"), phase="connected", profile=Profile("moonlisp"))
     assert server_of(file, [repl], tmp_path) is repl
 

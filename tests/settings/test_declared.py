@@ -5,13 +5,13 @@ import pytest
 from codriver.files.own_folders import user_settings_file
 from codriver.settings import layers
 from codriver.settings.acceptance import accept_workspace
-from codriver.settings.declared import Setting
-from codriver.settings.layers import Reloader, SettingsError
+from codriver.settings.declared import DeclaredSetting
+from codriver.settings.layers import SettingsError, SettingsReloader
 from codriver.settings.model import Settings, build_settings_model, settings_table
 
-ADDRESS = Setting("docs_address", "https://example.org", "Where the docs are.", grants="any value")
-DAYS = Setting("docs_days", 30, "Days until the docs are old.", least=1, most=365)
-SHARES = Setting("shares_docs", default=False, description="Share the docs.", grants="true", needs_restart=True)
+ADDRESS = DeclaredSetting("docs_address", "https://example.org", "Where the docs are.", grants="any value")
+DAYS = DeclaredSetting("docs_days", 30, "Days until the docs are old.", least=1, most=365)
+SHARES = DeclaredSetting("shares_docs", default=False, description="Share the docs.", grants="true", needs_restart=True)
 MODEL = build_settings_model((ADDRESS, DAYS, SHARES))
 
 
@@ -28,7 +28,7 @@ def write(workspace, text):
 
 
 def load(workspace, environ=None, overrides=None):
-    return layers.load(workspace, environ=environ or {}, model=MODEL, overrides=overrides)
+    return layers.load_settings(workspace, environ=environ or {}, model=MODEL, overrides=overrides)
 
 
 def test_a_declared_setting_is_read_from_every_layer(workspace):
@@ -41,7 +41,7 @@ def test_a_declared_setting_is_read_from_every_layer(workspace):
 
 def test_without_its_feature_a_setting_does_not_exist(workspace):
     write(workspace, "docsDays = 3\n")
-    found = layers.load(workspace, environ={}, model=Settings)
+    found = layers.load_settings(workspace, environ={}, model=Settings)
     assert "there is no setting docsDays" in found.warnings[0]
 
 
@@ -82,7 +82,7 @@ def test_a_setting_that_needs_a_restart_does_not_change_in_a_running_server(work
     user_settings_file().parent.mkdir(parents=True)
     user = user_settings_file()
     user.write_text("docsDays = 3\n")
-    reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace))
+    reloader = SettingsReloader(workspace, environ={}, overrides={}, loaded=load(workspace))
     user.write_text("docsDays = 4\nsharesDocs = true\n")
     news = reloader.check()
     assert (news.settings.value_of(DAYS), news.settings.value_of(SHARES)) == (4, False)

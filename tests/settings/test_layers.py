@@ -9,7 +9,7 @@ from codriver.app.workspace_settings import load, settings_model
 from codriver.errors import StartError
 from codriver.settings import model
 from codriver.settings.layers import NOT_SETTINGS, SettingsError, setting_rows
-from codriver.settings.model import Settings, settings_table, spelled, variable
+from codriver.settings.model import Settings, environment_variable, name_in_files, settings_table
 
 ADDRESSES = "a list of strings like [KEY=][HOST:]PORT, with ports from 1 to 65535"
 
@@ -193,7 +193,7 @@ def test_settings_are_immutable():
 
 
 def test_setting_names_inherited_from_calva_are_unchanged():
-    names = {spelled(name) for name in Settings.model_fields}
+    names = {name_in_files(name) for name in Settings.model_fields}
     assert names >= {
         "enableMcpReplEvaluation", "mcpSocketServerPort", "autoStartMCPServer", "provideBdSkill", "provideEditSkill",
         "fuzzyLineTargetingPadding", "lineContextResponsePadding", "maxLength", "maxDepth",
@@ -206,8 +206,8 @@ def test_every_setting_has_a_description_a_default_and_its_allowed_values():
         assert info.description
         assert info.description.endswith(".")
         assert info.default is not None
-        assert f"| `{spelled(name)}` |" in table
-        assert variable(name).isupper()
+        assert f"| `{name_in_files(name)}` |" in table
+        assert environment_variable(name).isupper()
     assert "None" not in table
     assert len({line.count(" | ") for line in table.splitlines()}) == 1
 

@@ -9,8 +9,8 @@ from live_server import WAIT_S, environ, serving
 
 from codriver.app.workspace_settings import load, settings_model
 from codriver.settings import machine_policy
-from codriver.settings.layers import Reloader, setting_rows
-from codriver.settings.machine_policy import KEYS, read
+from codriver.settings.layers import SettingsReloader, setting_rows
+from codriver.settings.machine_policy import KEYS, read_policy
 
 HAS_PAGE = "enable_page" in settings_model().model_fields
 SETTINGS = (*(("enable_page",) if HAS_PAGE else ()), "enable_mcp_repl_evaluation", "enable_edits")
@@ -51,7 +51,7 @@ def policy(tmp_path, monkeypatch):
 def test_a_policy_turns_off_what_it_names(policy, text, off):
     if text is not None:
         policy.write_text(text)
-    assert (read(policy).off, read(policy).error) == (off, None)
+    assert (read_policy(policy).off, read_policy(policy).error) == (off, None)
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,13 @@ def test_a_policy_turns_off_what_it_names(policy, text, off):
 )
 def test_an_invalid_policy_turns_off_everything(policy, text):
     policy.write_bytes(text.encode("latin-1"))
-    assert read(policy).off == KEYS
-    assert read(policy).error
+    assert read_policy(policy).off == KEYS
+    assert read_policy(policy).error
 
 
 def test_a_policy_that_is_a_directory_turns_off_everything(policy):
     policy.mkdir()
-    assert read(policy).off == KEYS
+    assert read_policy(policy).off == KEYS
 
 
 def test_the_policy_file_is_in_a_system_directory():
@@ -91,7 +91,7 @@ def test_no_other_layer_overrides_the_policy(policy, tmp_path):
 def test_a_policy_takes_effect_at_once_in_a_running_server(policy, tmp_path):
     workspace = tmp_path / "workspace"
     workspace.mkdir()
-    reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    reloader = SettingsReloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
     assert reloader.settings.enable_edits
     policy.write_text("edits = false\n")
     news = reloader.check()

@@ -19,8 +19,8 @@ from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.kinds import kinds_by_word
 from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.settings import trust
-from codriver.settings.layers import Reloader, SettingsError, withheld_message
-from codriver.settings.model import Settings, spelled
+from codriver.settings.layers import SettingsError, SettingsReloader, withheld_message
+from codriver.settings.model import Settings, name_in_files
 
 GRANTING = [
     ("repl", ["sh -c 'touch /tmp/x'"]),
@@ -74,7 +74,7 @@ def write_setting(workspace, name, value, file="codriver.toml"):
     if isinstance(value, list):
         text = "[" + ", ".join('"' + item.replace('"', '\\"') + '"' for item in value) + "]"
     head = "[tool.codriver]\n" if file == "pyproject.toml" else ""
-    (workspace / file).write_text(f"{head}{spelled(name)} = {text}\n")
+    (workspace / file).write_text(f"{head}{name_in_files(name)} = {text}\n")
 
 
 def run(*words, cwd, **more):
@@ -97,7 +97,7 @@ def test_a_granting_setting_takes_effect_only_once_accepted(workspace, name, val
     loaded = load(workspace, environ={})
     assert getattr(loaded.settings, name) == before
     assert len(loaded.withheld) == 1
-    assert (loaded.withheld[0].source, loaded.withheld[0].setting) == (str(workspace / file), spelled(name))
+    assert (loaded.withheld[0].source, loaded.withheld[0].setting) == (str(workspace / file), name_in_files(name))
     accept(workspace)
     loaded = load(workspace, environ={})
     wanted = tuple(value) if isinstance(value, list) else value
@@ -213,8 +213,8 @@ def test_a_workspace_is_accepted_only_until_it_is_forgotten(workspace):
     assert not trust.is_accepted(workspace)
     accept(workspace)
     assert trust.is_accepted(workspace)
-    assert trust.forget(workspace)
-    assert not trust.forget(workspace)
+    assert trust.revoke_acceptance(workspace)
+    assert not trust.revoke_acceptance(workspace)
     assert not trust.is_accepted(workspace)
 
 
@@ -327,7 +327,7 @@ def test_a_link_in_the_users_own_settings_is_followed(workspace, tmp_path):
 
 
 def test_a_running_server_applies_acceptance_at_every_reload(workspace):
-    reloader = Reloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
+    reloader = SettingsReloader(workspace, environ={}, overrides={}, loaded=load(workspace, environ={}))
     write_setting(workspace, "watch", value=True)
     news = reloader.check()
     assert not news.settings.watch
@@ -338,7 +338,7 @@ def test_a_running_server_applies_acceptance_at_every_reload(workspace):
     news = reloader.check()
     assert news.settings.watch
     assert reloader.withheld == ()
-    trust.forget(workspace)
+    trust.revoke_acceptance(workspace)
     assert reloader.check().settings.watch is Settings().watch
 
 

@@ -63,7 +63,7 @@ def test_listing_changes_nothing(tmp_path, monkeypatch):
     for name in ("CONFIG", "STATE", "CACHE"):
         monkeypatch.setenv(f"XDG_{name}_HOME", str(tmp_path / name.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
-    seen_clients.write("codex", 1_700_000_000)
+    seen_clients.record_client("codex", 1_700_000_000)
     before = sorted(tmp_path.rglob("*"))
     (tmp_path / "app").mkdir()
     done = CliRunner().invoke(init_command, ["--workspace", str(tmp_path / "app"), "--list"])

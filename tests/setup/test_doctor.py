@@ -20,7 +20,7 @@ from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.errors import StartError
 from codriver.files.own_folders import try_lock
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.settings import trust
@@ -56,7 +56,7 @@ def launch(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "app").mkdir()
     relay = tmp_path / "config" / "codriver" / "codriver_relay.py"
-    install_relay(shipped_relay(), relay)
+    install_relay(shipped_relay_directory(), relay)
     return Launch(Path(sys.executable), relay, tmp_path / "app")
 
 
@@ -512,7 +512,7 @@ def test_without_a_server_a_python_without_the_projects_packages_is_reported(lau
     python.symlink_to(sys.executable)
     (note,) = of(diagnose(launch, nobody, machine), "REPLs")
     assert f"not in the project's own environment, because you have not accepted {launch.workspace}" in note.text
-    assert note.fix == trust.command_for(launch.workspace)
+    assert note.fix == trust.accept_command(launch.workspace)
     accept(launch.workspace)
     assert of(diagnose(launch, nobody, machine), "REPLs") == []
 

@@ -8,7 +8,7 @@ import pytest
 from live_server import serving
 
 from codriver.net import client as command_client
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.setup.change_plan import apply
 from codriver.setup.client_hooks import known_hooks, plan_hooks
 from codriver.setup.clients import Environment, Launch, known_clients
@@ -19,7 +19,7 @@ from codriver_relay.hook import CLIENTS
 @pytest.fixture(scope="module")
 def live(tmp_path_factory):
     with serving(tmp_path_factory.mktemp("doctor"), "--repl", "none") as running:
-        install_relay(shipped_relay(), running.folder / "codriver_relay.py")
+        install_relay(shipped_relay_directory(), running.folder / "codriver_relay.py")
         yield running
 
 

@@ -9,7 +9,7 @@ import pytest
 from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
-from codriver.net.relay_install import install_relay, shipped_relay
+from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
 
@@ -71,7 +71,7 @@ BLOCKED_TURNS = {"claude-code", "copilot", "codex", "gemini", "qwen"}
 
 def set_up(home, name, monkeypatch):
     """Write the entry and the hooks of a client as `init` does, and run a server that runs the tests of a turn."""
-    install_relay(shipped_relay(), home.home / "codriver" / "codriver_relay.py")
+    install_relay(shipped_relay_directory(), home.home / "codriver" / "codriver_relay.py")
     launch = Launch(Path(sys.executable), home.home / "codriver" / "codriver_relay.py", home.workspace)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(home.home / ".config"))
     names = ("claude-code", name) if name == "copilot" else (name,)

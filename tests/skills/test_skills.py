@@ -15,11 +15,11 @@ from codriver.skills import (
     EDITING,
     INSTRUCTIONS_CHARS,
     LIVE_REPL,
-    Connected,
-    Selection,
+    DescribedRepl,
     Skill,
     SkillLibrary,
-    instructions,
+    SkillSelection,
+    build_instructions,
     read_front_matter,
     switched_off,
 )
@@ -60,7 +60,7 @@ def workspace(tmp_path):
 @pytest.fixture
 def library(workspace, shipped):
     def library(sources=("workspace",), disabled=()):
-        return SkillLibrary(workspace, Selection(frozenset(sources), frozenset(disabled)), shipped)
+        return SkillLibrary(workspace, SkillSelection(frozenset(sources), frozenset(disabled)), shipped)
 
     return library
 
@@ -191,7 +191,7 @@ def test_a_binary_file_is_read_and_an_oversized_one_is_refused(library, shipped)
 def test_a_disabled_skill_is_absent_everywhere(library):
     subject = library(disabled=[LIVE_REPL])
     assert names(subject) == [EDITING]
-    assert LIVE_REPL not in instructions(subject.skills(), [])
+    assert LIVE_REPL not in build_instructions(subject.skills(), [])
     with refused_as("no-such-skill") as caught:
         subject.read("skill://live-repl/SKILL.md")
     assert "live-repl," not in caught.value.hint
@@ -215,7 +215,7 @@ def test_workspace_skills_are_off_until_allowed(workspace, shipped):
     assert "ours" in [skill.id for skill in subject.find_all().skills]
     with refused_as("no-such-skill"):
         subject.read("skill://ours/SKILL.md")
-    assert subject.select(Selection(frozenset({"workspace"})))
+    assert subject.select(SkillSelection(frozenset({"workspace"})))
     assert names(subject) == [LIVE_REPL, EDITING, "ours"]
 
 
@@ -274,7 +274,7 @@ def test_a_replaced_jar_is_scanned_again(library, workspace):
 def test_a_dependency_allowed_later_is_found_then(library, workspace):
     jar(workspace / "lib" / "tool-1.jar", {"skills/a/SKILL.md": guide("a")})
     subject = library(sources=[])
-    assert subject.select(Selection(frozenset({"tool"})))
+    assert subject.select(SkillSelection(frozenset({"tool"})))
     assert names(subject)[-1] == "lib.tool/a"
 
 
@@ -360,8 +360,8 @@ def test_changing_a_skill_that_is_not_offered_is_not_a_change(library, workspace
 
 def test_another_selection_changes_the_offered_skills(library):
     subject = library()
-    assert subject.select(Selection(disabled=frozenset({EDITING})))
-    assert not subject.select(Selection(disabled=frozenset({EDITING, "none"})))
+    assert subject.select(SkillSelection(disabled=frozenset({EDITING})))
+    assert not subject.select(SkillSelection(disabled=frozenset({EDITING, "none"})))
     assert names(subject) == [LIVE_REPL]
 
 
@@ -375,9 +375,9 @@ def many(count):
 @pytest.mark.parametrize("evaluates", [True, False])
 @pytest.mark.parametrize("away", [0, 1, 2, 50])
 def test_instructions_stay_within_their_limit(repls, skills, evaluates, away):
-    connected = [Connected(f"key-{n}" * 20, "clojure") for n in range(repls)]
-    connected += [Connected(f"away-{n}" * 20, "unknown", "stopped", "because " * 50) for n in range(away)]
-    text = instructions(many(skills), connected, evaluates=evaluates)
+    connected = [DescribedRepl(f"key-{n}" * 20, "clojure") for n in range(repls)]
+    connected += [DescribedRepl(f"away-{n}" * 20, "unknown", "stopped", "because " * 50) for n in range(away)]
+    text = build_instructions(many(skills), connected, evaluates=evaluates)
     assert len(text) <= INSTRUCTIONS_CHARS
     assert ("skill://skill-0/SKILL.md" in text) == (skills > 0)
     assert ("more in resources/list" in text) == (text.count("/SKILL.md") < skills)
@@ -385,57 +385,61 @@ def test_instructions_stay_within_their_limit(repls, skills, evaluates, away):
 
 def test_instructions_name_the_connected_repls_and_how_to_work():
     library = SkillLibrary(shipped_directory("skills"))
-    text = instructions(library.skills(), [Connected("clj", "clojure"), Connected("py", "python", "busy")])
+    text = build_instructions(
+        library.skills(), [DescribedRepl("clj", "clojure"), DescribedRepl("py", "python", "busy")]
+    )
     for words in (
         "clj (clojure, connected)", "py (python, busy)", "Pass replSessionKey", "evaluate_code", "status",
         "who", "skill://live-repl/SKILL.md", "skill://editing-lisp-files/SKILL.md", "hint",
     ):  # fmt: skip
         assert words in text
     assert len(text) < INSTRUCTIONS_CHARS
-    assert "no REPL is connected yet" in instructions([], [])
-    assert "put it there, or start one" in instructions([], [], to_have_one="put it there")
-    assert "put it there" not in instructions([], [Connected("py", "python")], to_have_one="put it there")
+    assert "no REPL is connected yet" in build_instructions([], [])
+    assert "put it there, or start one" in build_instructions([], [], to_have_one="put it there")
+    assert "put it there" not in build_instructions([], [DescribedRepl("py", "python")], to_have_one="put it there")
 
 
 def test_instructions_say_why_a_repl_is_stopped():
-    gone = Connected("repl", "unknown", "stopped", "there is no such command")
-    text = instructions([], [gone], offered={"repl_output_log", "edit_files", "list_sessions"})
+    gone = DescribedRepl("repl", "unknown", "stopped", "there is no such command")
+    text = build_instructions([], [gone], offered={"repl_output_log", "edit_files", "list_sessions"})
     assert "no REPL is connected yet" in text
     assert "repl is stopped: there is no such command" in text
     assert "live REPLs" not in text
     assert "evaluate_code" not in text
-    beside = instructions([], [gone, Connected("py", "python")])
+    beside = build_instructions([], [gone, DescribedRepl("py", "python")])
     assert "agents: py (python, connected). repl is stopped" in beside
     assert "Pass replSessionKey" not in beside
 
 
 def test_instructions_say_which_application_a_repl_belongs_to():
-    app = Connected("shop", "python", kind="running application shop.py")
-    assert "shop (running application shop.py, python, connected)" in instructions([], [app])
+    app = DescribedRepl("shop", "python", kind="running application shop.py")
+    assert "shop (running application shop.py, python, connected)" in build_instructions([], [app])
 
 
 @pytest.mark.parametrize("command", ["`cd app; run all`", '"cd app; run all"'])
 def test_a_semicolon_inside_a_command_does_not_end_a_clause(command):
     why = f"{'it is not set up here, ' * 4}so run {command} first; then again"
-    text = instructions([], [Connected("clj", "clojure", "stopped", why)])
+    text = build_instructions([], [DescribedRepl("clj", "clojure", "stopped", why)])
     assert f"run {command} first" in text
 
 
 def test_instructions_never_cut_a_reason_in_the_middle_of_a_clause():
     asked = f"nobody has accepted this checkout: ask your human to run: codriver trust (in /{'folder/' * 12})"
-    text = instructions([], [Connected("clj", "clojure", "stopped", f"{asked}; this REPL runs files of the project")])
+    text = build_instructions(
+        [], [DescribedRepl("clj", "clojure", "stopped", f"{asked}; this REPL runs files of the project")]
+    )
     assert f"clj is stopped: {asked}." in text
     assert "…" not in text
 
 
 def test_instructions_name_only_offered_tools():
-    text = instructions([], [Connected("nbb", "nbb")], offered={"evaluate_code", "load_file", "edit_files"})
+    text = build_instructions([], [DescribedRepl("nbb", "nbb")], offered={"evaluate_code", "load_file", "edit_files"})
     assert "repl_output_log" not in text
     assert "evaluate_code" in text
 
 
 def test_instructions_without_evaluation_do_not_mention_it():
-    assert "evaluate_code" not in instructions([], [], evaluates=False)
+    assert "evaluate_code" not in build_instructions([], [], evaluates=False)
 
 
 @pytest.mark.parametrize("name", [LIVE_REPL, EDITING])

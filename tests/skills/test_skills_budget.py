@@ -9,7 +9,7 @@ from all_tools import BY_NAME, MANIFEST
 from codriver.app import features
 from codriver.files.own_folders import shipped_directory
 from codriver.protocol.prompts import PROMPTS
-from codriver.skills import INSTRUCTIONS_CHARS, Connected, Selection, Skill, SkillLibrary, instructions
+from codriver.skills import INSTRUCTIONS_CHARS, DescribedRepl, Skill, SkillLibrary, SkillSelection, build_instructions
 
 TOOL_TOKENS = 3000
 CHARS_A_TOKEN = 3.5
@@ -45,8 +45,9 @@ def test_no_tool_uses_more_than_its_share_of_the_limit():
 
 
 REPLS = [
-    (), (Connected("clj", "clojure"),), (Connected("py", "python", "starting"), Connected("lpy", "basilisp")),
-    tuple(Connected(f"a-very-long-session-key-of-somebody-{n}", "clojurescript", "connecting") for n in range(20)),
+    (), (DescribedRepl("clj", "clojure"),),
+    (DescribedRepl("py", "python", "starting"), DescribedRepl("lpy", "basilisp")),
+    tuple(DescribedRepl(f"a-very-long-session-key-of-somebody-{n}", "clojurescript", "connecting") for n in range(20)),
 ]  # fmt: skip
 LENGTHY = f"---\nname: skill\ndescription: {'What it is for, at length. ' * 30}\n---\n".encode()
 SHIPPED = SkillLibrary(shipped_directory("skills")).skills()
@@ -59,18 +60,18 @@ SKILLS = [
 @pytest.mark.parametrize("evaluates", [True, False])
 @pytest.mark.parametrize(("skills", "repls"), [*itertools.product(SKILLS, REPLS)])
 def test_instructions_fit_in_every_combination(skills, repls, evaluates):
-    text = instructions(skills, repls, evaluates=evaluates)
+    text = build_instructions(skills, repls, evaluates=evaluates)
     assert len(text) < INSTRUCTIONS_CHARS
     assert len(text.encode()) < 2048
 
 
 def test_a_disabled_skill_is_not_in_the_instructions():
-    library = SkillLibrary(shipped_directory("skills"), Selection(disabled=frozenset({"live-repl"})))
-    assert "live-repl" not in instructions(library.skills(), [])
+    library = SkillLibrary(shipped_directory("skills"), SkillSelection(disabled=frozenset({"live-repl"})))
+    assert "live-repl" not in build_instructions(library.skills(), [])
 
 
 @pytest.mark.parametrize(
-    "text", [instructions(SHIPPED, REPLS[2]), *(one.text for one in (*PROMPTS, *features.prompts()))]
+    "text", [build_instructions(SHIPPED, REPLS[2]), *(one.text for one in (*PROMPTS, *features.prompts()))]
 )
 def test_instructions_and_prompts_name_only_tools_that_exist(text):
     named = set(re.findall(r"\b[a-z]+(?:_[a-z]+)+\b", text))

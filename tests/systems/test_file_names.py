@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from codriver.systems.file_system import as_spelled
+from codriver.systems.file_system import with_spelling_on_disk
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def directory(tmp_path):
 
 @pytest.mark.parametrize("given", ["src/shapes.py", "src/none.py", "none/shapes.py", "src"])
 def test_an_exact_or_missing_name_stays_as_it_is(directory, given):
-    assert as_spelled(directory / given, finds_others=True) == directory / given
+    assert with_spelling_on_disk(directory / given, finds_others=True) == directory / given
 
 
 def test_a_name_of_other_case_becomes_the_listed_spelling(directory, monkeypatch):
@@ -23,9 +23,9 @@ def test_a_name_of_other_case_becomes_the_listed_spelling(directory, monkeypatch
     (directory / "src" / "SHAPES.PY").hardlink_to(directory / "src" / "shapes.py")
     listed = os.listdir
     monkeypatch.setattr(os, "listdir", lambda place: [name for name in listed(place) if name != "SHAPES.PY"])
-    assert as_spelled(directory / "src" / "SHAPES.PY", finds_others=True) == directory / "src" / "shapes.py"
+    assert with_spelling_on_disk(directory / "src" / "SHAPES.PY", finds_others=True) == directory / "src" / "shapes.py"
 
 
 def test_the_disk_is_not_asked_on_a_case_sensitive_system(monkeypatch):
     monkeypatch.setattr(os, "listdir", None)
-    assert as_spelled(Path("/a/B"), finds_others=False) == Path("/a/B")
+    assert with_spelling_on_disk(Path("/a/B"), finds_others=False) == Path("/a/B")

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from codriver.systems.machine import SOCKET_INFO_BYTES, listening_port, listens, sockets_in
+from codriver.systems.machine import SOCKET_INFO_BYTES, is_listening_at, listening_port, socket_descriptors
 
 U8, I16, I32, U32, I64, U64 = (
     ctypes.c_uint8, ctypes.c_int16, ctypes.c_int32, ctypes.c_uint32, ctypes.c_int64, ctypes.c_uint64
@@ -75,14 +75,14 @@ def test_a_socket_that_does_not_listen_has_no_listening_port(kind, state):
 def test_sockets_are_found_among_all_descriptors():
     pairs = ((0, 1), (3, 2), (4, 5), (70, 2))
     rows = b"".join(number.to_bytes(4, sys.byteorder) for pair in pairs for number in pair)
-    assert sockets_in(rows) == [3, 70]
-    assert sockets_in(rows + b"\0" * 4) == [3, 70]
-    assert sockets_in(b"") == []
+    assert socket_descriptors(rows) == [3, 70]
+    assert socket_descriptors(rows + b"\0" * 4) == [3, 70]
+    assert socket_descriptors(b"") == []
 
 
 def test_only_macos_is_asked_who_listens():
     is_macos = sys.platform == "darwin"
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        assert listens(os.getpid(), port) is (True if is_macos else None)
-        assert listens(os.getpid(), port - 1) is (False if is_macos else None)
+        assert is_listening_at(os.getpid(), port) is (True if is_macos else None)
+        assert is_listening_at(os.getpid(), port - 1) is (False if is_macos else None)

@@ -13,9 +13,9 @@ import posix_only
 import pytest
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
-RULES = Rules(Links.NEVER, 100)
+RULES = FileRules(Links.NEVER, 100)
 
 
 @contextlib.contextmanager

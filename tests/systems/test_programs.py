@@ -3,7 +3,7 @@ import os
 import pytest
 
 from codriver.systems import programs
-from codriver.systems.programs import directories_to_add, passes_quotes_on, typed
+from codriver.systems.programs import directories_to_add, passes_arguments_unchanged, quote_command_line
 
 SHORT = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -32,11 +32,11 @@ def test_a_customized_path_stays_unchanged(homebrew, path, system):
     [("clojure.CMD", "win32", False), ("x.bat", "win32", False), ("deps.exe", "win32", True), ("x.cmd", "linux", True)],
 )
 def test_a_windows_batch_file_cannot_take_quotes(program, system, passes):
-    assert passes_quotes_on(program, system=system) is passes
+    assert passes_arguments_unchanged(program, system=system) is passes
 
 
 @pytest.mark.parametrize(
     ("system", "line"), [("win32", '"C:\\a b\\codriver.exe" trust'), ("linux", "'C:\\a b\\codriver.exe' trust")]
 )
 def test_a_command_line_is_quoted_for_its_shell(system, line):
-    assert typed(["C:\\a b\\codriver.exe", "trust"], system=system) == line
+    assert quote_command_line(["C:\\a b\\codriver.exe", "trust"], system=system) == line

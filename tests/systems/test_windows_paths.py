@@ -41,7 +41,7 @@ def test_a_drive_is_not_a_workspace_but_a_users_directory_may_be(tmp_path):
 )
 def test_a_command_is_split_as_windows_programs_split_it(line, words):
     assert programs.split_command(line) == words
-    assert programs.split_command(programs.typed(words)) == words
+    assert programs.split_command(programs.quote_command_line(words)) == words
 
 
 @pytest.mark.parametrize("folder", [".", "Scripts"])
@@ -64,5 +64,5 @@ def test_both_kinds_of_slash_make_a_path():
 
 
 def test_advice_uses_windows_commands():
-    said = [programs.to_end(7), programs.to_open(Path("C:/x"))]
+    said = [programs.kill_command(7), programs.grant_access_command(Path("C:/x"))]
     assert said == ["taskkill /F /PID 7", 'icacls "C:\\x" /grant "%USERNAME%:(OI)(CI)F"']

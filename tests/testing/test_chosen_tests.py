@@ -8,7 +8,7 @@ import pytest
 from process_runs import write_project
 
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
-from codriver.testing.executions import Executions, function_of
+from codriver.testing.executions import RecordedExecutions, without_parameters
 from codriver.testing.runs import ChosenTests, Recorded
 from codriver.testing.test_paths import test_paths as paths_of
 
@@ -82,7 +82,7 @@ class Project:
         self.folder = folder
         for name in ("shop.py", "tax.py", "test_price.py", "test_sell.py"):
             (folder / name).write_text(f"# {name}\n")
-        self.executions = Executions()
+        self.executions = RecordedExecutions()
 
     def path(self, name):
         return str(self.folder / name)
@@ -171,7 +171,7 @@ def recorded(tests, functions=(("/p/shop.py", 1, "price"), ("/p/shop.py", 9, "Sh
 
 
 def test_tests_are_found_by_the_functions_they_executed():
-    executions = Executions()
+    executions = RecordedExecutions()
     executions.add(recorded({"t.py::test_a[1]": [0], "t.py::test_a[2]": [1], "t.py::test_b": [0, 1, 2]}))
     assert executions.tests_of([("/p/shop.py", "price")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
     assert executions.tests_of([("/p/shop.py", "Shop")]) == [("/p/t.py", "test_a"), ("/p/t.py", "test_b")]
@@ -181,7 +181,7 @@ def test_tests_are_found_by_the_functions_they_executed():
 
 
 def test_the_function_of_a_test_is_its_id_without_parameters():
-    assert function_of("t.py::T::test_a[x::y]") == "t.py::T::test_a"
+    assert without_parameters("t.py::T::test_a[x::y]") == "t.py::T::test_a"
 
 
 @pytest.mark.parametrize(

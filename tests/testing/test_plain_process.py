@@ -13,7 +13,7 @@ from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
 from codriver.testing.plain_process import has_grace_time_left
-from codriver.testing.program_bundle import command_of
+from codriver.testing.program_bundle import script_command
 
 PLAIN = ("-p", "no:cacheprovider")
 
@@ -68,7 +68,9 @@ def test_outcomes_and_counts_match_pytest(project):
         "test_it.py::test_passes_strictly": "failed",
     }
     assert "2 failed, 2 passed, 1 skipped, 1 xfailed, 1 xpassed, 2 errors" in ran.output
-    assert ran.report.counts == runs.Counts(passed=2, failed=2, errors=2, skipped=1, xfailed=1, xpassed=1, collected=8)
+    assert ran.report.counts == runs.OutcomeCounts(
+        passed=2, failed=2, errors=2, skipped=1, xfailed=1, xpassed=1, collected=8
+    )
     assert (ran.report.exit_status, ran.report.passed) == (1, False)
     assert ran.result("test_skipped").reason == "not today"
     assert ran.result("test_fails_as_expected").reason == "known"
@@ -237,7 +239,7 @@ def test_a_script_started_as_code_has_its_own_arguments_and_path(tmp_path):
     script.parent.mkdir()
     script.write_text("import sys\nprint(sys.argv, __file__, sys.path[0], __name__, sep='\\n')\n")
     (tmp_path / "sys.py").write_text("raise ImportError")
-    for command in ([sys.executable, str(script), "a b"], command_of(sys.executable, str(script), "a b")):
+    for command in ([sys.executable, str(script), "a b"], script_command(sys.executable, str(script), "a b")):
         printed = subprocess.check_output(command, cwd=tmp_path, text=True).splitlines()
         assert printed == [str([str(script), "a b"]), str(script), str(script.parent), "__main__"]
 

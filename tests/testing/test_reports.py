@@ -23,7 +23,7 @@ def test_a_running_run_reports_running_and_not_yet_started_tests():
 
 
 def test_the_counts_of_a_finished_run_are_those_of_its_runner():
-    counts = runs.Counts(passed=1, errors=1, collected=1)
+    counts = runs.OutcomeCounts(passed=1, errors=1, collected=1)
     report = report_of(
         runs.Collected(1, 0, ("a",)),
         runs.TestFinished("a", "error"),

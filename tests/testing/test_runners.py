@@ -201,7 +201,7 @@ def test_every_python_and_pytest_produces_the_same_events(tmp_path, environment,
         "test_it.py::test_debugger": "failed",
         "test_it.py::test_expected": "xfailed",
     }
-    assert ran.report.counts == runs.Counts(passed=2, failed=2, errors=2, xfailed=1, collected=5)
+    assert ran.report.counts == runs.OutcomeCounts(passed=2, failed=2, errors=2, xfailed=1, collected=5)
     assert ran.failure("test_fails[a::b]").frames[0].locals == {"text": "'a::b'"}
     assert (ran.report.exit_status, ran.report.error) == (1, None)
     write_project(tmp_path, {"test_shop.py": UNITTEST})

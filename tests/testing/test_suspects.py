@@ -6,7 +6,7 @@ import pytest
 
 from codriver.testing.recordings import executed_functions
 from codriver.testing.runs import FailureFrame, Recorded, TestFailure, TestFinished
-from codriver.testing.suspects import is_doctest, is_test_file, suspects_of
+from codriver.testing.suspects import is_doctest, is_test_file, rank_suspects
 
 ROOT = Path("/project/tests/of-something")
 SHOP = f"{ROOT}/shop.py"
@@ -42,7 +42,7 @@ def finished(name, outcome, called=()):
 def ranked(tests, failing, called=(), **more):
     results = [finished(name, "failed" if name in failing else "passed", called) for name in tests]
     failed = next(one for one in results if one.outcome == "failed")
-    return [one.function.name for one in suspects_of(failed, record(tests, **more), results, root=ROOT)]
+    return [one.function.name for one in rank_suspects(failed, record(tests, **more), results, root=ROOT)]
 
 
 def test_functions_that_only_failing_tests_execute_come_first():
@@ -69,7 +69,7 @@ def test_nothing_is_suspicious_without_a_passing_test_or_a_record():
     assert ranked({"a": [0, 1]}, ["a"]) == []
     failed = finished("unrecorded", "failed")
     results = [failed, finished("b", "passed")]
-    assert suspects_of(failed, record({"b": [0]}), results, root=ROOT) == []
+    assert rank_suspects(failed, record({"b": [0]}), results, root=ROOT) == []
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_module_with_doctests_is_not_a_file_of_tests():
         "tests": [["test_shop.py::a", TESTS, [], [0, 1]], ["shop.py::shop.price", SHOP, [], [0]]],
     }
     results = [finished("a", "failed"), TestFinished("shop.py::shop.price", "passed", 0.0, file=SHOP)]
-    found = suspects_of(results[0], executed_functions([Recorded("functions", data)]), results, root=ROOT)
+    found = rank_suspects(results[0], executed_functions([Recorded("functions", data)]), results, root=ROOT)
     assert [one.function.name for one in found] == ["discount", "price"]
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.editing.batch import cut, unified
+from codriver.editing.batch import truncate_diff, unified_diff
 
 
 def patched(before, diff):
@@ -36,7 +36,7 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "c\r\n", "d\u2028\n", "e"]
 
 @given(LINES, LINES)
 def test_applying_a_diff_gives_the_new_text(before, after):
-    diff = unified(before, after, "x.clj")
+    diff = unified_diff(before, after, "x.clj")
     assert patched(before, diff) == after
     assert (diff == "") == (before == after)
 
@@ -44,7 +44,7 @@ def test_applying_a_diff_gives_the_new_text(before, after):
 def test_each_change_has_three_lines_of_context():
     before = "".join(f"(def v{n} {n})\n\n" for n in range(50))
     after = before.replace("(def v25 25)\n", "(def x 1)\n\n(def v25 25)\n")
-    added = unified(before, after, "n.clj")
+    added = unified_diff(before, after, "n.clj")
     assert added.startswith("--- a/n.clj\n+++ b/n.clj\n@@ -47,6 +47,8 @@\n")
     assert patched(before, added) == after
 
@@ -52,7 +52,7 @@ def test_each_change_has_three_lines_of_context():
 def test_distant_changes_are_separate_hunks():
     before = "".join(f"{n}\n" for n in range(100))
     after = before.replace("\n10\n", "\nten\n").replace("\n90\n", "\nninety\n")
-    diff = unified(before, after, "n.clj")
+    diff = unified_diff(before, after, "n.clj")
     assert re.findall(r"^@@.*", diff, re.MULTILINE) == ["@@ -8,7 +8,7 @@", "@@ -88,7 +88,7 @@"]
     assert patched(before, diff) == after
 
@@ -60,14 +60,14 @@ def test_distant_changes_are_separate_hunks():
 def test_texts_too_long_to_compare_are_diffed_as_replaced():
     before = "".join(f"{n}\n" for n in range(15_000))
     after = "start\n" + before[::-1]
-    diff = unified(before, after, "n.clj")
+    diff = unified_diff(before, after, "n.clj")
     assert patched(before, diff) == after
 
 
 @pytest.mark.parametrize("size", range(12))
 def test_a_cut_diff_has_whole_lines_and_counts_the_rest(size):
     diff = "a\nbb\nccc\n"
-    text, is_cut = cut(diff, size)
+    text, is_cut = truncate_diff(diff, size)
     assert is_cut == (size < len(diff))
     if is_cut:
         kept, told = text[: text.index("…")], text[text.index("…") :]

@@ -14,15 +14,15 @@ import pytest
 from refusals import refused_as
 
 from codriver.editing import (
-    Create,
+    CreateFile,
     Editor,
     EditRequest,
     FilesChangedError,
     FilesUnwritableError,
-    Limits,
+    SearchLimits,
 )
-from codriver.editing.atomic_batch import commit
-from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read
+from codriver.editing.atomic_batch import commit_changes
+from codriver.editing.file_changes import MISSING, Change, Snapshot, UnreadableError, read_snapshot
 from codriver.files import whole_files
 from codriver_lisp.edit import Append, Insert, Rename, Replace
 from codriver_lisp.source_text import Target
@@ -63,7 +63,7 @@ def _one_for_two(below):
 
 async def edit(editor, *wanted, caller="me", **options):
     pairs = [EditRequest(str(file), what) for file, what in wanted]
-    options = {"limits": Limits(), "allow_outside": False, **options}
+    options = {"limits": SearchLimits(), "allow_outside": False, **options}
     return (await editor.edit(caller, pairs, **options)).files
 
 
@@ -102,7 +102,7 @@ class TestWrites:
     async def test_a_dry_run_returns_a_diff_and_writes_nothing(self, editor, workspace):
         before = everything(workspace)
         stamp = (workspace / "a.clj").stat()
-        results = await edit(editor, ("a.clj", NEW_B), ("new/b.clj", Create("(ns b)\n")), dry_run=True)
+        results = await edit(editor, ("a.clj", NEW_B), ("new/b.clj", CreateFile("(ns b)\n")), dry_run=True)
         assert everything(workspace) == before
         assert (workspace / "a.clj").stat() == stamp
         assert "+(def b 2)" in results[0].diff
@@ -113,7 +113,7 @@ class TestWrites:
     async def test_a_file_is_created_with_its_directories_and_the_usual_mode(self, editor, workspace):
         mask = os.umask(0o027)
         try:
-            [result] = await edit(editor, ("src/x/y.cljc", Create("(ns x.y)\n")))
+            [result] = await edit(editor, ("src/x/y.cljc", CreateFile("(ns x.y)\n")))
         finally:
             os.umask(mask)
         file = workspace / "src" / "x" / "y.cljc"
@@ -122,14 +122,14 @@ class TestWrites:
         assert result.is_new
 
     async def test_creating_an_existing_file_requires_overwrite(self, editor, workspace):
-        assert await refusal(editor, ("a.clj", Create("(x)"))) == [
+        assert await refusal(editor, ("a.clj", CreateFile("(x)"))) == [
             (0, "a.clj already exists: edit it, or pass overwrite")
         ]
-        await edit(editor, ("a.clj", Create("(x)", overwrite=True)))
+        await edit(editor, ("a.clj", CreateFile("(x)", overwrite=True)))
         assert (workspace / "a.clj").read_text() == "(x)"
 
     async def test_edits_of_a_created_file_apply_to_its_content(self, editor, workspace):
-        wanted = [("n.clj", Append("(z)")), ("n.clj", Create("(a)\n")), ("n.clj", Replace(Target(1, "(a)"), "(b)"))]
+        wanted = [("n.clj", Append("(z)")), ("n.clj", CreateFile("(a)\n")), ("n.clj", Replace(Target(1, "(a)"), "(b)"))]
         [result] = await edit(editor, *wanted)
         assert (workspace / "n.clj").read_text() == "(b)\n\n(z)\n"
         assert list(result.done) == [0, 1, 2]
@@ -161,7 +161,7 @@ class TestWrites:
         assert (workspace / "run").read_text() == "#!/usr/bin/env bb\n" + TEXT.replace("b 1", "c 1")
 
     async def test_a_script_without_an_extension_can_be_created(self, editor, workspace):
-        await edit(editor, ("task", Create("#!/usr/bin/env bb\n(a)\n")))
+        await edit(editor, ("task", CreateFile("#!/usr/bin/env bb\n(a)\n")))
         assert (workspace / "task").exists()
 
 
@@ -172,7 +172,7 @@ class TestRefusals:
             ("a.clj", NEW_B),
             ("nowhere.clj", Append("(z)")),
             ("a.clj", Append("(z")),
-            ("../b.clj", Create("(ns b)")),
+            ("../b.clj", CreateFile("(ns b)")),
             ("a.clj", Replace(Target(30, "(def b 1)"), "x")),
         )
         assert [index for index, _ in told] == [1, 2, 3, 4]
@@ -184,7 +184,7 @@ class TestRefusals:
             editor,
             ("a.clj", Replace(Target(2, "b 1"), "x")),
             ("a.clj", Replace(Target(3, "(def b 1)"), "(bad")),
-            ("a.clj", Create("(ns a)")),
+            ("a.clj", CreateFile("(ns a)")),
             ("a.clj", NEW_B),
         )
         assert [index for index, _ in told] == [0, 1, 2]
@@ -194,7 +194,7 @@ class TestRefusals:
     async def test_new_text_is_checked_even_if_a_created_file_does_not_balance(self, editor):
         told = await refusal(
             editor,
-            ("n.clj", Create("(ns n")),
+            ("n.clj", CreateFile("(ns n")),
             ("n.clj", Append("(bad")),
             ("n.clj", Append("(good)")),
         )
@@ -203,8 +203,8 @@ class TestRefusals:
     async def test_after_a_duplicate_creation_edits_apply_to_the_first_one(self, editor):
         told = await refusal(
             editor,
-            ("n.clj", Create("(a)")),
-            ("n.clj", Create("(b)")),
+            ("n.clj", CreateFile("(a)")),
+            ("n.clj", CreateFile("(b)")),
             ("n.clj", Replace(Target(1, "(a)"), "(c)")),
             ("n.clj", Replace(Target(1, "(b)"), "(c)")),
         )
@@ -226,21 +226,21 @@ class TestRefusals:
         assert len(caught.value.message) < 1000
 
     async def test_no_file_is_changed_when_an_edit_of_another_is_refused(self, editor):
-        assert await refusal(editor, ("n.clj", Create("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
+        assert await refusal(editor, ("n.clj", CreateFile("(ns n)")), ("a.clj", NEW_B), ("x.clj", Append("(z)")))
 
     async def test_created_text_is_checked_like_any_other(self, editor):
-        [(_, told)] = await refusal(editor, ("n.clj", Create("(ns n")))
+        [(_, told)] = await refusal(editor, ("n.clj", CreateFile("(ns n")))
         assert told.startswith("the new text does not balance")
 
     async def test_a_file_can_be_created_only_once_in_a_batch(self, editor):
-        told = await refusal(editor, ("n.clj", Create("(a)")), ("n.clj", Create("(b)")))
+        told = await refusal(editor, ("n.clj", CreateFile("(a)")), ("n.clj", CreateFile("(b)")))
         assert told == [(1, "edit 0 already creates n.clj")]
 
     async def test_files_of_other_languages_are_refused(self, editor, workspace):
         (workspace / "a.js").write_text("x = 1\n")
         (workspace / "Makefile").write_text("all:\n")
         for name in ("a.js", "Makefile", "new.txt"):
-            [(_, told)] = await refusal(editor, (name, Create("(x)", overwrite=True)))
+            [(_, told)] = await refusal(editor, (name, CreateFile("(x)", overwrite=True)))
             assert told.startswith(f"{name} is not a Python or Lisp file (.py, .clj, .cljs")
             assert told.endswith("edit it as text, with your client's own editing tool")
 
@@ -274,7 +274,7 @@ class TestRefusals:
         (workspace / ".git" / "a.clj").write_text(TEXT)
         (workspace / "link").symlink_to(".git")
         (workspace / "_darcs").symlink_to("src")
-        for wanted in (Append("(z)"), Create("(z)", overwrite=True)):
+        for wanted in (Append("(z)"), CreateFile("(z)", overwrite=True)):
             [(_, told)] = await refusal(editor, (name, wanted))
             assert told.startswith(f"{name} belongs to version control (")
         [(_, told)] = await refusal(editor, (workspace / name, Append("(z)")), allow_outside=True)
@@ -285,18 +285,18 @@ class TestRefusals:
         (workspace / ".git").write_text("gitdir: ../main/.git/worktrees/here\n")
         (workspace / "sub").mkdir()
         for name in (".git", "sub/.git", ".Git"):
-            [(_, told)] = await refusal(editor, (name, Create(content, overwrite=True)))
+            [(_, told)] = await refusal(editor, (name, CreateFile(content, overwrite=True)))
             assert "belongs to version control" in told
 
     async def test_names_similar_to_version_control_can_be_edited(self, editor, workspace):
         for name in (".github/a.clj", "git/a.clj", "svn/hg.clj", ".gitlab.clj"):
-            await edit(editor, (name, Create("(a)\n")))
+            await edit(editor, (name, CreateFile("(a)\n")))
             assert (workspace / name).exists()
 
     async def test_a_workspace_inside_a_git_directory_can_be_edited(self, tmp_path):
         workspace = tmp_path / ".git" / "worktree"
         workspace.mkdir(parents=True)
-        await edit(Editor(workspace), (workspace / "a.clj", Create("(a)\n")))
+        await edit(Editor(workspace), (workspace / "a.clj", CreateFile("(a)\n")))
         assert (workspace / "a.clj").exists()
 
     async def test_an_unpaired_surrogate_is_refused(self, editor):
@@ -319,12 +319,12 @@ class TestWorkspaceBoundary:
             [(_, told)] = await refusal(editor, (given, NEW_B))
             assert f"{given} is outside of the workspace {workspace}" in told
             assert "allowEditsOutsideWorkspace" in told
-        [(_, told)] = await refusal(editor, ("folder/new.clj", Create("(ns new)")))
+        [(_, told)] = await refusal(editor, ("folder/new.clj", CreateFile("(ns new)")))
         assert told.startswith("folder/new.clj is outside of the workspace")
 
     async def test_a_sibling_directory_with_the_same_prefix_is_outside(self, editor, workspace):
         sibling = workspace.with_name("workspace-two") / "a.clj"
-        [(_, told)] = await refusal(editor, (sibling, Create("(a)")))
+        [(_, told)] = await refusal(editor, (sibling, CreateFile("(a)")))
         assert "is outside of the workspace" in told
 
     async def test_a_setting_allows_edits_outside_the_workspace(self, editor, workspace, outside):
@@ -344,10 +344,10 @@ class TestConcurrentChanges:
     async def test_a_file_that_changed_meanwhile_is_not_written(self, workspace):
         a, b = workspace / "a.clj", workspace / "b.clj"
         b.write_text("(b)")
-        changes = [Change(a, read(a, workspace), b"(x)"), Change(b, read(b, workspace), b"(y)")]
+        changes = [Change(a, read_snapshot(a, workspace), b"(x)"), Change(b, read_snapshot(b, workspace), b"(y)")]
         b.write_text("(somebody else)")
         with pytest.raises(FilesChangedError, match=r"b\.clj changed in the meantime, so nothing was written"):
-            commit(changes, workspace)
+            commit_changes(changes, workspace)
         assert a.read_text() == TEXT
         assert sorted(path.name for path in workspace.iterdir()) == ["a.clj", "b.clj"]
 
@@ -356,7 +356,7 @@ class TestConcurrentChanges:
         new.parent.mkdir()
         new.write_text("(somebody else)")
         with pytest.raises(FilesChangedError):
-            commit([Change(new, MISSING, b"(x)")], workspace)
+            commit_changes([Change(new, MISSING, b"(x)")], workspace)
         assert new.read_text() == "(somebody else)"
 
     async def test_a_directory_replaced_by_a_link_is_not_followed(self, workspace):
@@ -364,12 +364,12 @@ class TestConcurrentChanges:
         folder.mkdir()
         elsewhere.mkdir()
         (folder / "x.clj").write_text("(x)")
-        change = Change(folder / "x.clj", read(folder / "x.clj", workspace), b"(y)")
+        change = Change(folder / "x.clj", read_snapshot(folder / "x.clj", workspace), b"(y)")
         folder.rename(workspace / "old")
         (elsewhere / "x.clj").write_text("(x)")
         folder.symlink_to(elsewhere)
         with pytest.raises(FilesChangedError):
-            commit([change], workspace)
+            commit_changes([change], workspace)
         assert (elsewhere / "x.clj").read_text() == "(x)"
 
     async def test_a_file_replaced_by_a_link_is_not_followed(self, workspace):
@@ -378,21 +378,21 @@ class TestConcurrentChanges:
         file.unlink()
         file.symlink_to(workspace.parent / "secret.clj")
         with pytest.raises(UnreadableError):
-            read(file, workspace)
+            read_snapshot(file, workspace)
 
     async def test_files_are_edited_on_systems_without_directory_descriptors(self, editor, workspace, monkeypatch):
         monkeypatch.setattr(whole_files, "HAS_DESCRIPTORS", False)
-        await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", Create("(n)\n")))
+        await edit(editor, ("a.clj", NEW_B), ("new/deep/n.clj", CreateFile("(n)\n")))
         assert "(def b 2)" in (workspace / "a.clj").read_text()
         assert (workspace / "new" / "deep" / "n.clj").read_text() == "(n)\n"
         await editor.undo("me")
         assert (workspace / "a.clj").read_text() == TEXT
-        [(_, told)] = await refusal(editor, ("a.clj/b.clj", Create("(n)")))
+        [(_, told)] = await refusal(editor, ("a.clj/b.clj", CreateFile("(n)")))
         assert "Not a directory" in told
         (workspace / "a.clj").unlink()
         (workspace / "a.clj").symlink_to("b.clj")
         with pytest.raises(UnreadableError, match="a link leads to it"):
-            read(workspace / "a.clj", workspace)
+            read_snapshot(workspace / "a.clj", workspace)
 
     async def test_two_spellings_of_one_file_do_not_conflict(self, workspace, monkeypatch):
         """As where `A.clj` is `a.clj`: a directory with two names simulates a case-insensitive file system."""
@@ -401,14 +401,14 @@ class TestConcurrentChanges:
         changes = [Change(workspace / name / "a.clj", Snapshot(TEXT.encode()), b"(x)") for name in ("one", "two")]
         monkeypatch.setattr(whole_files, "_below", _one_for_two(whole_files._below))
         with pytest.raises(FilesChangedError, match=r"two/a\.clj changed in the meantime"):
-            commit(changes, workspace)
+            commit_changes(changes, workspace)
         assert (workspace / "one" / "a.clj").read_text() == TEXT
         assert [path.name for path in (workspace / "one").iterdir()] == ["a.clj"]
 
     async def test_a_directory_that_was_moved_away_is_not_written_to(self, workspace, monkeypatch):
         (workspace / "src").mkdir()
         (workspace / "src" / "x.clj").write_text("(x)")
-        change = Change(workspace / "src" / "x.clj", read(workspace / "src" / "x.clj", workspace), b"(y)")
+        change = Change(workspace / "src" / "x.clj", read_snapshot(workspace / "src" / "x.clj", workspace), b"(y)")
         real = os.fsync
 
         def fsync(descriptor):  # once the new content lies beside the file
@@ -419,7 +419,7 @@ class TestConcurrentChanges:
 
         monkeypatch.setattr(os, "fsync", fsync)
         with pytest.raises(FilesChangedError):
-            commit([change], workspace)
+            commit_changes([change], workspace)
         for folder in (workspace.parent / "moved", workspace / "src"):
             assert [(path.name, path.read_text()) for path in folder.iterdir()] == [("x.clj", "(x)")]
 
@@ -427,7 +427,7 @@ class TestConcurrentChanges:
         (workspace / "a.clj").unlink()
         workspace.rmdir()
         with pytest.raises(FilesUnwritableError, match="the folder of the workspace is gone"):
-            await edit(editor, ("deep/n.clj", Create("(n)")))
+            await edit(editor, ("deep/n.clj", CreateFile("(n)")))
         assert not workspace.exists()
 
     async def test_concurrent_edits_of_the_same_files_are_serialized(self, editor, workspace):
@@ -460,7 +460,9 @@ class TestConcurrentChanges:
 
         monkeypatch.setattr(os, "replace", replace)
         with pytest.raises(FilesUnwritableError, match="No space left on device"):
-            await edit(editor, *((name, NEW_B) for name in ("a.clj", "b.clj", "c.clj")), ("new/d.clj", Create("(d)")))
+            await edit(
+                editor, *((name, NEW_B) for name in ("a.clj", "b.clj", "c.clj")), ("new/d.clj", CreateFile("(d)"))
+            )
         assert everything(workspace) == before
 
     @pytest.mark.parametrize("is_new", [False, True], ids=["there", "created"])
@@ -480,7 +482,7 @@ class TestConcurrentChanges:
                 (workspace / "c.clj").write_text("(and this)")
 
         monkeypatch.setattr(os, "link" if is_new else "replace", put)
-        first = Create(TEXT) if is_new else NEW_B
+        first = CreateFile(TEXT) if is_new else NEW_B
         reverted = r"^c\.clj changed in the meantime, so the edits were reverted; "
         stays = r"a\.clj was changed by somebody else in the meantime and stays as it is$"
         with pytest.raises(FilesChangedError, match=reverted + stays):
@@ -490,7 +492,7 @@ class TestConcurrentChanges:
 
     async def test_a_file_recreated_by_the_user_survives_the_undo(self, workspace, monkeypatch):
         changes = [
-            Change(workspace / name, read(workspace / name, workspace), None)
+            Change(workspace / name, read_snapshot(workspace / name, workspace), None)
             for name in ("a.clj", "b.clj")
             if (workspace / name).write_text(TEXT)
         ]
@@ -503,7 +505,7 @@ class TestConcurrentChanges:
 
         monkeypatch.setattr(os, "unlink", unlink)
         with pytest.raises(FilesChangedError, match=r"reverted; a\.clj was changed by somebody else"):
-            commit(changes, workspace)
+            commit_changes(changes, workspace)
         monkeypatch.undo()
         assert everything(workspace) == {
             workspace / "a.clj": b"(saved by the user)",
@@ -545,7 +547,7 @@ class TestConcurrentChanges:
 class TestUndo:
     async def test_undo_reverts_the_last_batch_and_then_the_previous_one(self, editor, workspace):
         (workspace / "a.clj").chmod(0o700)
-        await edit(editor, ("a.clj", NEW_B), ("n/m.clj", Create("(m)\n")))
+        await edit(editor, ("a.clj", NEW_B), ("n/m.clj", CreateFile("(m)\n")))
         await edit(editor, ("a.clj", Append("(z)")))
         outcome, left = await editor.undo("me")
         assert left == 1
@@ -611,7 +613,7 @@ class TestUndo:
     async def test_large_batches_evict_older_ones_from_the_undo_history(self, editor, workspace):
         large = "; " + "x" * (7 * 2**20)
         for n in range(12):
-            await edit(editor, ("big.clj", Create(f"{large}{n}\n", overwrite=True)))
+            await edit(editor, ("big.clj", CreateFile(f"{large}{n}\n", overwrite=True)))
         assert editor._stored_bytes() <= 64 * 2**20
         _, left = await editor.undo("me")
         assert left == 3
@@ -621,6 +623,6 @@ class TestUndo:
         await edit(editor, ("a.clj", NEW_B))
         os.utime(workspace / "a.clj")
         await editor.undo("me")
-        assert read(workspace / "a.clj", workspace) == Snapshot(
-            TEXT.encode(), read(workspace / "a.clj", workspace).mode, (posix_only.user(), posix_only.group())
+        assert read_snapshot(workspace / "a.clj", workspace) == Snapshot(
+            TEXT.encode(), read_snapshot(workspace / "a.clj", workspace).mode, (posix_only.user(), posix_only.group())
         )

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.app.hot_reload import stamps
+from codriver.app.hot_reload import source_file_stamps
 from codriver.tools.ledgers.own_saves import SavedFiles
 
 
@@ -11,7 +11,7 @@ def test_a_watcher_recognizes_own_saves_by_their_stamps(tmp_path):
         (tmp_path / name).write_text("x = 1\n")
     saves = SavedFiles()
     saves.note([tmp_path / "a.py", tmp_path / "b.py", tmp_path / "gone.py"])
-    assert saves.stamps == stamps(tmp_path)
+    assert saves.stamps == source_file_stamps(tmp_path)
 
 
 def test_writing_ends_with_the_outermost_edit_even_on_failure():

@@ -8,8 +8,8 @@ import tools_in_memory
 from live_server import serving, until
 
 from codriver.core.state import State
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.net.fair_threads import Work
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
@@ -208,7 +208,7 @@ class Counted:
         self.asked = []
         self.core = SimpleNamespace(state=State())
         self.live = SimpleNamespace(settings=Settings())
-        self.work = Work()
+        self.work = WorkThreads()
         self.waits = Waits()
         self.durations = Durations()
 
@@ -217,7 +217,7 @@ class Counted:
         return self.log.query(question.text, limit=question.limit, until=question.until, every_row=question.every_row)
 
     def append(self, category):
-        self.log.append(Entry(NO_LINE, category, "text", 0))
+        self.log.append(Entry(UNASSIGNED_LINE, category, "text", 0))
 
 
 @pytest.mark.anyio

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from alike import rounds
 
-from codriver.editing import Create, Editor, EditRequest, Limits
+from codriver.editing import CreateFile, Editor, EditRequest, SearchLimits
 from codriver.errors import RefusedError
 from codriver_lisp.edit import Append, Replace
 from codriver_lisp.source_text import Target
@@ -125,7 +125,7 @@ async def test_no_edit_is_written_outside_while_a_directory_and_a_link_are_excha
     there_and_back = (change(*TEXTS), change(*TEXTS[::-1]))
 
     async def edit(number):
-        await editor.edit("me", [there_and_back[number % 2]], limits=Limits(), allow_outside=False)
+        await editor.edit("me", [there_and_back[number % 2]], limits=SearchLimits(), allow_outside=False)
 
     await repeat(edit, rounds)
     attack()
@@ -137,8 +137,11 @@ async def test_no_new_file_is_created_outside_or_left_half_written_inside(worksp
     editor = Editor(workspace)
 
     async def create(number):
-        wanted = [EditRequest("src/a.clj", Append("(z)")), EditRequest(f"src/new{number}/deep/n.clj", Create("(n)\n"))]
-        await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
+        wanted = [
+            EditRequest("src/a.clj", Append("(z)")),
+            EditRequest(f"src/new{number}/deep/n.clj", CreateFile("(n)\n")),
+        ]
+        await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
 
     await repeat(create)
     attack()
@@ -152,13 +155,13 @@ async def test_no_new_file_is_created_outside_or_left_half_written_inside(worksp
 
 async def test_undo_writes_only_inside_the_workspace(workspace, outside, attack):
     editor = Editor(workspace)
-    wanted = [change(*TEXTS), EditRequest("src/n.clj", Create("(n)\n"))]
+    wanted = [change(*TEXTS), EditRequest("src/n.clj", CreateFile("(n)\n"))]
     (outside / "n.clj").write_text("(n)\n")
     (outside / "a.clj").write_text(TEXTS[1])  # as an edit leaves it, so that taking it back would find it in order
 
     async def edit_and_undo(_number):
         with contextlib.suppress(RefusedError):
-            await editor.edit("me", wanted, limits=Limits(), allow_outside=False)
+            await editor.edit("me", wanted, limits=SearchLimits(), allow_outside=False)
         await editor.undo("me")
 
     await repeat(edit_and_undo)
@@ -178,8 +181,8 @@ async def test_a_batch_of_many_files_uses_few_descriptors(workspace, monkeypatch
 
     monkeypatch.setattr(os, "fsync", fsync)
     before = open_descriptors()
-    wanted = [EditRequest(f"d{n}/x/n.clj", Create("(n)\n")) for n in range(200)]
-    await Editor(workspace).edit("me", wanted, limits=Limits(), allow_outside=False)
+    wanted = [EditRequest(f"d{n}/x/n.clj", CreateFile("(n)\n")) for n in range(200)]
+    await Editor(workspace).edit("me", wanted, limits=SearchLimits(), allow_outside=False)
     assert len(all_paths(workspace)) >= 600
     assert max(held) - before < 50
     assert open_descriptors() == before

@@ -232,7 +232,7 @@ def test_a_half_open_connection_is_detected_without_traffic(monkeypatch):
     monkeypatch.setattr(keepalive, "KEEPALIVE_IDLE_S", 1)
     monkeypatch.setattr(keepalive, "KEEPALIVE_INTERVAL_S", 1)
     with socket.create_server(("127.0.0.1", 0)) as door, connection_to(door) as (near, far):
-        keepalive.keep_alive(far)
+        keepalive.enable_keepalive(far)
         # A socket under repair is closed without a word to its peer, as when a machine loses its power.
         near.setsockopt(socket.IPPROTO_TCP, TCP_REPAIR, 1)
         near.close()

@@ -12,7 +12,7 @@ import pytest
 from live_server import Live, environ, serving, until
 from needs import program
 
-from codriver.log.transit_format import EntityLines
+from codriver.log.transit_format import EntryDecoder
 from relay.relay_process import RelayProcess, request
 
 SIZE_KIB = 512
@@ -59,7 +59,7 @@ def history_file(live):
 
 def history_texts(live):
     file = history_file(live)
-    return [entry.text for entry in EntityLines([file.read_bytes()]).entities()] if file else []
+    return [entry.text for entry in EntryDecoder([file.read_bytes()]).entities()] if file else []
 
 
 def refused_start(folder, *options):

@@ -113,8 +113,8 @@ pytestmark = pytest.mark.anyio
 @contextlib.asynccontextmanager
 async def at_the_door(monkeypatch, *, token=None, first_byte_s=0.05, first_line_s=0.05):
     """Return how a listener handles the next connection, and that connection."""
-    monkeypatch.setattr(admission, "FIRST_BYTE_S", first_byte_s)
-    monkeypatch.setattr(admission, "FIRST_LINE_S", first_line_s)
+    monkeypatch.setattr(admission, "MAX_FIRST_BYTE_WAIT_S", first_byte_s)
+    monkeypatch.setattr(admission, "MAX_FIRST_LINE_WAIT_S", first_line_s)
     door = Admission(token=token, session_id="me", workspace=Path.cwd())
     with socket.create_server(("127.0.0.1", 0)) as raw:
         raw.settimeout(0)

@@ -126,8 +126,8 @@ def test_a_string_beyond_the_limit_is_refused_before_its_bytes_arrive():
 @pytest.mark.parametrize("text", ["0123456789" * 5, "é" * 25, "文" * 17])
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_only_head_and_tail_of_a_long_chunked_string_are_kept(monkeypatch, text, size):
-    monkeypatch.setattr(bencode, "MAX_HEAD", 20)
-    monkeypatch.setattr(bencode, "MAX_TAIL", 10)
+    monkeypatch.setattr(bencode, "MAX_HEAD_BYTES", 20)
+    monkeypatch.setattr(bencode, "MAX_TAIL_BYTES", 10)
     found = feed_in_chunks(encode({"value": text, "ns": "user"}), size)
     assert found == [{"value": found[0]["value"], "ns": "user"}]
     value = found[0]["value"]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.wire.framing import LineBudget, LineDecoder, LinesCrowdedError, LineTooLongError
+from codriver.wire.framing import LineBudget, LineBudgetError, LineDecoder, LineTooLongError
 
 CASES = [
     (b"", []),
@@ -94,7 +94,7 @@ def test_the_longest_incomplete_line_is_dropped_to_make_room():
         assert victim.feed(b"v" * (LARGE // 10)) == []
     assert victim.feed(b"v" * (LARGE // 10 - 1) + b"\n") == [b"v" * (LARGE - 1)]
     assert told == [2]
-    with pytest.raises(LinesCrowdedError, match=f"{most} bytes together.* {LARGE + 2} bytes so far"):
+    with pytest.raises(LineBudgetError, match=f"{most} bytes together.* {LARGE + 2} bytes so far"):
         hungry[2].feed(b"\n")
     assert hungry[0].feed(b"\n") == [b"x" * LARGE]
 
@@ -104,7 +104,7 @@ def test_a_sender_with_the_longest_line_is_dropped_itself():
     other, greedy = (LineDecoder(max_line_bytes=10 * LARGE, budget=room) for _ in range(2))
     other.feed(b"x" * LARGE)
     greedy.feed(b"y" * LARGE)
-    with pytest.raises(LinesCrowdedError):
+    with pytest.raises(LineBudgetError):
         greedy.feed(b"y" * LARGE)
     assert other.feed(b"\n") == [b"x" * LARGE]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codriver.wire import untrusted
-from codriver.wire.untrusted import excess, may_be_heavy
+from codriver.wire.untrusted import find_exceeded_limit, may_exceed_limits
 
 VALUES = st.recursive(
     st.none() | st.integers() | st.text(),
@@ -34,26 +34,26 @@ def test_elements_and_depth_match_the_parsed_value(value, ascii_only, piece):
     line = json.dumps(value, ensure_ascii=ascii_only).encode("utf-8", "surrogatepass")
     before, untrusted.CHUNK_BYTES = untrusted.CHUNK_BYTES, piece
     try:
-        assert excess(line, max_elements=size(value) + 1, max_depth=depth(value)) is None
+        assert find_exceeded_limit(line, max_elements=size(value) + 1, max_depth=depth(value)) is None
         if size(value):
-            assert "elements" in excess(line, max_elements=size(value) - 1, max_depth=99).error
-            assert "deep" in excess(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).error
+            assert "elements" in find_exceeded_limit(line, max_elements=size(value) - 1, max_depth=99).error
+            assert "deep" in find_exceeded_limit(line, max_elements=size(value) + 1, max_depth=depth(value) - 1).error
     finally:
         untrusted.CHUNK_BYTES = before
 
 
 @given(st.binary(max_size=60) | st.text('[]{},"\\ax', max_size=60).map(str.encode))
 def test_any_bytes_can_be_scanned(line):
-    excess(line, max_elements=5, max_depth=5)
+    find_exceeded_limit(line, max_elements=5, max_depth=5)
 
 
 @pytest.mark.parametrize("identity", ["7", '"a-b"', "-3"])
 def test_the_id_of_a_refused_message_is_known_if_it_came_first(identity):
     line = f'{{"jsonrpc":"2.0","id" : {identity},"method":"x","params":{{"id":9,"x":[{"[]," * 20}]}}}}'
-    assert excess(line.encode(), max_elements=20).identity == identity.encode()
+    assert find_exceeded_limit(line.encode(), max_elements=20).identity == identity.encode()
 
 
 def test_a_string_full_of_commas_is_one_element():
     line = json.dumps({"code": '[1, "a", {}, ' * 50_000}).encode()
-    assert may_be_heavy(line)
-    assert excess(line) is None
+    assert may_exceed_limits(line)
+    assert find_exceeded_limit(line) is None

@@ -12,9 +12,9 @@ from codriver.wire.untrusted import (
     as_number,
     as_strings,
     as_text,
-    mapping_of,
-    strings_of,
-    text_of,
+    mapping_at,
+    strings_at,
+    text_at,
 )
 
 OTHERS = (None, True, 1.5, object(), ("a",), {"a"})
@@ -59,7 +59,7 @@ def test_elements_of_other_types_are_dropped():
 
 
 @pytest.mark.parametrize(("read", "good", "bad", "nothing"), [
-    (text_of, "words", 7, ""), (mapping_of, {"a": 1}, [1], {}), (strings_of, ["a", "b"], "ab", []),
+    (text_at, "words", 7, ""), (mapping_at, {"a": 1}, [1], {}), (strings_at, ["a", "b"], "ab", []),
 ])  # fmt: skip
 def test_a_member_of_another_type_counts_as_missing(read, good, bad, nothing):
     def plain(value):
@@ -71,4 +71,4 @@ def test_a_member_of_another_type_counts_as_missing(read, good, bad, nothing):
 
 
 def test_strings_of_a_member_exclude_other_types():
-    assert strings_of({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")
+    assert strings_at({"key": ["a", 1, None, "b"]}, "key") == ("a", "b")

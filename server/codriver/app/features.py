@@ -157,7 +157,7 @@ def edit_languages() -> Mapping[str, ApplyText]:
     return {suffix: apply for hooks in server_hooks() for suffix, apply in hooks.edit_languages}
 
 
-def attach(services: Services, tasks: TaskGroup) -> None:
+def attach_features(services: Services, tasks: TaskGroup) -> None:
     """Create the state of all features, and connect it to the log and the REPLs of a server."""
     from codriver.repls.nrepl.nrepl_adapter import connect_accepted  # noqa: PLC0415  # commands only need the declarations
 

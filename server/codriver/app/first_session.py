@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import __version__
 from codriver.app import features, kept_lists
-from codriver.app.live_settings import selection
+from codriver.app.live_settings import enabled_skills
 from codriver.app.workspace_settings import load
 from codriver.core.actions import LanguagesFound, StartServer
 from codriver.core.dispatch import EFFECTS, Core
@@ -33,7 +33,7 @@ from codriver.repls.launch.discovery import Discovery
 from codriver.repls.launch.projects import suggested_repl
 from codriver.repls.launch.recipes import find_recipe
 from codriver.settings import trust
-from codriver.skills import Connected, SkillLibrary, instructions
+from codriver.skills import DescribedRepl, SkillLibrary, build_instructions
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.calls.gate import to_name_one
 from codriver.tools.manifest import offered_tools
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.tool import Manifest
 
 
-def store(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
+def store_first_answers(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     """Store the first answers to clients, for relays to use. `clients` has each client's name and version of MCP.
 
     Clients for which a server has already stored an entry are skipped. Blocks on the disk.
@@ -60,13 +60,13 @@ def store(workspace: Path, clients: Iterable[tuple[str, str]]) -> None:
     settings = load(workspace, environ=os.environ).settings
     state = expected_state(workspace, settings)
     manifest = features.manifest()
-    skills, first = SkillLibrary(workspace, selection(settings)), FirstAnswers(__version__, manifest)
+    skills, first = SkillLibrary(workspace, enabled_skills(settings)), FirstAnswers(__version__, manifest)
     without_secrets = Redactor.from_environment(os.environ)
     for name, protocol in clients:
         instructions = instructions_for(manifest, state, settings, skills.skills(), name, are_starting=True)
         offered = offered_tools(manifest, state, settings, name)
         first_answers = first.to_store(name, protocol, without_secrets, instructions, offered)
-        kept_lists.write(workspace, first_answers, only_new=True)
+        kept_lists.store_client_entry(workspace, first_answers, only_new=True)
 
 
 def expected_state(workspace: Path, settings: Settings) -> State:
@@ -117,7 +117,7 @@ def instructions_for(
     # A REPL that was given up will probably not start the next time either.
     phases = {repl.key: "starting" if are_starting and repl.phase != "stopped" else repl.phase for repl in known}
     repls = [
-        Connected(
+        DescribedRepl(
             repl.key,
             repl.dialect,
             phases[repl.key],
@@ -131,7 +131,7 @@ def instructions_for(
     evaluates = settings.enable_mcp_repl_evaluation
     is_suggested = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
     to_have_one = to_name_one(state) if is_suggested else ""
-    return instructions(
+    return build_instructions(
         skills, repls, evaluates=evaluates, offered=offered, guides=manifest.guides, to_have_one=to_have_one,
         trust_adds=_describe_trust_benefit(state), reads_resources=traits_of(client_name).reads_resources,
     )  # fmt: skip

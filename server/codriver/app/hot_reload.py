@@ -43,7 +43,7 @@ MAX_FILES: Final = 20_000
 WHO = "codriver-watch"
 
 
-class Watcher:
+class SavedFileLoader:
     """Loads saved files one after the other, for the lifetime of a server. Idle while the setting is off."""
 
     def __init__(self, services: Services, load_file: Tool) -> None:
@@ -56,7 +56,9 @@ class Watcher:
 
     async def run(self) -> None:
         """Scan for saved files and load them, until cancelled."""
-        poller = Poller(partial(stamps, self._services.workspace), interval_s=SCAN_INTERVAL_S, rest_times=PAUSE_FACTOR)
+        poller = Poller(
+            partial(source_file_stamps, self._services.workspace), interval_s=SCAN_INTERVAL_S, rest_times=PAUSE_FACTOR
+        )
         while True:
             if self._services.live.settings.watch:
                 now = await poller.next()
@@ -136,7 +138,7 @@ async def _ignore(_elapsed_s: float, _words: str) -> None:
     """Ignore progress."""
 
 
-def stamps(workspace: Path) -> dict[Path, Stamp]:
+def source_file_stamps(workspace: Path) -> dict[Path, Stamp]:
     """Return the stamp of every source file in the workspace, skipping hidden directories and dependencies."""
     found: dict[Path, Stamp] = {}
     suffixes = frozenset(dialects_by_suffix())

@@ -36,7 +36,7 @@ MAX_WORKSPACES: Final = 64
 """Maximum number of workspaces whose lists are stored."""
 MAX_BYTES: Final = 512 * 1024
 """Maximum size of a file. The list for one client takes 15 KB."""
-RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=MAX_BYTES)
+RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=MAX_BYTES)
 EXCLUDED_VARIABLE_SUFFIX: Final = "_TOKEN"
 """The suffix of environment variables with secrets, which are neither compared nor stored."""
 
@@ -62,14 +62,14 @@ class StoredLists:
         entry: Answer = {**who, "greeting": greeting, "tools": tools}
         if self._stored.get(_who(entry)) != entry:
             self._stored[_who(entry)] = entry
-            self._writes.start(partial(write, self._workspace, entry))
+            self._writes.start(partial(store_client_entry, self._workspace, entry))
 
     async def end(self) -> None:
         """Wait until everything is written."""
         await self._writes.end()
 
 
-def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
+def store_client_entry(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
     """Add a client's entry to the file of a workspace, replacing its previous one. Blocks on the disk.
 
     With `only_new`, an existing entry is left unchanged. Errors are logged and ignored, because the file only saves
@@ -77,7 +77,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
     """
     try:
         path = _file(workspace)
-        about = circumstances(workspace)
+        about = validity_conditions(workspace)
         if only_new and any(_who(listed) == _who(client) for listed in _clients(path, about)):
             return
         others = [listed for listed in _clients(path, about) if _who(listed) != _who(client)]
@@ -91,7 +91,7 @@ def write(workspace: Path, client: Answer, *, only_new: bool = False) -> None:
         logger.info("cannot store the list of tools for relays: %s", error)
 
 
-def forget(workspace: Path) -> None:
+def remove_stored_lists(workspace: Path) -> None:
     """Remove the file of a workspace. Errors are logged and ignored."""
     try:
         with suppress(FileNotFoundError):
@@ -100,21 +100,21 @@ def forget(workspace: Path) -> None:
         logger.info("cannot remove the list of tools for relays: %s", error)
 
 
-def circumstances(workspace: Path) -> dict[str, object]:
+def validity_conditions(workspace: Path) -> dict[str, object]:
     """Return all values that must be unchanged for the stored lists to be valid."""
     stamped_files = (trust.record_path(workspace), machine_policy.policy_file(), Path(codriver.__file__))
-    all_files = (*layers.files(workspace), *stamped_files)
+    all_files = (*layers.settings_files(workspace), *stamped_files)
     variables = {name: value for name, value in os.environ.items() if name.startswith("CODRIVER_")}
     compared = {name: value for name, value in variables.items() if not name.endswith(EXCLUDED_VARIABLE_SUFFIX)}
     return {
         "workspace": str(workspace.resolve()),
         "python": sys.executable,
         "environment": compared,
-        "files": {str(file): stamp_of(file) for file in all_files},
+        "files": {str(file): json_stamp(file) for file in all_files},
     }
 
 
-def stamp_of(file: Path) -> list[int] | None:
+def json_stamp(file: Path) -> list[int] | None:
     """Return the stamp of a file as JSON, or None if it does not exist."""
     try:
         return list(files.stamp_of(file.stat()))

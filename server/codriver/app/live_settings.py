@@ -18,13 +18,13 @@ from codriver.core.actions import (
 )
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.settings.layers import withheld_message
-from codriver.skills import Selection, switched_off
+from codriver.skills import SkillSelection, switched_off
 
 if TYPE_CHECKING:
     from codriver.core.actions import Action
     from codriver.core.dispatch import Core
     from codriver.repls.launch.discovery import Discovery
-    from codriver.settings.layers import Reloader
+    from codriver.settings.layers import SettingsReloader
     from codriver.settings.model import Settings
     from codriver.skills import SkillLibrary
 
@@ -44,7 +44,7 @@ def gating_settings() -> frozenset[str]:
 class LiveSettings:
     """The current settings for the lifetime of a server, which are reloaded when their files change."""
 
-    def __init__(self, reloader: Reloader) -> None:
+    def __init__(self, reloader: SettingsReloader) -> None:
         self._reloader = reloader
         self.settings = reloader.settings
         """The current settings."""
@@ -70,7 +70,7 @@ class LiveSettings:
             actions += [AddServerLine(line, error=True) for line in change.warnings]
             if change.refused:
                 actions += [LatchError("settings-refused", line) for line in change.warnings]
-            if await anyio.to_thread.run_sync(skills.select, selection(change.settings)):
+            if await anyio.to_thread.run_sync(skills.select, enabled_skills(change.settings)):
                 actions.append(ResourcesChanged())
             if any(getattr(before, name) != getattr(change.settings, name) for name in gating_settings()):
                 actions.append(ToolsChanged())
@@ -92,9 +92,9 @@ def _added(before: tuple[T, ...], after: tuple[T, ...]) -> tuple[T, ...]:
     return tuple(item for item in after if item not in before)
 
 
-def selection(settings: Settings) -> Selection:
+def enabled_skills(settings: Settings) -> SkillSelection:
     """Return the skills that the settings enable."""
     disabled = switched_off(
         live_repl=settings.provide_bd_skill, editing=settings.provide_edit_skill, names=settings.disabled_skills
     )
-    return Selection(frozenset(settings.skill_sources), disabled)
+    return SkillSelection(frozenset(settings.skill_sources), disabled)

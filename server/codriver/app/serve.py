@@ -27,8 +27,8 @@ from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import watch_languages
 from codriver.app.live_settings import LiveSettings
-from codriver.app.shutdown import Shutdown, guarded
-from codriver.app.wiring import build, disk_error_reporter, history_error_actions, now_ms
+from codriver.app.shutdown import Shutdown, run_step
+from codriver.app.wiring import build_server_parts, disk_error_reporter, history_error_actions, now_ms
 from codriver.app.workspace_settings import load
 from codriver.core.actions import (
     AddServerLine,
@@ -44,19 +44,19 @@ from codriver.core.values import OCCUPYING_STATUSES, Failure
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import relay_file, server_directory
 from codriver.files.polling import Poller
-from codriver.log.control_characters import one_line, visible
+from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import known_servers, registration, relay_install
 from codriver.net.admission import Admission, is_loopback
-from codriver.net.client import process_of
+from codriver.net.client import server_process_id
 from codriver.net.listener import Listener, ListenerLimits
-from codriver.net.listening_sockets import listen
+from codriver.net.listening_sockets import open_listener
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.net.server_record import ServerRecord
 from codriver.repls.launch.discovery import Discovery, watch_listening_programs
 from codriver.repls.launch.recipes import check_repl_word
 from codriver.server_hooks import RunningServer
 from codriver.settings.durations import Durations, durations_from
-from codriver.settings.layers import Reloader, withheld_message
+from codriver.settings.layers import SettingsReloader, withheld_message
 from codriver.systems import terminals
 from codriver.systems.machine import IDENTIFIES_USERS
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from codriver.core.state import Repl, State
-    from codriver.settings.layers import Loaded
+    from codriver.settings.layers import LoadedSettings
     from codriver.settings.model import Settings
 
 
@@ -130,7 +130,7 @@ def run(options: ServeOptions) -> int:
     Raises:
         StartError: the server could not start.
     """
-    with on_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
+    with logging_to_stderr(logging.INFO if options.verbosity == "verbose" else logging.WARNING):
         loaded = load(options.workspace.resolve(), environ=os.environ, overrides=options.overrides)
         for words in loaded.settings.repl if "repl" in options.overrides else ():
             check_repl_word(words, options.workspace.resolve(), os.environ, python=loaded.settings.python,
@@ -155,14 +155,16 @@ def _uses_uvloop(settings: Settings) -> bool:
     return is_installed and settings.event_loop != "asyncio"
 
 
-async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> int:
+async def _run(options: ServeOptions, loaded: LoadedSettings, durations: Durations) -> int:
     workspace = options.workspace.resolve()
     for warning in loaded.warnings:
         logger.warning("%s", warning)
     for line in loaded.withheld:
         logger.warning("%s", withheld_message(line))
     directory = server_directory(workspace)
-    with registration.claim(directory, is_alive=lambda found: process_of(workspace, found) is not None) as claim:
+    with registration.claim_workspace(
+        directory, is_alive=lambda found: server_process_id(workspace, found) is not None
+    ) as claim:
         if not options.is_on_demand:
             registration.allow_start(workspace)
         elif registration.is_stopped_for_good(workspace):
@@ -172,7 +174,7 @@ async def _run(options: ServeOptions, loaded: Loaded, durations: Durations) -> i
         if loaded.settings.require_token or not is_loopback(loaded.settings.host) or not IDENTIFIES_USERS:
             claim.demand_token()
         async with anyio.create_task_group() as tasks:
-            reloader = Reloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
+            reloader = SettingsReloader(workspace, environ=os.environ, overrides=options.overrides, loaded=loaded)
             server = Server(workspace, LiveSettings(reloader), claim, tasks, options, durations)
             await server.run()
             tasks.cancel_scope.cancel()
@@ -206,7 +208,7 @@ class Server:
         self.shutdown = Shutdown()
         self._closed = anyio.Event()
         self._accepting = anyio.CancelScope()
-        self._parts = build(
+        self._parts = build_server_parts(
             workspace,
             live,
             tasks,
@@ -253,7 +255,7 @@ class Server:
     async def _listen(self, effect: OpenListener) -> None:
         settings = self._live.settings
         try:
-            listener, port = await listen(effect.host, effect.port)
+            listener, port = await open_listener(effect.host, effect.port)
         except StartError as error:
             self.failure = error
             self._core.report(StopServer(str(error)))
@@ -306,7 +308,7 @@ class Server:
             self._core.report(StopServer(str(error)))
             return
         try:
-            known_servers.note(self._workspace)
+            known_servers.write_note(self._workspace)
         except OSError as error:
             logger.warning("`codriver status --all` will not list this server: %s", error)
         self._start_discovery()
@@ -317,9 +319,9 @@ class Server:
         gc.freeze()
         # Evaluations create little garbage, so collecting it less often makes them 4 % faster.
         gc.set_threshold(20_000)
-        address_line = greeting(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
+        address_line = describe_server(self._core.state, self._claim.port_file, has_token=self._claim.token is not None)
         if self._options.verbosity != "quiet":
-            print(one_line(address_line), flush=True)  # noqa: T201  # output of `serve`
+            print(escape_to_one_line(address_line), flush=True)  # noqa: T201  # output of `serve`
         if self._options.on_reached:
             self._options.on_reached()
         if self._options.prints_arrivals:
@@ -331,7 +333,9 @@ class Server:
     def _install_relay() -> None:
         """Install the relay. If that fails, clients need a relay on the PATH."""
         try:
-            logger.info("the relay is at %s", relay_install.install_relay(relay_install.shipped_relay(), relay_file()))
+            logger.info(
+                "the relay is at %s", relay_install.install_relay(relay_install.shipped_relay_directory(), relay_file())
+            )
         except relay_install.RelayNotInstalledError as error:
             logger.warning("%s; clients configured with codriver-relay from the PATH are not affected", error)
 
@@ -357,10 +361,10 @@ class Server:
 
     async def _print_arrivals(self) -> None:
         """Print a line for each REPL or client that connects or disconnects."""
-        arrivals = Arrivals()
+        arrivals = ConnectionChanges()
         while True:
             for line in arrivals.lines(self._core.state.repls.values(), self._parts.clients.counters()):
-                print(one_line(f"{time.strftime('%H:%M:%S')} {line}"), flush=True)  # noqa: T201  # as above
+                print(escape_to_one_line(f"{time.strftime('%H:%M:%S')} {line}"), flush=True)  # noqa: T201  # as above
             await anyio.sleep(ARRIVAL_CHECK_INTERVAL_S)
 
     async def _stop_on_signals(self) -> None:
@@ -394,7 +398,7 @@ class Server:
         in_thread = partial(anyio.to_thread.run_sync, abandon_on_cancel=True, limiter=anyio.CapacityLimiter(1))
         add("report the end", lambda: self._core.report(ServerStopped()))
         add("withdraw the claim on the workspace", self._claim.withdraw)
-        add("remove this server from the list of servers", lambda: known_servers.forget(self._workspace))
+        add("remove this server from the list of servers", lambda: known_servers.remove_note(self._workspace))
         add("close the history", partial(in_thread, parts.history.close))
         add("close the memory", partial(in_thread, lambda: parts.recorder.close(now_ms())))
         add("add pending entries to the log", partial(in_thread, parts.logbook.log.add_waiting))
@@ -426,7 +430,7 @@ class Server:
     async def _empty_outboxes(self) -> None:
         """Close the clients' outboxes, and wait until their messages are sent."""
         for client in self._parts.clients:
-            await guarded(f"close the outbox of the client {client.id}", client.outbox.close)
+            await run_step(f"close the outbox of the client {client.id}", client.outbox.close)
         await _wait_until(lambda: not any(client.outbox.waiting for client in self._parts.clients), self._stop_s)
 
     async def _disconnect_clients(self) -> None:
@@ -447,7 +451,7 @@ class Server:
                 for evaluation in live:
                     if evaluation.status in OCCUPYING_STATUSES:
                         tasks.start_soon(
-                            guarded,
+                            run_step,
                             f"end the evaluation {evaluation.id}",
                             partial(tests.stop, evaluation, why)
                             if evaluation.is_job
@@ -473,7 +477,7 @@ async def _wait_until(is_so: Callable[[], bool], most_s: float) -> None:
         await anyio.sleep(0.01)
 
 
-def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
+def describe_server(state: State, port_file: Path, *, has_token: bool = False) -> str:
     """Return the line that `serve` prints: address, port file, REPLs, and the path of the token if one is required."""
     lifecycle = state.lifecycle
     repls = ", ".join(f"{repl.key} ({repl.origin.text})" for repl in state.repls.values()) or "none yet"
@@ -483,7 +487,7 @@ def greeting(state: State, port_file: Path, *, has_token: bool = False) -> str:
 
 
 @dataclass(slots=True)
-class Arrivals:
+class ConnectionChanges:
     """Computes which REPLs and clients have connected or disconnected since the previous check."""
 
     _repls: dict[str, str] = field(default_factory=dict)
@@ -544,7 +548,7 @@ class NonBlockingHandler(logging.Handler):
             dropped, self._dropped = self._dropped, 0
             if dropped:
                 text += f"\ncodriver: {dropped} more messages were dropped, because standard error was not read"
-            left = memoryview(f"{visible(text)}\n".encode())
+            left = memoryview(f"{escape_controls(text)}\n".encode())
             with suppress(OSError):  # nobody reads it any more
                 # Bypass `sys.stderr`, whose lock a blocked write would hold and the interpreter needs when it exits.
                 while left:
@@ -553,7 +557,7 @@ class NonBlockingHandler(logging.Handler):
 
 
 @contextmanager
-def on_stderr(level: int) -> Iterator[None]:
+def logging_to_stderr(level: int) -> Iterator[None]:
     """Write log messages from `level` on to stderr for the duration of the context."""
     handler = NonBlockingHandler()
     logging.basicConfig(level=level, format="codriver: %(message)s", handlers=[handler])

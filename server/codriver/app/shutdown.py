@@ -33,10 +33,10 @@ class Shutdown:
         """Run all steps, last added first. Further calls wait for the first one."""
         async with self._running:
             while self.steps:
-                await guarded(*self.steps.pop())
+                await run_step(*self.steps.pop())
 
 
-async def guarded(name: str, step: Callable[[], object]) -> None:
+async def run_step(name: str, step: Callable[[], object]) -> None:
     """Run one step. Log an error if it fails or takes longer than `MAX_STEP_S`."""
     try:
         with anyio.fail_after(STEP_S):

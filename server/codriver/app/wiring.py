@@ -19,9 +19,9 @@ import anyio
 from codriver import __version__
 from codriver.app import features
 from codriver.app.first_session import instructions_for
-from codriver.app.hot_reload import Watcher
+from codriver.app.hot_reload import SavedFileLoader
 from codriver.app.kept_lists import StoredLists
-from codriver.app.live_settings import selection
+from codriver.app.live_settings import enabled_skills
 from codriver.core import dispatch, evaluation_queue
 from codriver.core.actions import AddServerLine, LatchError, WithdrawError
 from codriver.core.dispatch import Core, Performer
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 
     from codriver.app.live_settings import LiveSettings
     from codriver.core.actions import Action
-    from codriver.net.fair_threads import Work
+    from codriver.net.fair_threads import WorkThreads
     from codriver.protocol.mcp_server import MakesSdk
     from codriver.repls.contract.adapter import Connector
     from codriver.settings.durations import Durations
@@ -103,7 +103,7 @@ def disk_error_reporter(core: Core, code: str) -> Callable[[str | None], None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class ServerParts:
     """The parts of one server, which exist as long as it does."""
 
     history: History
@@ -116,18 +116,18 @@ class Parts:
     recipe_of: Callable[[str], Recipe]
     clients: Clients
     services: Services
-    work: Work
+    work: WorkThreads
     skills: SkillLibrary
     core: Core
     protocol: McpServer
-    watcher: Watcher
+    watcher: SavedFileLoader
     stored_lists: StoredLists
     seen: SeenClients
     cut_off: tuple[AddServerLine, ...]
     """Actions that report batches of edits that were undone because a server was killed, to dispatch first."""
 
 
-def build(
+def build_server_parts(
     workspace: Path,
     live: LiveSettings,
     tasks: TaskGroup,
@@ -136,7 +136,7 @@ def build(
     session_id: str,
     durations: Durations,
     is_user_started: bool,
-) -> Parts:
+) -> ServerParts:
     """Create all parts of the server of `workspace`.
 
     `performers` carry out the effects that concern the server as a whole, and `session_id` is the server's id. If the
@@ -145,8 +145,8 @@ def build(
     """
     redactor = Redactor.from_environment(os.environ)
     history, report, transcripts, logbook, recorder = _log(workspace, live, session_id, redactor)
-    skills = SkillLibrary(workspace, selection(live.settings))
-    parts: Parts
+    skills = SkillLibrary(workspace, enabled_skills(live.settings))
+    parts: ServerParts
 
     def reporting(core: Core) -> Mapping[type[dispatch.Effect], Performer]:
         """Return the performers, made with the core that they report to."""
@@ -168,12 +168,12 @@ def build(
             core, live, workspace, logbook, transcripts, repls, tests, recipe_of,
             lambda: is_user_started or trust.is_accepted(workspace), clients, tasks, durations,
         )  # fmt: skip
-        services = replace(services, grants=grants, learn_secret=redactor.learn)
-        features.attach(services, tasks)
+        services = replace(services, grants=grants, learn_secret=redactor.add_secret)
+        features.attach_features(services, tasks)
         manifest = features.manifest()
-        watcher = Watcher(services, manifest.by_name["load_file"])
+        watcher = SavedFileLoader(services, manifest.by_name["load_file"])
         protocol = _protocol(services, manifest, clients, skills, redactor, stored_lists)
-        parts = Parts(
+        parts = ServerParts(
             history=history, reports=history_error_actions(report), transcripts=transcripts, logbook=logbook,
             recorder=recorder,
             repls=repls, recipe_of=recipe_of, clients=clients, services=services,
@@ -231,7 +231,7 @@ def _recipe_of(
     )  # fmt: skip
 
 
-def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
+def _performers(parts: ServerParts) -> Mapping[type[dispatch.Effect], Performer]:
     """Return the performers of effects that the parts provide."""
     return {
         **parts.repls.performers,
@@ -246,7 +246,7 @@ def _performers(parts: Parts) -> Mapping[type[dispatch.Effect], Performer]:
     }
 
 
-def _stop_evaluation(parts: Parts, effect: dispatch.StopEvaluation) -> None:
+def _stop_evaluation(parts: ServerParts, effect: dispatch.StopEvaluation) -> None:
     """Stop an evaluation whose result nobody needs any more, in its REPL or in its own process."""
     evaluation = parts.core.state.evaluations.get(effect.evaluation)
     if evaluation is not None and evaluation.is_job:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.settings.layers import Loaded
+    from codriver.settings.layers import LoadedSettings
     from codriver.settings.model import Settings
 
 
@@ -23,10 +23,12 @@ def settings_model() -> type[Settings]:
     return build_settings_model(tuple(setting for feature in features() for setting in feature.settings))
 
 
-def load(workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None) -> Loaded:
-    """Load the settings of a workspace: see `codriver.settings.layers.load`.
+def load(
+    workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object] | None = None
+) -> LoadedSettings:
+    """Load the settings of a workspace: see `codriver.settings.layers.load_settings`.
 
     Raises:
         SettingsError: a value is invalid or a file cannot be read.
     """
-    return layers.load(workspace, environ=environ, model=settings_model(), overrides=overrides)
+    return layers.load_settings(workspace, environ=environ, model=settings_model(), overrides=overrides)

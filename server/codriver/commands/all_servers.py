@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from codriver.commands.terminal import echo, echo_json, reading
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,9 +34,9 @@ def show_all(*, as_json: bool) -> None:
         with reading("server_health"):
             lines = [server_line(health) for health in servers]
         for line in lines or ["none of your codriver servers is running"]:
-            echo(one_line(line))
+            echo(escape_to_one_line(line))
         for server in gone:
-            echo(one_line(f"left out: {server.workspace}: {server.why}"), err=True)
+            echo(escape_to_one_line(f"left out: {server.workspace}: {server.why}"), err=True)
     sys.exit(0 if servers else NO_SERVER_STATUS)
 
 

@@ -28,7 +28,7 @@ from codriver.commands.options import (
 )
 from codriver.commands.terminal import UNFINISHED, echo, echo_json, patience, reading, terminal_columns
 from codriver.errors import CodriverError
-from codriver.log.control_characters import one_line, visible
+from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import client
 
 if TYPE_CHECKING:
@@ -209,13 +209,13 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
         answer = connection.request("tools/list", {})
     with reading("tools/list"):
         tools = answer["tools"]
-        described = [(f"{one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
+        described = [(f"{escape_to_one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
     if as_json:
         echo_json(tools, indent=2)
         return
     for indent, text in described:
         if sys.stdout.isatty():
-            echo(click.wrap_text(visible(text), terminal_columns(), indent, " " * len(indent)))
+            echo(click.wrap_text(escape_controls(text), terminal_columns(), indent, " " * len(indent)))
         else:  # one line per tool, for grep
             echo(indent + text)
 
@@ -319,7 +319,7 @@ def _not_accepted(workspace: Path) -> str:
 
     lapsed = trust.environment_acceptance(workspace).lapsed
     why = "you have not accepted this workspace" if lapsed is None else f"your acceptance has lapsed ({lapsed})"
-    command = trust.command_for(workspace)
+    command = trust.accept_command(workspace)
     return f"nothing was run, because {why} and this would run its code. Review the project, then run `{command}`"
 
 
@@ -350,7 +350,7 @@ def describe_starting_repls(workspace: Path) -> str:
             coming = [f"{row['key']}: {row.get('note') or row['phase']}" for row in rows if row["phase"] in STARTING]
     except (CodriverError, OSError):
         return ""
-    return one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
+    return escape_to_one_line(f"waiting for the REPL {'; '.join(coming)}") if coming else ""
 
 
 def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, is_quiet: bool = False) -> None:
@@ -393,7 +393,10 @@ def _print_image_commands(images: Sequence[tuple[str, str]], evaluation: str) ->
 
     command = f": codriver image {evaluation} saves it" if evaluation else ""
     for kind, data in images:
-        echo(one_line(f"the answer includes an image, {parse_image(kind, data).description}{command}"), err=True)
+        echo(
+            escape_to_one_line(f"the answer includes an image, {parse_image(kind, data).description}{command}"),
+            err=True,
+        )
 
 
 def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
@@ -404,14 +407,14 @@ def _finished_notes(answer: dict[str, Any]) -> Iterator[str]:
 
 def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     """Yield notes about an unfinished evaluation, with commands instead of the tools that the server's notes name."""
-    from codriver.systems.programs import typed  # noqa: PLC0415  # most evaluations finish
+    from codriver.systems.programs import quote_command_line  # noqa: PLC0415  # most evaluations finish
 
     name, status, notes = answer["evaluationId"], answer["status"], answer.get("notes", ())
     workspace_option = [] if workspace.resolve() == Path.cwd() else ["--workspace", str(workspace)]
 
     def command(tool: str, **arguments: object) -> str:
         given = json.dumps({"evaluationId": name, **arguments}, ensure_ascii=False)
-        return typed(["codriver", "call", tool, given, *workspace_option])
+        return quote_command_line(["codriver", "call", tool, given, *workspace_option])
 
     yield from (note for note in notes if status == "queued" or not any(tool in note for tool in UNFINISHED_TOOLS))
     if status == UNANSWERED_INPUT:
@@ -467,7 +470,9 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
             echo(line, err=True, hang=2)
     else:
         with reading("what_changed"):
-            lines = [one_line(line) for line in answer["differences"]] or ["the loaded code matches the files"]
+            lines = [escape_to_one_line(line) for line in answer["differences"]] or [
+                "the loaded code matches the files"
+            ]
         for line in lines:
             echo(line, hang=2)
     sys.exit(exit_status(answer) or (FAILED if answer.get("count") else 0))

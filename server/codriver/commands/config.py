@@ -10,7 +10,7 @@ import click
 
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import echo, echo_json
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 
 
 @click.group("config")
@@ -38,7 +38,7 @@ def config_show(*, workspace: Path, as_json: bool) -> None:
     if as_json:
         echo_json([dict(zip(("setting", "value", "origin"), row, strict=True)) for row in rows], indent=2)
         return
-    rows = tuple((name, one_line(value), one_line(origin)) for name, value, origin in rows)
+    rows = tuple((name, escape_to_one_line(value), escape_to_one_line(origin)) for name, value, origin in rows)
     width = max(len(row[0]) for row in rows)
     wide = max(len(row[1]) for row in rows)
     for name, value, origin in rows:

@@ -18,7 +18,7 @@ import click
 from codriver.commands.terminal import Styled, echo
 from codriver.errors import StartError, install_extra
 from codriver.files.own_folders import port_file
-from codriver.net.relay_install import shipped_relay
+from codriver.net.relay_install import shipped_relay_directory
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ async def _evaluate_steps(file: Path, steps: Sequence[tuple[str, str]]) -> None:
     from mcp import ClientSession, StdioServerParameters  # noqa: PLC0415  # takes half a second to import
     from mcp.client.stdio import stdio_client  # noqa: PLC0415  # as above
 
-    relay = ["-I", "-S", str(shipped_relay() / "__main__.py"), str(file)]
+    relay = ["-I", "-S", str(shipped_relay_directory() / "__main__.py"), str(file)]
     echo(Styled("$ codriver-relay <port file>    # what an MCP client starts", bold=True))
     parameters = StdioServerParameters(command=sys.executable, args=relay)
     failure: DemoFailedError | None = None

@@ -11,7 +11,7 @@ from codriver.commands.options import workspace_option
 from codriver.commands.runs import RUNS, day, memory_of
 from codriver.commands.terminal import echo
 from codriver.files.own_folders import history_file, server_directory
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
 
 if TYPE_CHECKING:
@@ -40,14 +40,14 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")
         for document in documents:
-            echo(one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
+            echo(escape_to_one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
         return
     chosen = known if is_all else kinds
     is_served = bool(server_record.is_claimed(server_directory(workspace)))
     for kind in chosen:
         if not (kind == HISTORY and is_served):
             _forget(memory, workspace, kind)
-            echo(one_line(f"forgotten: {kind}"))
+            echo(escape_to_one_line(f"forgotten: {kind}"))
     if is_served and {RUNS, HISTORY} & set(chosen):
         raise click.ClickException(
             "the running server keeps the history and the log of its own run: run `codriver stop`, then this again"

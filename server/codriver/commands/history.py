@@ -12,7 +12,7 @@ from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.terminal import Styled, echo, reading
 from codriver.files.own_folders import history_file
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 from codriver.repls.kinds import PYTHON, dialect_for_session_key
 
@@ -42,8 +42,8 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     signs = comment_signs([(key, code) for _, _, _, key, code, _ in found])
     for line, when, who, key, code, file in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
-        echo(Styled(one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
-        echo(f"{signs[key]} load {one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
+        echo(Styled(escape_to_one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
+        echo(f"{signs[key]} load {escape_to_one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
 
 
 def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:

@@ -17,7 +17,7 @@ from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
 from codriver.commands.terminal import echo, echo_bytes, reading, write_file
 from codriver.core.pictures import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 
 if TYPE_CHECKING:
@@ -92,7 +92,11 @@ def image_command(*, evaluation: str, number: int | None, output: str | None, ru
         _write(chosen, Path(output), workspace)
     else:
         for listed in chosen:
-            echo(one_line(f"codriver image {listed.evaluation} -n {listed.number} -o FILE: {listed.image.description}"))
+            echo(
+                escape_to_one_line(
+                    f"codriver image {listed.evaluation} -n {listed.number} -o FILE: {listed.image.description}"
+                )
+            )
 
 
 def _images(workspace: Path, evaluation: str, run: str | None) -> list[Image]:
@@ -120,7 +124,7 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
     else:
         paths = [file if count == 1 else file.with_stem(f"{file.stem}-{count}") for count in range(1, len(chosen) + 1)]
     for listed, path in zip(chosen, paths, strict=True):
-        echo(one_line(f"saved: {write_file(path, listed.content, workspace)}"), err=True)
+        echo(escape_to_one_line(f"saved: {write_file(path, listed.content, workspace)}"), err=True)
 
 
 def _newest_with_image(connection: Connection) -> str:

@@ -14,7 +14,7 @@ from codriver.commands.doctor import REPORT_INDENT
 from codriver.commands.options import complete_client, exact_workspace_option
 from codriver.commands.terminal import echo
 from codriver.files.own_folders import relay_file
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import relay_install
 
 if TYPE_CHECKING:
@@ -122,12 +122,12 @@ def init_command(  # noqa: PLR0913  # one argument an option
     machine = Environment.current()
     launch = Launch.current(workspace).resolve_shared_command(machine)
     if is_listing:
-        echo(render_client_table(launch, machine, seen_clients.read()))
+        echo(render_client_table(launch, machine, seen_clients.read_last_connections()))
         return
     if not (force or remove):
         check_is_project(workspace.resolve(), machine.home)
     if not dry_run:
-        relay_install.install_relay(relay_install.shipped_relay(), relay_file())
+        relay_install.install_relay(relay_install.shipped_relay_directory(), relay_file())
     printed, written = printed_entries(clients, launch, remove=remove)
     if printed:
         echo(printed)
@@ -145,7 +145,7 @@ def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machin
     report = run_init(launch, options, machine)
     echo(report.text, hang=None if options.dry_run else REPORT_INDENT)
     for message in messages:
-        echo(f"codriver: no server can start here until this is fixed: {one_line(message)}", err=True)
+        echo(f"codriver: no server can start here until this is fixed: {escape_to_one_line(message)}", err=True)
     if options.remove and not (options.dry_run or options.is_partial or options.clients):
         _revoke_acceptance(workspace)
     if not options.dry_run and not options.remove:
@@ -169,9 +169,9 @@ def _revoke_acceptance(workspace: Path) -> None:
     from codriver.app import kept_lists  # noqa: PLC0415  # only needed here
     from codriver.settings import trust  # noqa: PLC0415  # as above
 
-    kept_lists.forget(workspace)
-    if trust.forget(workspace):
-        echo(f"{one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
+    kept_lists.remove_stored_lists(workspace)
+    if trust.revoke_acceptance(workspace):
+        echo(f"{escape_to_one_line(str(workspace))}: no longer accepted; `codriver trust` accepts it again")
 
 
 def _accept(workspace: Path, withheld: tuple[WithheldSetting, ...] | None) -> None:
@@ -192,4 +192,4 @@ def _store_lists(workspace: Path, report: Report) -> None:
     from codriver.settings.layers import SettingsError  # noqa: PLC0415  # as above
 
     with suppress(SettingsError, OSError):  # already reported, and no server can start
-        first_session.store(workspace, report.greetings)
+        first_session.store_first_answers(workspace, report.greetings)

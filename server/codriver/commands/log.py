@@ -24,7 +24,7 @@ from codriver.commands.runs import run_entries
 from codriver.commands.terminal import Styled, echo, echo_json, reading
 from codriver.core.pictures import replace_image_data, replace_marks
 from codriver.errors import cut_counted
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
 
 if TYPE_CHECKING:
@@ -271,10 +271,13 @@ def format_entry(entry: dict[str, Any], run: str = "") -> list[str | Styled]:
     """
     category = entry["category"]
     when = time.strftime("%H:%M:%S", time.localtime(entry["timestamp"] / 1000))
-    where = f"{one_line(entry.get('who', '-')):16.16} {one_line(entry.get('repl-session-key', '-')):8.8}"
+    who, session = entry.get("who", "-"), entry.get("repl-session-key", "-")
+    where = f"{escape_to_one_line(who):16.16} {escape_to_one_line(session):8.8}"
     text = entry["text"].rstrip("\n")
     if IMAGE_MARK in text:
-        command = f"codriver image {one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
+        command = (
+            f"codriver image {escape_to_one_line(str(entry.get('evaluation', '')))}{f' --run {run}' if run else ''}"
+        )
         text = replace_marks(text, lambda facts: f"<<{facts.description}: {command}>>")
     indented = cut_counted(text, MAX_CHARACTERS).replace("\n", "\n" + " " * TEXT_INDENT)
     sign, color = SIGNS.get(category, " "), COLORS_BY_CATEGORY.get(category)

@@ -111,7 +111,7 @@ def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[d
         while True:
             try:
                 entries, gap = follower.next()
-            except (client.ServerGoneError, OSError):
+            except (client.ConnectionClosedError, OSError):
                 session = follower.connection.session
                 follower.connection.close()
                 echo("the server has stopped; waiting for the next one (Ctrl-C to quit)", err=True)

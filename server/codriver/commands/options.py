@@ -13,7 +13,7 @@ import click
 from codriver.commands.terminal import COLOR_KEY, echo, reading
 from codriver.errors import CodriverError
 from codriver.files.own_folders import server_directory
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client, server_record
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def chosen_workspace(given: Path | None, *, is_quiet: bool = False) -> Path:
         return found
     above = workspace_above(Path.cwd())
     if above is not None and not is_quiet:
-        echo(f"codriver: using the workspace {one_line(str(above))}", err=True)
+        echo(f"codriver: using the workspace {escape_to_one_line(str(above))}", err=True)
     return above or Path()
 
 
@@ -194,7 +194,7 @@ def _completing(words: list[str], incomplete: str) -> list[str]:
 
     Words with control characters are left out, because shells print them unchanged.
     """
-    return [word for word in words if word.startswith(incomplete) and word == one_line(word)]
+    return [word for word in words if word.startswith(incomplete) and word == escape_to_one_line(word)]
 
 
 def _server(ctx: click.Context) -> client.Connection:

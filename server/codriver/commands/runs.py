@@ -10,7 +10,7 @@ import click
 from codriver.commands.options import json_option, workspace_option
 from codriver.commands.terminal import echo, echo_json
 from codriver.files.own_folders import server_directory, workspace_state_directory
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
 
 if TYPE_CHECKING:
@@ -37,7 +37,11 @@ def runs_command(*, workspace: Path, as_json: bool) -> None:
         if as_json:
             echo_json({"run": run.id, "startedAt": run.started, "endedAt": run.finished, "entries": run.entries})
         else:
-            echo(one_line(f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"))
+            echo(
+                escape_to_one_line(
+                    f"{number:>4}  {run.id}  {_length(run, is_running=number == 'now')}, {run.entries} entries"
+                )
+            )
     if not numbers and not as_json:
         echo(f"no run of this workspace is remembered yet: {STORE_DELAY_TEXT}", err=True)
 
@@ -65,7 +69,7 @@ def memory_of(workspace: Path) -> Memory:
     return Memory(
         workspace_state_directory(workspace),
         is_repairing=False,
-        report=lambda message: echo(one_line(message), err=True),
+        report=lambda message: echo(escape_to_one_line(message), err=True),
     )
 
 

@@ -15,9 +15,9 @@ from codriver.commands.mistaken_client import ClientWatch
 from codriver.commands.options import WholeNumberRange, exact_workspace_option, quiet_option, workspace_above
 from codriver.commands.terminal import echo, patience
 from codriver.files.own_folders import server_directory
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
-from codriver.systems.other_processes import daemonize, stay
+from codriver.systems.other_processes import daemonize, do_nothing
 from codriver.systems.programs import complete_path
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     """
     if is_quiet and is_verbose:
         raise click.UsageError("--quiet and --verbose exclude each other")
-    on_reached = daemonize() if detach else stay
+    on_reached = daemonize() if detach else do_nothing
     complete_path()
     watch = ClientWatch()
     if not (on_demand or detach):
@@ -152,7 +152,7 @@ def _load_server() -> None:
 def _warn_of_server_above(workspace: Path) -> None:
     above = _server_above(workspace)
     if above is not None:
-        path = one_line(str(above))
+        path = escape_to_one_line(str(above))
         echo(f"codriver: a server is also running for a folder above: see `codriver status -w {path}`", err=True)
 
 

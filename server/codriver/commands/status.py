@@ -13,7 +13,7 @@ from codriver.commands.all_servers import show_all
 from codriver.commands.call import no_repl_message
 from codriver.commands.options import color_option, json_option, workspace_option
 from codriver.commands.terminal import Styled, echo, echo_json, reading
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration
 from codriver.net.client import NoServerError, connect
 
@@ -57,7 +57,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     with reading("server_health"):
         lines = list(_health_lines(health))
     for line in lines:
-        echo(replace(line, text=one_line(line.text)), hang=4)
+        echo(replace(line, text=escape_to_one_line(line.text)), hang=4)
 
 
 def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:

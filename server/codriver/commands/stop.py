@@ -16,11 +16,11 @@ from codriver.commands.status import keepers
 from codriver.commands.terminal import echo, reading
 from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_directory
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration, server_record
-from codriver.net.client import connect, process_of, request_stop
+from codriver.net.client import connect, request_stop, server_process_id
 from codriver.systems.other_processes import HAS_SIGNALS, is_running
-from codriver.systems.programs import to_end, to_name_holder
+from codriver.systems.programs import kill_command, open_file_users_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,16 +50,18 @@ def stop_command(*, workspace: Path, for_good: bool) -> None:
     workspace = workspace.resolve()
     if for_good:
         registration.stop_for_good(workspace)
-    registration.note_stop(workspace)
+    registration.record_stop(workspace)
     keepers, unkept = _query_before_stop(workspace)
     _stop(workspace)
     if unkept:
-        echo(f"the code evaluated last may not be stored: {one_line(unkept)}", err=True)
+        echo(f"the code evaluated last may not be stored: {escape_to_one_line(unkept)}", err=True)
     if for_good:
         echo("no server is started here until you run `codriver serve` or a command with --start")
     elif keepers:
         echo(
-            f"{one_line(keepers)} may start another one immediately; `codriver stop --for-good` prevents that", err=True
+            f"{escape_to_one_line(keepers)} may start another one immediately; "
+            "`codriver stop --for-good` prevents that",
+            err=True,
         )
 
 
@@ -84,7 +86,7 @@ def _stop(workspace: Path) -> None:
     if claimed is None:
         echo("no server is running for this workspace")
         return
-    process = process_of(workspace, claimed)
+    process = server_process_id(workspace, claimed)
     if process is None:
         _report_no_server(directory, claimed)
         return
@@ -92,7 +94,7 @@ def _stop(workspace: Path) -> None:
     deadline = time.monotonic() + STOP_S
     while server_record.read_record(directory) == claimed and is_running(process):
         if time.monotonic() > deadline:
-            echo(f"pid {process} did not stop within {STOP_S:g} s: kill it with `{to_end(process)}`", err=True)
+            echo(f"pid {process} did not stop within {STOP_S:g} s: kill it with `{kill_command(process)}`", err=True)
             sys.exit(1)
         time.sleep(POLL_S)
     echo(f"stopped pid {process}")
@@ -112,15 +114,15 @@ def _report_no_server(directory: Path, claimed: ServerRecord) -> None:
     if not is_running(claimed.pid) or server_record.is_claimed(directory) is False:
         removed: list[str] = []
         with suppress(StartError):  # then the next server removes them
-            removed = registration.remove_left_over(directory)
+            removed = registration.remove_stale_files(directory)
         now = f", which are removed now: {', '.join(removed)}" if removed else ""
         echo(f"no server is running for this workspace: the last one, pid {claimed.pid}, died and left its files{now}")
     else:
         lock = server_record.lock_file(directory)
         echo(
             f"pid {claimed.pid}, which {directory} names, is not known to be the server of this workspace: "
-            f"`{to_name_holder(lock)}` names who holds its lock; if that is a server that hangs, end it with "
-            f"`{to_end('PID')}`",
+            f"`{open_file_users_command(lock)}` names who holds its lock; if that is a server that hangs, end it with "
+            f"`{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)
@@ -144,7 +146,7 @@ def _wait_for_record(directory: Path) -> ServerRecord | None:
         echo(
             f"a process has held {lock} for {STARTING_WAIT_S:g} s and cannot be reached: "
             "a server that hangs while it starts "
-            f"or ends. `{to_name_holder(lock)}` names its pid; end it with `{to_end('PID')}`",
+            f"or ends. `{open_file_users_command(lock)}` names its pid; end it with `{kill_command('PID')}`",
             err=True,
         )
         sys.exit(1)

@@ -24,7 +24,7 @@ import click
 
 from codriver.errors import CodriverError
 from codriver.files import Links, whole_files
-from codriver.log.control_characters import json_text, visible
+from codriver.log.control_characters import encode_for_terminal, escape_controls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -95,7 +95,7 @@ def _write(text: str, *, err: bool) -> None:
 
 def echo_json(value: object, *, indent: int | None = None) -> None:
     """Write a value as JSON to standard output."""
-    text = json_text(value, indent=indent)
+    text = encode_for_terminal(value, indent=indent)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
     except UnicodeEncodeError:
@@ -139,7 +139,9 @@ class WaitingLine:
             with self.lock:
                 is_quiet = self._is_at_start and time.monotonic() - self._last_output >= PATIENCE_S
                 if words and is_quiet and not self.is_over.is_set():
-                    text = visible(f"codriver: {words} ({time.monotonic() - self._started:.0f} s)").replace("\n", " ")
+                    text = escape_controls(f"codriver: {words} ({time.monotonic() - self._started:.0f} s)").replace(
+                        "\n", " "
+                    )
                     click.echo(f"\r{text[: terminal_columns() - 1]}{ERASE}", nl=False, err=True, color=True)
                     self._is_drawn = True
 
@@ -243,7 +245,7 @@ def _line_breaks(text: str, columns: int, hang: int) -> Iterator[tuple[int, int]
 
 def escape_control_characters(parts: Iterable[str | Styled]) -> list[Styled]:
     """Escape the control characters in parts of text."""
-    return [replace(part, text=visible(part.text)) for part in as_styled(parts)]
+    return [replace(part, text=escape_controls(part.text)) for part in as_styled(parts)]
 
 
 def as_styled(parts: Iterable[str | Styled]) -> list[Styled]:

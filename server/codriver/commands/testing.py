@@ -48,8 +48,8 @@ from codriver.commands.followed_calls import FollowedTestRun
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
 from codriver.commands.terminal import Styled, echo, patience, reading, write_file
 from codriver.errors import CodriverError
-from codriver.files import Links, Rules, read
-from codriver.log.control_characters import one_line, visible
+from codriver.files import FileRules, Links, read
+from codriver.log.control_characters import escape_controls, escape_to_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -347,7 +347,7 @@ def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
 def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, report_file: Path) -> bytes:
     """Return the JUnit XML: pytest's own report if it is complete, or else one rendered from `cases`."""
     if _has_reported(answer, " ") and report_file.exists():
-        return read(report_file, Rules(Links.OF_USER, MAX_XML_BYTES))
+        return read(report_file, FileRules(Links.OF_USER, MAX_XML_BYTES))
     return render_junit_xml(cases, started_at, str(answer.get("stdout", "")))
 
 
@@ -419,7 +419,7 @@ def _print(cases: Sequence[Case]) -> None:
         if case.outcome not in SIGNS:
             continue
         if not case.kind:
-            echo(SIGNS[case.outcome], f" {one_line(case.title)}")
+            echo(SIGNS[case.outcome], f" {escape_to_one_line(case.title)}")
         for line in (case.details or case.message).splitlines():
             echo(line if case.kind else f"  {line}", hang=2 if case.kind else None)
 
@@ -468,7 +468,7 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
     """Escape text for a workflow command."""
     for character, code in (("%", "%25"), ("\r", "%0D"), ("\n", "%0A"), *((":", "%3A"), (",", "%2C")) * is_property):
         text = text.replace(character, code)
-    return visible(text)
+    return escape_controls(text)
 
 
 def _summary(cases: Sequence[Case], seconds: float) -> str:

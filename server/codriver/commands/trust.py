@@ -9,7 +9,7 @@ import click
 
 from codriver.commands.options import exact_workspace_option
 from codriver.commands.terminal import echo
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 
 
 @click.command("trust", short_help="Accept this workspace's settings and environment.")
@@ -39,8 +39,11 @@ def trust_command(*, workspace: Path, remove: bool, is_listing: bool) -> None:
     if is_listing:
         _list_accepted()
     elif remove:
-        was_accepted = trust.forget(workspace)
-        echo(f"{one_line(str(workspace.resolve()))}: {'no longer accepted' if was_accepted else 'was not accepted'}")
+        was_accepted = trust.revoke_acceptance(workspace)
+        echo(
+            f"{escape_to_one_line(str(workspace.resolve()))}: "
+            f"{'no longer accepted' if was_accepted else 'was not accepted'}"
+        )
     else:
         _accept_current_settings(workspace.resolve())
 
@@ -50,7 +53,10 @@ def _list_accepted() -> None:
 
     accepted = trust.list_accepted()
     for entry in accepted:
-        echo(one_line(entry.workspace) + ("" if entry.lapsed is None else f": lapsed, as {one_line(entry.lapsed)}"))
+        echo(
+            escape_to_one_line(entry.workspace)
+            + ("" if entry.lapsed is None else f": lapsed, as {escape_to_one_line(entry.lapsed)}")
+        )
     if not accepted:
         echo("you have accepted no workspace", err=True)
 
@@ -61,6 +67,6 @@ def _accept_current_settings(workspace: Path) -> None:
 
     loaded = load(workspace, environ=os.environ)
     accept_workspace(workspace, loaded, os.environ)
-    echo(f"{one_line(str(workspace))}: accepted, with its current settings and environment")
+    echo(f"{escape_to_one_line(str(workspace))}: accepted, with its current settings and environment")
     for setting in loaded.withheld:
-        echo(f"  counts from now on: {one_line(str(setting))}")
+        echo(f"  counts from now on: {escape_to_one_line(str(setting))}")

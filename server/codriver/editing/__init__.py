@@ -4,7 +4,7 @@ All edits of a batch are checked before any file is written, and either all or n
 """
 
 from codriver.editing.atomic_batch import BatchRecords
-from codriver.editing.batch import HY, Create, EditRequest, FileResult, Limits
+from codriver.editing.batch import HY, CreateFile, EditRequest, FileResult, SearchLimits
 from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
@@ -17,7 +17,7 @@ __all__ = [
     "Act",
     "ActResult",
     "BatchRecords",
-    "Create",
+    "CreateFile",
     "Diagnostics",
     "EditRequest",
     "Editor",
@@ -27,11 +27,11 @@ __all__ = [
     "FilesChangedError",
     "FilesUnwritableError",
     "InsertDef",
-    "Limits",
     "OtherUses",
     "Outcome",
     "PutBack",
     "ReplaceDef",
     "ReplaceText",
+    "SearchLimits",
     "lint",
 ]

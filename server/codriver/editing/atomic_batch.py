@@ -28,18 +28,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.editing.editable_paths import show
+from codriver.editing.editable_paths import path_for_display
 from codriver.editing.file_changes import (
     FilesChangedError,
     FilesUnwritableError,
-    Left,
     Snapshot,
     UnreadableError,
+    UnrestoredFiles,
     content_of,
     locate_file,
 )
 from codriver.errors import few
-from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, put_on_disk, remove, temporary_name
+from codriver.files import MEBIBYTE, Links, UnsafeFileError, locate, remove, sync_to_disk, temporary_name
 from codriver.files.own_folders import make_private_directory, try_lock
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ Others are reopened when needed, after checking that they are the same.
 """
 
 
-def commit(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
+def commit_changes(changes: Sequence[Change], workspace: Path, records: BatchRecords | None = None) -> None:
     """Apply all changes or none. Each file has either its old or its new content, whatever happens.
 
     With `records`, the next server reverts unfinished batches of this one if it is killed.
@@ -177,23 +177,23 @@ class _Batch:
         for path in {path.parent: path for path in changed}.values():
             self._directories.location(path).sync()
 
-    def _revert(self) -> Left:
+    def _revert(self) -> UnrestoredFiles:
         """Revert the changes applied so far, and return the files that could not be restored."""
         saved, stuck = [], []
         for change in reversed(self._done):
             try:
                 location = self._directories.location(change.path)
                 is_after = partial(operator.eq, change.after)
-                if not restore(location, change.before, self._temporaries[change.path], is_after=is_after):
+                if not restore_file(location, change.before, self._temporaries[change.path], is_after=is_after):
                     saved.append(self._show(change))
             except (UnsafeFileError, IsADirectoryError):  # the batch left a regular file there
                 saved.append(self._show(change))
             except (OSError, FilesChangedError, UnreadableError):
                 stuck.append(self._show(change))
-        return Left(tuple(saved), tuple(stuck))
+        return UnrestoredFiles(tuple(saved), tuple(stuck))
 
     def _show(self, change: Change) -> str:
-        return show(self._workspace, change.path)
+        return path_for_display(self._workspace, change.path)
 
 
 class _OpenDirectories:
@@ -227,12 +227,12 @@ class _OpenDirectories:
         try:
             location = locate_file(path, self._workspace)
         except (UnsafeFileError, NotADirectoryError) as error:  # the plan found no link or file on this path
-            raise FilesChangedError([show(self._workspace, path)]) from error
+            raise FilesChangedError([path_for_display(self._workspace, path)]) from error
         status = location.directory_status()
         identity = (status.st_dev, status.st_ino)
         if self._identities.setdefault(path.parent, identity) != identity:
             location.close()
-            raise FilesChangedError([show(self._workspace, path)])
+            raise FilesChangedError([path_for_display(self._workspace, path)])
         return location
 
 
@@ -252,7 +252,7 @@ _RECORD = re.compile(r"[0-9a-f]{12}\.json")
 _TEMPORARY = re.compile(r"\.[^/\0]{1,100}\.[0-9a-f]{12}\.tmp")
 
 
-def restore(
+def restore_file(
     location: DirectoryEntry, before: Snapshot, temporary: str, *, is_after: Callable[[bytes | None], bool]
 ) -> bool:
     """Restore a file to its state before a batch if it still is what the batch wrote.
@@ -366,13 +366,13 @@ class BatchRecords:
                         location.discard(entry["temporary"])
                     if "after" not in entry or content_of(location) == _before(entry).data:
                         continue
-                    is_back = restore(location, _before(entry), entry["temporary"], is_after=_has(entry["after"]))
+                    is_back = restore_file(location, _before(entry), entry["temporary"], is_after=_has(entry["after"]))
                     location.sync()
             except FileNotFoundError:  # the file's directory was not created yet
                 continue
             except (OSError, UnreadableError):
                 is_back = False
-            (back if is_back else left).append(show(self._workspace, path))
+            (back if is_back else left).append(path_for_display(self._workspace, path))
         for directory in record["folders"]:
             with contextlib.suppress(OSError), locate_file(Path(directory), self._workspace) as location:
                 location.remove_directory()
@@ -416,7 +416,7 @@ def _write(descriptor: int, data: bytes, *, is_durable: bool) -> None:
     while view:
         view = view[os.write(descriptor, view) :]
     if is_durable:
-        put_on_disk(descriptor)
+        sync_to_disk(descriptor)
 
 
 def _end(descriptor: int, *, is_durable: bool) -> None:

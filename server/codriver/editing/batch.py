@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from codriver.editing.editable_paths import NotEditableError, check_is_source, show
-from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read, too_many_lines_reason
+from codriver.editing.editable_paths import NotEditableError, path_for_display, require_source_file
+from codriver.editing.file_changes import MAX_FILE_BYTES, Change, UnreadableError, read_snapshot, too_many_lines_reason
 from codriver.editing.file_languages import (
     DEFAULT_ENCODING,
     HY,
@@ -16,15 +16,15 @@ from codriver.editing.file_languages import (
     ApplyText,
     FileEdit,
     ReplaceText,
-    apply,
-    check_new,
-    check_whole,
+    apply_file_edits,
+    check_inserted_text,
+    check_new_text,
     encoding_of,
 )
 from codriver.errors import refused
-from codriver_lisp.edit import Done, Refused
+from codriver_lisp.edit import EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.source_text import Limits
+from codriver_lisp.source_text import SearchLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from codriver.editing.file_changes import Snapshot
     from codriver.errors import RefusedError
 
-__all__ = ["HY", "Create", "EditRequest", "FileResult", "Limits", "edits_refused", "plan"]
+__all__ = ["HY", "CreateFile", "EditRequest", "FileResult", "SearchLimits", "edits_refused", "plan_file_edits"]
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 
@@ -55,7 +55,7 @@ MAX_CONTEXTS = 20
 """Maximum number of errors with surrounding lines. With more errors, the file has to be read again."""
 
 
-def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
+def unified_diff(before: str, after: str, name: str, *, is_new: bool = False, is_gone: bool = False) -> str:
     """Return the unified diff of a file called `name`, with three lines of context.
 
     It is empty if nothing changed.
@@ -71,7 +71,7 @@ def unified(before: str, after: str, name: str, *, is_new: bool = False, is_gone
     return head + "".join(_hunks(old, new, begin))
 
 
-def cut(diff: str, max_chars: int) -> tuple[str, bool]:
+def truncate_diff(diff: str, max_chars: int) -> tuple[str, bool]:
     """Return the first whole lines of `diff` within `max_chars`, and whether the result is incomplete."""
     if len(diff) <= max_chars:
         return diff, False
@@ -124,7 +124,7 @@ def _diff_line(mark: str, line: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Create:
+class CreateFile:
     """Create the file with this content. An existing file is replaced only with `overwrite`."""
 
     content: str
@@ -136,7 +136,7 @@ class EditRequest:
     """One edit of a batch, and the file as the caller names it."""
 
     file: str
-    edit: FileEdit | Create
+    edit: FileEdit | CreateFile
     is_everywhere: bool = False
     """Whether a renaming also changes the other files of the workspace."""
 
@@ -147,7 +147,7 @@ class FileResult:
 
     change: Change
     display_path: str
-    done: Mapping[int, Done]
+    done: Mapping[int, EditEffect]
     diff: str
 
     @property
@@ -185,22 +185,22 @@ class _UneditableFileError(Exception):
     """Raised if the file cannot be edited at all. All of its edits are refused with this message."""
 
 
-def plan(
+def plan_file_edits(
     workspace: Path,
     path: Path,
-    edits: Mapping[int, FileEdit | Create],
-    limits: Limits,
+    edits: Mapping[int, FileEdit | CreateFile],
+    limits: SearchLimits,
     languages: Mapping[str, ApplyText] = NO_LANGUAGES,
 ) -> FileResult | list[tuple[int, EditError]]:
     """Return the result of `edits`, by their index in the batch, for the file at `path`, or their errors.
 
     A file is created first, and the other edits apply to its new content. `languages` are those of features, by suffix.
     """
-    creations = {index: edit for index, edit in edits.items() if isinstance(edit, Create)}
-    others = {index: edit for index, edit in edits.items() if not isinstance(edit, Create)}
+    creations = {index: edit for index, edit in edits.items() if isinstance(edit, CreateFile)}
+    others = {index: edit for index, edit in edits.items() if not isinstance(edit, CreateFile)}
     by_words = all(isinstance(edit, ReplaceText) for edit in edits.values())
     in_parts = all(isinstance(edit, ReplaceText) and edit.part is not None for edit in edits.values())
-    name = show(workspace, path)
+    name = path_for_display(workspace, path)
     try:
         most_bytes = None if in_parts else MAX_FILE_BYTES
         before = _read_before(workspace, path, name, creations, is_any_text=by_words, most_bytes=most_bytes)
@@ -211,14 +211,14 @@ def plan(
             first = min(creations)
             present = present if creation_errors[0][0] == first else creations[first].content
             return creation_errors + _other_errors(path, present, others, limits, languages)
-        text, done = old, dict[int, Done]()
+        text, done = old, dict[int, EditEffect]()
         for index, creation in creations.items():
             # Content with its own mark keeps it, without adding another.
             text, bom = creation.content.removeprefix(MARK), BOM if creation.content.startswith(MARK) else bom
-            done[index] = Done(1, 1)
+            done[index] = EditEffect(1, 1)
         if others:
-            edited = apply(path, text, others, limits, languages)
-            if isinstance(edited, Refused):
+            edited = apply_file_edits(path, text, others, limits, languages)
+            if isinstance(edited, RefusedEdits):
                 return list(edited.errors)
             text = edited.text
             done |= edited.done
@@ -227,7 +227,7 @@ def plan(
         change = Change(path, before, written)
     except _UneditableFileError as error:
         return [(index, EditError(str(error))) for index in edits]
-    return FileResult(change, name, dict(sorted(done.items())), unified(old, text, name, is_new=present is None))
+    return FileResult(change, name, dict(sorted(done.items())), unified_diff(old, text, name, is_new=present is None))
 
 
 def _check_length(name: str, written: bytes, most_bytes: int | None) -> None:
@@ -245,7 +245,7 @@ def _read_before(
     workspace: Path,
     path: Path,
     name: str,
-    creations: Mapping[int, Create],
+    creations: Mapping[int, CreateFile],
     *,
     is_any_text: bool,
     most_bytes: int | None,
@@ -256,9 +256,9 @@ def _read_before(
         _UneditableFileError: they cannot.
     """
     try:
-        before = read(path, workspace, most_bytes=most_bytes)
+        before = read_snapshot(path, workspace, most_bytes=most_bytes)
         if not is_any_text:
-            check_is_source(path, before.data, *(creation.content for creation in creations.values()))
+            require_source_file(path, before.data, *(creation.content for creation in creations.values()))
     except NotEditableError as error:
         raise _UneditableFileError(str(error)) from error
     except UnreadableError as error:
@@ -324,7 +324,7 @@ def _encoded(path: Path, text: str, bom: bytes) -> bytes:
 
 
 def _creation_errors(
-    path: Path, name: str, creations: Mapping[int, Create], *, exists: bool
+    path: Path, name: str, creations: Mapping[int, CreateFile], *, exists: bool
 ) -> list[tuple[int, EditError]]:
     errors = []
     first = min(creations, default=0)
@@ -334,7 +334,7 @@ def _creation_errors(
         elif exists and not creation.overwrite:
             errors.append((index, EditError(f"{name} already exists: edit it, or pass overwrite")))
         try:
-            check_whole(path, creation.content)
+            check_new_text(path, creation.content)
         except EditFailedError as error:
             errors.append((index, error.error))
     return errors
@@ -344,7 +344,7 @@ def _other_errors(
     path: Path,
     present: str | None,
     others: Mapping[int, FileEdit],
-    limits: Limits,
+    limits: SearchLimits,
     languages: Mapping[str, ApplyText],
 ) -> list[tuple[int, EditError]]:
     """Return further errors of a batch whose creation is refused, in which other edits refer to the present content.
@@ -352,12 +352,12 @@ def _other_errors(
     Without a file, only their new text can be checked.
     """
     if present is not None:
-        edited = apply(path, present, others, limits, languages)
-        return list(edited.errors) if isinstance(edited, Refused) else []
+        edited = apply_file_edits(path, present, others, limits, languages)
+        return list(edited.errors) if isinstance(edited, RefusedEdits) else []
     all_errors = []
     for index, edit in others.items():
         try:
-            check_new(edit, path)
+            check_inserted_text(edit, path)
         except EditFailedError as error:
             all_errors.append((index, error.error))
     return all_errors

@@ -21,7 +21,7 @@ from codriver.errors import cut
 from codriver_lisp.binding_forms import find_occurrences, namespace_of
 from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
-from codriver_lisp.reader import read
+from codriver_lisp.reader import read_forms
 from codriver_lisp.source_text import Document
 from codriver_lisp.symbol_rename import DefinitionRenaming, find_references
 
@@ -45,7 +45,7 @@ UNREADABLE: Final = (SyntaxError, ValueError, RecursionError, MemoryError, TooMa
 
 
 @dataclass(frozen=True, slots=True)
-class Making:
+class NameDefinition:
     """One name that code defines.
 
     `text` is the top-level form or statement. Definitions with equal `form` are equivalent.
@@ -62,18 +62,18 @@ class Making:
     """Whether an attribute is set, on the object that the space's name refers to."""
 
 
-def words(code: str, language: Language) -> set[str]:
+def possible_names(code: str, language: Language) -> set[str]:
     """Return all words in the code that could be names, each without its prefix before a slash or a dot."""
     return set(WORDS[language].findall(code))
 
 
-def makings(code: str, language: Language, space: str) -> tuple[Making, ...]:
+def definitions_in(code: str, language: Language, space: str) -> tuple[NameDefinition, ...]:
     """Return the names that the code defines when it runs in the namespace or module `space`, in order."""
     makes = _python_makings if language == "python" else _lisp_makings
     return _read_or_default(lambda: tuple(makes(code, space)), ())
 
 
-def header(code: str, language: Language) -> str:
+def import_statements(code: str, language: Language) -> str:
     """Return the statements that import names of other namespaces or modules: `ns`, `require`, `import`."""
     if HEADERS.search(code) is None:
         return ""
@@ -81,7 +81,7 @@ def header(code: str, language: Language) -> str:
     return _read_or_default(lambda: "\n".join(heads(code)), "")
 
 
-def uses(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
+def uses_name(code: str, language: Language, space: str, name: tuple[str, str], *, known: str = "") -> bool:
     """Return whether the code, run in `space`, uses a name of another space. `known` is the header before the code.
 
     A local name, or a word in quoted data or a string, does not count.
@@ -92,7 +92,7 @@ def uses(code: str, language: Language, space: str, name: tuple[str, str], *, kn
     return _read_or_default(check, False)  # noqa: FBT003  # the default, also for unreadable code
 
 
-def delta(before: str, after: str) -> str:
+def short_difference(before: str, after: str) -> str:
     """Return the difference between two forms as a short text such as `43 → 100`, or an empty string if it is long."""
     old, new = TOKEN_PATTERN.findall(before), TOKEN_PATTERN.findall(after)
     first = len(list(takewhile(bool, map(eq, old, new))))
@@ -102,7 +102,7 @@ def delta(before: str, after: str) -> str:
     return f"{gone} → {added}" if is_short else ""
 
 
-def diff(before: str, after: str) -> str:
+def line_diff(before: str, after: str) -> str:
     """Return the differing lines of two texts as a unified diff without header. A long diff is truncated."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=0)][2:]
     text = "\n".join(line for line in lines if not line.startswith("@@"))
@@ -118,9 +118,9 @@ def _read_or_default(read_it: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-def _lisp_makings(code: str, space: str) -> Iterator[Making]:
+def _lisp_makings(code: str, space: str) -> Iterator[NameDefinition]:
     found = read_definitions(code, space)
-    forms = [form for form in read(code).forms if form.kind != "discard"]
+    forms = [form for form in read_forms(code).forms if form.kind != "discard"]
     begin = 0
     for form, end in zip(forms, found.ends, strict=True):
         for definition in found.found[begin:end]:
@@ -130,14 +130,14 @@ def _lisp_makings(code: str, space: str) -> Iterator[Making]:
                 if definition.is_removal or not definition.namespace
                 else dict.fromkeys((definition.name, *definition.makes))
             ):
-                yield Making(
+                yield NameDefinition(
                     definition.namespace, name, code[form.start : form.end], definition.digest, definition.head in ONCE
                 )
         begin = end
 
 
 def _lisp_import_forms(code: str) -> Iterator[str]:
-    for form in read(code).forms:
+    for form in read_forms(code).forms:
         text = code[form.start : form.end]
         if HEADERS.match(text):
             yield text
@@ -164,16 +164,16 @@ def _statements(code: str) -> list[ast.stmt]:
     return ast.parse(code).body
 
 
-def _python_makings(code: str, space: str) -> Iterator[Making]:
+def _python_makings(code: str, space: str) -> Iterator[NameDefinition]:
     lines = code.splitlines()
     for node in _statements(code):
         first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
         for name in _defined(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
-            yield Making(space, name, text, ast.dump(node))
+            yield NameDefinition(space, name, text, ast.dump(node))
         for owner, name in _attributes_set(node):
             text = "\n".join(lines[first - 1 : node.end_lineno])
-            yield Making(owner, name, text, ast.dump(node), is_dotted=True)
+            yield NameDefinition(owner, name, text, ast.dump(node), is_dotted=True)
 
 
 def _attributes_set(node: ast.stmt) -> Iterator[tuple[str, str]]:

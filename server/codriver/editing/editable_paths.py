@@ -6,7 +6,7 @@ import re
 import unicodedata
 from typing import TYPE_CHECKING
 
-from codriver.systems.file_system import as_spelled
+from codriver.systems.file_system import with_spelling_on_disk
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +44,7 @@ def editable_path(workspace: Path, given: str, *, allow_outside: bool) -> Path:
     if not given.strip():
         raise NotEditableError("filePath is blank")
     try:
-        path = as_spelled((workspace / given).resolve())
+        path = with_spelling_on_disk((workspace / given).resolve())
     except (OSError, RuntimeError, ValueError) as error:
         raise NotEditableError(f"{given!r} is not a usable path: {error}") from error
     if not allow_outside and not path.is_relative_to(workspace):
@@ -82,12 +82,12 @@ def is_version_control(name: str) -> bool:
     return plain in VERSION_CONTROL or _SHORT_NAME.fullmatch(plain) is not None
 
 
-def show(workspace: Path, path: Path) -> str:
+def path_for_display(workspace: Path, path: Path) -> str:
     """Return the path as displayed in answers: relative if it is in the workspace."""
     return path.relative_to(workspace).as_posix() if path.is_relative_to(workspace) else str(path)
 
 
-def check_is_source(path: Path, data: bytes | None, *contents: str) -> None:
+def require_source_file(path: Path, data: bytes | None, *contents: str) -> None:
     """Check by name, or by content, that a file is Lisp or Python.
 
     If the name has no suffix, the first line must name an interpreter of Lisp.

@@ -17,19 +17,27 @@ from weakref import WeakValueDictionary
 import anyio
 import anyio.to_thread
 
-from codriver.editing.atomic_batch import commit
-from codriver.editing.batch import Create, EditRequest, FileResult, Limits, edits_refused, plan, unified
-from codriver.editing.editable_paths import NotEditableError, editable_path, show
+from codriver.editing.atomic_batch import commit_changes
+from codriver.editing.batch import (
+    CreateFile,
+    EditRequest,
+    FileResult,
+    SearchLimits,
+    edits_refused,
+    plan_file_edits,
+    unified_diff,
+)
+from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.editing.file_changes import (
     MISSING,
     Change,
     FilesChangedError,
     FilesUnwritableError,
     UnreadableError,
-    read,
+    read_snapshot,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
-from codriver.editing.other_uses import OtherUses, externally_renamed, find_other_uses
+from codriver.editing.other_uses import OtherUses, external_renaming, find_other_uses
 from codriver.errors import refused
 from codriver_lisp.edit import Rename
 from codriver_lisp.errors import EditError, EditFailedError
@@ -130,7 +138,7 @@ class Editor:
         caller: str,
         requests: Sequence[EditRequest],
         *,
-        limits: Limits,
+        limits: SearchLimits,
         allow_outside: bool,
         guard: Guard = _allow_any_change,
         dry_run: bool = False,
@@ -154,7 +162,7 @@ class Editor:
             if not dry_run:
                 with anyio.CancelScope(shield=True):  # the changes must be recorded, so that they can be reverted
                     if changes:
-                        await self._in_thread(partial(commit, changes, self._workspace, self._records))
+                        await self._in_thread(partial(commit_changes, changes, self._workspace, self._records))
                     # Also a batch without changes, because reverting it would otherwise revert the batch before.
                     self._remember(caller, changes)
         return Outcome(tuple(results), other_uses)
@@ -179,7 +187,9 @@ class Editor:
         if not batches:
             raise _no_undo_refusal()
         batch = batches[-1]
-        if file is not None and file not in (changed := [show(self._workspace, change.path) for change in batch]):
+        if file is not None and file not in (
+            changed := [path_for_display(self._workspace, change.path) for change in batch]
+        ):
             path = await self._in_thread(partial(editable_path, self._workspace, file, allow_outside=True))
             if path not in [change.path for change in batch]:
                 raise _other_file_refusal(file, changed)
@@ -215,7 +225,7 @@ class Editor:
             NotEditableError, UnreadableError: the file cannot be edited.
         """
         path = await self._in_thread(partial(editable_path, self._workspace, given, allow_outside=allow_outside))
-        return path, await self._in_thread(partial(read, path, self._workspace))
+        return path, await self._in_thread(partial(read_snapshot, path, self._workspace))
 
     async def rewrite(self, path: Path, make: Callable[[bytes | None], bytes]) -> None:
         """Replace a file by the result of `make`, which runs in a thread. This cannot be undone.
@@ -229,10 +239,10 @@ class Editor:
         """
 
         def write() -> None:
-            before = read(path, self._workspace)
+            before = read_snapshot(path, self._workspace)
             after = make(before.data)
             if after != before.data:
-                commit([Change(path, before, after)], self._workspace, self._records)
+                commit_changes([Change(path, before, after)], self._workspace, self._records)
 
         async with self._locked([path]):
             with anyio.CancelScope(shield=True):
@@ -244,9 +254,9 @@ class Editor:
 
     def _locate(
         self, requests: Sequence[EditRequest], *, allow_outside: bool
-    ) -> tuple[dict[Path, dict[int, FileEdit | Create]], list[tuple[int, str, EditError]]]:
+    ) -> tuple[dict[Path, dict[int, FileEdit | CreateFile]], list[tuple[int, str, EditError]]]:
         """Return the edits by file, and the errors of their paths."""
-        paths: dict[Path, dict[int, FileEdit | Create]] = {}
+        paths: dict[Path, dict[int, FileEdit | CreateFile]] = {}
         errors = []
         for index, want in enumerate(requests):
             try:
@@ -257,13 +267,13 @@ class Editor:
                 paths.setdefault(path, {})[index] = want.edit
         return paths, errors
 
-    def _find_other_uses(self, paths: Mapping[Path, Mapping[int, FileEdit | Create]]) -> dict[int, OtherUses]:
+    def _find_other_uses(self, paths: Mapping[Path, Mapping[int, FileEdit | CreateFile]]) -> dict[int, OtherUses]:
         """Return the uses of renamed names in other files, by the renaming's index."""
         found = {}
         for path, edits in paths.items():
             for index, edit in edits.items():
                 try:
-                    name = externally_renamed(path, self._workspace, edit) if isinstance(edit, Rename) else None
+                    name = external_renaming(path, self._workspace, edit) if isinstance(edit, Rename) else None
                 except (OSError, ValueError, EditFailedError):
                     found[index] = OtherUses(None)  # the plan reports the error
                     continue
@@ -273,7 +283,7 @@ class Editor:
 
     def _spread(
         self,
-        paths: dict[Path, dict[int, FileEdit | Create]],
+        paths: dict[Path, dict[int, FileEdit | CreateFile]],
         other_uses: dict[int, OtherUses],
         requests: Sequence[EditRequest],
     ) -> list[tuple[int, str, EditError]]:
@@ -297,8 +307,8 @@ class Editor:
 
     def _plan(
         self,
-        paths: dict[Path, dict[int, FileEdit | Create]],
-        limits: Limits,
+        paths: dict[Path, dict[int, FileEdit | CreateFile]],
+        limits: SearchLimits,
         errors: list[tuple[int, str, EditError]],
         requests: Sequence[EditRequest],
         guard: Guard,
@@ -310,13 +320,13 @@ class Editor:
         """
         results = []
         for path, edits in paths.items():
-            result = plan(self._workspace, path, edits, limits, self._languages)
+            result = plan_file_edits(self._workspace, path, edits, limits, self._languages)
             if isinstance(result, FileResult) and (words := guard(result.change)):
                 result = [(index, EditError(f"{result.display_path}: {words}")) for index in edits]
             if isinstance(result, FileResult):
                 results.append(result)
             else:
-                name = show(self._workspace, path)
+                name = path_for_display(self._workspace, path)
                 of_this_file = {index for index in edits if not isinstance(edits[index], DefinitionRenaming)}
                 errors = errors + [
                     (index, requests[index].file if index in of_this_file else name, error) for index, error in result
@@ -338,12 +348,12 @@ class Editor:
                 self._revert((change,))
             except (FilesChangedError, FilesUnwritableError):
                 if not self._is_as_before(change):
-                    left.append(show(self._workspace, change.path))
+                    left.append(path_for_display(self._workspace, change.path))
         return left
 
     def _is_as_before(self, change: Change) -> bool:
         try:
-            return read(change.path, self._workspace).data == change.before.data
+            return read_snapshot(change.path, self._workspace).data == change.before.data
         except UnreadableError:
             return False
 
@@ -352,24 +362,24 @@ class Editor:
         changed = []
         for change in batch:
             try:
-                now = read(change.path, self._workspace)
+                now = read_snapshot(change.path, self._workspace)
             except UnreadableError:
                 now = MISSING
             if now.data != change.after:
-                changed.append(show(self._workspace, change.path))
+                changed.append(path_for_display(self._workspace, change.path))
             else:
                 backward.append(Change(change.path, now, change.before.data))
         if changed:
             raise FilesChangedError(changed, "Check the file, and edit it directly.")
-        commit(backward, self._workspace, self._records)
+        commit_changes(backward, self._workspace, self._records)
         return tuple(self._result_of_undo(change) for change in backward)
 
     def _result_of_undo(self, change: Change) -> FileResult:
-        name = show(self._workspace, change.path)
+        name = path_for_display(self._workspace, change.path)
         old = (change.before.data or b"").decode(errors="replace")
         new = (change.after or b"").decode(errors="replace")
         is_new, is_gone = change.before.data is None, change.after is None
-        return FileResult(change, name, {}, unified(old, new, name, is_new=is_new, is_gone=is_gone))
+        return FileResult(change, name, {}, unified_diff(old, new, name, is_new=is_new, is_gone=is_gone))
 
     def _remember(self, caller: str, changes: tuple[Change, ...]) -> None:
         batches = self._done.setdefault(caller, [])

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import RefusedError
-from codriver.files import MEBIBYTE, Links, Rules, locate
-from codriver.systems.file_system import mode_of
+from codriver.files import MEBIBYTE, FileRules, Links, locate
+from codriver.systems.file_system import permission_bits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -45,7 +45,7 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
+class UnrestoredFiles:
     """Files of a failed batch that could not be restored.
 
     They were changed in the meantime, or cannot be written.
@@ -76,7 +76,10 @@ class FilesChangedError(RefusedError):
     reason = "file-changed"
 
     def __init__(
-        self, paths: Sequence[str], hint: str = "Read it again, and repeat the edits.", left: Left | None = None
+        self,
+        paths: Sequence[str],
+        hint: str = "Read it again, and repeat the edits.",
+        left: UnrestoredFiles | None = None,
     ) -> None:
         self.paths = tuple(paths)
         more = left.as_text() if left is not None else ""
@@ -91,7 +94,7 @@ class FilesUnwritableError(RefusedError):
 
     reason = "file-unwritable"
 
-    def __init__(self, path: str, why: str, left: Left | None = None) -> None:
+    def __init__(self, path: str, why: str, left: UnrestoredFiles | None = None) -> None:
         hint = "Check that the folder is writable and the disk is not full, and try again."
         more = left.as_text() if left is not None else ""
         if more:
@@ -103,7 +106,7 @@ class UnreadableError(Exception):
     """A file cannot be edited, for the reason in the message."""
 
 
-def read(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
+def read_snapshot(path: Path, workspace: Path, *, most_bytes: int | None = None) -> Snapshot:
     """Return the current file at `path`, or `MISSING`. If `most_bytes` is None, the limit depends on the kind of file.
 
     Raises:
@@ -130,16 +133,16 @@ def snapshot_of(location: DirectoryEntry, *, most_bytes: int | None = None) -> S
     Raises:
         FileNotFoundError: the file is missing.
         OSError: the file cannot be opened.
-        UnreadableError: as for `read`.
+        UnreadableError: as for `read_snapshot`.
     """
     if most_bytes is None:
         most_bytes = MAX_NOTEBOOK_BYTES if location.path.suffix == ".ipynb" else MAX_FILE_BYTES
-    data, status = location.read_with_status(Rules(Links.NEVER, most_bytes))
-    if not mode_of(status) & 0o222 or not location.is_writable():
+    data, status = location.read_with_status(FileRules(Links.NEVER, most_bytes))
+    if not permission_bits(status) & 0o222 or not location.is_writable():
         raise UnreadableError("it is read-only")
     if location.path.suffix != ".ipynb" and (reason := too_many_lines_reason(data)):
         raise UnreadableError(reason)
-    return Snapshot(data, mode_of(status), (status.st_uid, status.st_gid))
+    return Snapshot(data, permission_bits(status), (status.st_uid, status.st_gid))
 
 
 def too_many_lines_reason(data: bytes) -> str:

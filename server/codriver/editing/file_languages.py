@@ -27,14 +27,14 @@ from codriver.editing.python_edits import (
     PythonSource,
     ReplaceDef,
     TooLongError,
-    parsed,
-    words_of,
+    describe_syntax_error,
+    parse_python,
 )
 from codriver.errors import cut
 from codriver_lisp import edit as lisp_edits
-from codriver_lisp.edit import Append, Done, Edited, Refused, TextEdit
+from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits, TextEdit
 from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.source_text import Document, Limits
+from codriver_lisp.source_text import Document, SearchLimits
 from codriver_lisp.splices import check_new as check_lisp
 
 if TYPE_CHECKING:
@@ -88,10 +88,12 @@ class _Occurrence:
     line: int
 
 
-def apply_string_edits(text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False) -> Edited | Refused:
+def apply_string_edits(
+    text: str, edits: Mapping[int, ReplaceText], *, is_python: bool = False
+) -> EditedText | RefusedEdits:
     """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
     errors: list[tuple[int, EditError]] = []
-    done: dict[int, Done] = {}
+    done: dict[int, EditEffect] = {}
     for number, edit in edits.items():
         plain, old = _plain(text), _plain(edit.old)
         try:
@@ -101,11 +103,11 @@ def apply_string_edits(text: str, edits: Mapping[int, ReplaceText], *, is_python
             continue
         start, end = _index_in(text, occurrence.start), _index_in(text, occurrence.start + len(old))
         text = text[:start] + _ending_of(text, start).join(_plain(edit.new).split("\n")) + text[end:]
-        done[number] = Done(occurrence.line, occurrence.line)
-    return Refused(tuple(errors)) if errors else Edited(text, done)
+        done[number] = EditEffect(occurrence.line, occurrence.line)
+    return RefusedEdits(tuple(errors)) if errors else EditedText(text, done)
 
 
-def check(edit: ReplaceText) -> None:
+def check_string_edit(edit: ReplaceText) -> None:
     """Check an edit by itself.
 
     Raises:
@@ -135,7 +137,7 @@ def _index_in(text: str, plain_index: int) -> int:
 
 
 def _find(plain: str, old: str, edit: ReplaceText, *, is_python: bool) -> _Occurrence:
-    check(edit)
+    check_string_edit(edit)
     start, end = _scope(plain, edit, is_python=is_python)
     count = plain.count(old, start, end)
     if not count:
@@ -168,7 +170,7 @@ def _scope(plain: str, edit: ReplaceText, *, is_python: bool) -> tuple[int, int]
     try:
         source = PythonSource(plain, compiles=False)
     except SyntaxError as error:
-        words = f"name cannot be used, because the file {words_of(error)}: omit it"
+        words = f"name cannot be used, because the file {describe_syntax_error(error)}: omit it"
         raise EditFailedError(EditError(words)) from error
     found = source.find(edit.name, edit.line)
     before = "".join(source.lines[: found.first - 1])
@@ -255,7 +257,7 @@ FileEdit = TextEdit | PythonEdit | ReplaceText
 HY: Final = ".hy"
 """Suffix of a Hy file."""
 DEFAULT_ENCODING: Final = "utf-8"
-ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], Edited | Refused]
+ApplyText = Callable[[Path, str, Mapping[int, ReplaceText]], EditedText | RefusedEdits]
 """Return the text of a file after edits of strings, or their errors, as `apply_string_edits` does."""
 NO_LANGUAGES: Final[Mapping[str, ApplyText]] = MappingProxyType({})
 
@@ -280,62 +282,64 @@ def encoding_of(path: Path, data: bytes) -> str:
     return DEFAULT_ENCODING if found == "utf-8-sig" else found
 
 
-def apply(
+def apply_file_edits(
     path: Path,
     text: str,
     edits: Mapping[int, FileEdit],
-    limits: Limits,
+    limits: SearchLimits,
     languages: Mapping[str, ApplyText] = NO_LANGUAGES,
-) -> Edited | Refused:
+) -> EditedText | RefusedEdits:
     """Return the text of a file after all `edits`, or their errors.
 
     Edits of forms and definitions are applied before those of strings. `languages` are those of features, by suffix.
     """
     by_words = {number: edit for number, edit in edits.items() if isinstance(edit, ReplaceText)}
     by_parts = {number: edit for number, edit in edits.items() if number not in by_words}
-    first = _apply_part_edits(path, text, by_parts, limits) if by_parts else Edited(text, {})
-    if isinstance(first, Refused) or not by_words:
+    first = _apply_part_edits(path, text, by_parts, limits) if by_parts else EditedText(text, {})
+    if isinstance(first, RefusedEdits) or not by_words:
         return first
     if (apply_text := languages.get(path.suffix)) is not None:
         return apply_text(path, text, by_words)
     found = apply_string_edits(first.text, by_words, is_python=is_python(path))
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedEdits):
         return found
     words = _syntax_error_by_edit(path, first.text, found.text)
     if words:
-        return Refused(tuple((number, EditError(words)) for number in by_words))
-    return Edited(found.text, {**first.done, **found.done})
+        return RefusedEdits(tuple((number, EditError(words)) for number in by_words))
+    return EditedText(found.text, {**first.done, **found.done})
 
 
 def _syntax_error_by_edit(path: Path, before: str, after: str) -> str:
     """Return why an edit made code unreadable, or an empty string if it is readable, or was not before."""
     try:
-        check_whole(path, after)
+        check_new_text(path, after)
     except EditFailedError as error:
         reason = str(error)
     else:
         return ""
     try:
-        check_whole(path, before)
+        check_new_text(path, before)
     except EditFailedError:
         return ""
     return f"with this edit {reason}"
 
 
-def _apply_part_edits(path: Path, text: str, edits: Mapping[int, FileEdit], limits: Limits) -> Edited | Refused:
+def _apply_part_edits(
+    path: Path, text: str, edits: Mapping[int, FileEdit], limits: SearchLimits
+) -> EditedText | RefusedEdits:
     of_python = {number: edit for number, edit in edits.items() if isinstance(edit, PythonEdit)}
     of_lisp = {number: edit for number, edit in edits.items() if isinstance(edit, TextEdit)}
     of_language, other = (of_python, of_lisp) if is_python(path) else (of_lisp, of_python)
     strange = [number for number, edit in other.items() if number not in of_language]
     if strange:
         words = "in Python use replace_def, insert_def" if is_python(path) else "it is for Python: use replace, insert"
-        return Refused(tuple((number, EditError(f"{words} or append")) for number in strange))
+        return RefusedEdits(tuple((number, EditError(f"{words} or append")) for number in strange))
     if is_python(path):
-        return python_edits.apply(text, of_python)
-    return lisp_edits.apply(Document(text, is_hy=path.suffix == HY), of_lisp, limits)
+        return python_edits.apply_python_edits(text, of_python)
+    return lisp_edits.apply_edits(Document(text, is_hy=path.suffix == HY), of_lisp, limits)
 
 
-def check_whole(path: Path, text: str) -> None:
+def check_new_text(path: Path, text: str) -> None:
     """Check the whole new text of a file. Python that is too long to be parsed is not checked.
 
     Raises:
@@ -346,14 +350,14 @@ def check_whole(path: Path, text: str) -> None:
     if not is_python(path):
         return
     try:
-        parsed(text)
+        parse_python(text)
     except TooLongError:
         return
     except SyntaxError as error:
-        raise EditFailedError(EditError(f"the content {words_of(error)}")) from error
+        raise EditFailedError(EditError(f"the content {describe_syntax_error(error)}")) from error
 
 
-def check_new(edit: FileEdit, path: Path) -> None:
+def check_inserted_text(edit: FileEdit, path: Path) -> None:
     """Check the new text of an edit without the surrounding file.
 
     Raises:

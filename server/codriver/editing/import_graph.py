@@ -12,14 +12,14 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
 
-RULES: Final = Rules(Links.ANY, 2**20)
+RULES: Final = FileRules(Links.ANY, 2**20)
 
 
 PYTHON: Final = ".py"

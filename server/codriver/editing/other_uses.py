@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from codriver.editing.editable_paths import SUFFIXES, show
+from codriver.editing.editable_paths import SUFFIXES, path_for_display
 from codriver.editing.file_changes import MAX_FILE_BYTES
-from codriver.files import MEBIBYTE, Links, Rules, read
+from codriver.files import MEBIBYTE, FileRules, Links, read
 from codriver.files.tree_walk import files_of
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.errors import EditError, EditFailedError
@@ -42,7 +42,7 @@ MAX_RENAME_LOCATIONS: Final = 20
 """Maximum number of locations in other files that an answer names."""
 
 
-RENAME_RULES = Rules(Links.NEVER, MAX_FILE_BYTES)
+RENAME_RULES = FileRules(Links.NEVER, MAX_FILE_BYTES)
 """Rules for reading files for a renaming. Links are not followed."""
 
 
@@ -68,7 +68,7 @@ class OtherUses:
         return fields
 
 
-def externally_renamed(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming | None:
+def external_renaming(path: Path, workspace: Path, edit: Rename) -> DefinitionRenaming | None:
     """Return the name known to other files that a renaming in the file at `path` changes, or None if it is local.
 
     Raises:
@@ -98,13 +98,15 @@ def find_other_uses(workspace: Path, defining_file: Path, name: DefinitionRenami
         if seen > MAX_RENAME_FILES or size > MAX_RENAME_BYTES or time.monotonic() > ends_at:
             limits = f"{MAX_RENAME_FILES:,} files, {MAX_RENAME_BYTES:,} bytes or {MAX_RENAME_S:g} s"
             words = f"more than {limits} are not searched"
-            found.unread.append((show(workspace, path), EditError(f"it and later files were not searched: {words}")))
+            found.unread.append(
+                (path_for_display(workspace, path), EditError(f"it and later files were not searched: {words}"))
+            )
             break
         try:
             size += _search_file(found, name, path, workspace)
         except (OSError, ValueError, RuntimeError) as error:
             why = "it is not UTF-8" if isinstance(error, ValueError) else getattr(error, "strerror", None)
-            found.unread.append((show(workspace, path), EditError(why or str(error))))
+            found.unread.append((path_for_display(workspace, path), EditError(why or str(error))))
     return found
 
 
@@ -117,7 +119,7 @@ def _search_file(found: OtherUses, name: DefinitionRenaming, path: Path, workspa
         return len(data)
     text = data.decode("utf-8-sig")
     document = Document(text)
-    display_path = show(workspace, path)
+    display_path = path_for_display(workspace, path)
     if document.bracket_error is not None:
         found.unread.append((display_path, EditError(f"its brackets do not balance: {document.bracket_error}")))
         return len(text)

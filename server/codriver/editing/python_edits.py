@@ -25,13 +25,13 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver_lisp.edit import Append, Done, Edited, Refused
+from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply"]
+__all__ = ["InsertDef", "PythonEdit", "ReplaceDef", "apply_python_edits"]
 
 MODULE_LEVEL_BLANK_LINES = 2
 """Blank lines between definitions of a module."""
@@ -81,16 +81,16 @@ class _Splice:
     """Indentation of the new lines. Of several insertions at one line, the innermost comes first."""
 
 
-def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
+def apply_python_edits(text: str, edits: Mapping[int, PythonEdit]) -> EditedText | RefusedEdits:
     """Return `text` after all `edits`, or their errors. The keys are the caller's numbers of the edits."""
     try:
         source = PythonSource(text, compiles=False)
     except TooLongError as error:
-        length_error = EditError(f"the file {words_of(error)}; edit it by oldText")
-        return Refused(tuple((number, length_error) for number in edits))
+        length_error = EditError(f"the file {describe_syntax_error(error)}; edit it by oldText")
+        return RefusedEdits(tuple((number, length_error) for number in edits))
     except SyntaxError as error:
-        parse_error = EditError(f"the file {words_of(error)}; correct that first, as text")
-        return Refused(tuple((number, parse_error) for number in edits))
+        parse_error = EditError(f"the file {describe_syntax_error(error)}; correct that first, as text")
+        return RefusedEdits(tuple((number, parse_error) for number in edits))
     splices, errors = list[_Splice](), list[tuple[int, EditError]]()
     for number, edit in edits.items():
         try:
@@ -100,7 +100,7 @@ def apply(text: str, edits: Mapping[int, PythonEdit]) -> Edited | Refused:
     splices.sort(key=lambda splice: (splice.start, splice.end, -splice.depth))
     errors += _conflicts(splices)
     if errors:
-        return Refused(tuple(sorted(errors, key=itemgetter(0))))
+        return RefusedEdits(tuple(sorted(errors, key=itemgetter(0))))
     return _apply_splices(source, splices)
 
 
@@ -126,7 +126,7 @@ def _replacement(source: PythonSource, found: Definition, code: CodeFragment, nu
     end = old[len(old.rstrip("\r\n")) :]
     if not isinstance(found.node, _DEFINITION_NODES) and not code.ends_in_comment:
         end = _trailing_comment(source, found) + end
-    new = lines_of(code.at(found.margin, source.step, source.ending) + end)
+    new = split_lines(code.at(found.margin, source.step, source.ending) + end)
     return _Splice(found.first - 1, found.last, tuple(new), number)
 
 
@@ -151,7 +151,7 @@ def _append_to_class(source: PythonSource, found: Definition, code: CodeFragment
         words = f"{found.name} is {kind}, and side in is only for classes: replace the whole {kind.partition(' ')[2]}"
         raise EditFailedError(EditError(words))
     body = found.node.body
-    margin = margin_of(source.lines[source.span(body[0])[0] - 1])
+    margin = leading_whitespace(source.lines[source.span(body[0])[0] - 1])
     if body[0].lineno == found.node.lineno or len(margin) <= len(found.margin):
         raise EditFailedError(
             EditError(f"the body of {found.name} is on the same line as its head: replace the whole class")
@@ -172,7 +172,7 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
     """Return the end of the comments after a definition that are indented like its body."""
     at = last
     while at < len(source.lines) and (line := source.lines[at]).lstrip().startswith("#"):
-        if len(margin_of(line)) <= len(margin):
+        if len(leading_whitespace(line)) <= len(margin):
             break
         at += 1
     return at
@@ -181,9 +181,11 @@ def _behind(source: PythonSource, last: int, margin: str) -> int:
 def _insertion(source: PythonSource, code: CodeFragment, at: int, margin: str, gap: int, number: int) -> _Splice:
     """Return the splice that inserts code between lines, adding missing blank lines on both sides."""
     lines = source.lines
-    text = lines_of(code.at(margin, source.step, source.ending) + source.ending)
+    text = split_lines(code.at(margin, source.step, source.ending) + source.ending)
     above = next((line for line in reversed(lines[:at]) if line.strip()), None)
-    is_opened = above is None or len(margin_of(above)) < len(margin)  # directly after the head of the surrounding block
+    is_opened = above is None or len(leading_whitespace(above)) < len(
+        margin
+    )  # directly after the head of the surrounding block
     behind = gap if at < len(lines) and lines[at].strip() else 0
     return _Splice(at, at, tuple(text), number, 0 if is_opened else gap, behind, at, len(margin))
 
@@ -202,10 +204,10 @@ def _conflicts(splices: Sequence[_Splice]) -> list[tuple[int, EditError]]:
     return errors
 
 
-def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> Edited | Refused:
+def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> EditedText | RefusedEdits:
     """Return the text with all splices, if it parses and has the intended code."""
     parts: list[str] = []
-    done, inserted_lines, went = dict[int, Done](), set[int](), set[int]()
+    done, inserted_lines, went = dict[int, EditEffect](), set[int](), set[int]()
     at = 0
     for splice_index, splice in enumerate(splices):
         parts += source.lines[at : splice.start]
@@ -214,7 +216,7 @@ def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> Edited |
         first = len(parts) + 1
         inserted_lines.update(range(first, first + len(splice.lines)))
         went.update(range(splice.start + 1, splice.end + 1))
-        done[splice.number] = Done(splice.start + 1, first)
+        done[splice.number] = EditEffect(splice.start + 1, first)
         parts += [*splice.lines, *[source.ending] * splice.behind]
         following = splices[splice_index + 1].start if splice_index + 1 < len(splices) else len(source.lines)
         at = max(at, splice.end, min(splice.wide_end, following))
@@ -226,7 +228,7 @@ def _apply_splices(source: PythonSource, splices: Sequence[_Splice]) -> Edited |
             parts.pop()
     text = "".join(parts)
     words = _unintended_change(source, text, went, inserted_lines)
-    return Refused(tuple((number, EditError(words)) for number in done)) if words else Edited(text, done)
+    return RefusedEdits(tuple((number, EditError(words)) for number in done)) if words else EditedText(text, done)
 
 
 def _part(parts: list[str], gap: int, ending: str) -> None:
@@ -245,7 +247,7 @@ def _unintended_change(source: PythonSource, text: str, went: set[int], inserted
     try:
         after = PythonSource(text)
     except SyntaxError as error:
-        return f"with these edits the file {words_of(error)}"
+        return f"with these edits the file {describe_syntax_error(error)}"
     remaining, new = _rest(source, went), _rest(after, inserted_lines)
     return "" if remaining == new else "the new text would merge with the code next to it"
 
@@ -286,7 +288,7 @@ class CodeFragment:
         while lines and not lines[0].strip():
             lines.pop(0)
         self._rows = lines
-        self._margin = margin_of(lines[0]) if lines else ""
+        self._margin = leading_whitespace(lines[0]) if lines else ""
         self._starts: set[int] = set()
         self._fixed: set[int] = set()
         self._step = ""
@@ -322,7 +324,7 @@ class CodeFragment:
                 formatted.append("")
                 continue
             rest = row[len(self._margin) :] if row.startswith(self._margin) else row.lstrip()
-            inner = margin_of(rest)
+            inner = leading_whitespace(rest)
             if number in self._starts:
                 before, after = inner, self._convert_indentation(inner, step)
                 inner = after
@@ -373,9 +375,9 @@ class CodeFragment:
 
     def _check(self) -> None:
         try:
-            parsed(self.at("", "", "\n"), compiles=False)
+            parse_python(self.at("", "", "\n"), compiles=False)
         except SyntaxError as error:
-            raise EditFailedError(EditError(f"the new text {words_of(error)}")) from error
+            raise EditFailedError(EditError(f"the new text {describe_syntax_error(error)}")) from error
 
 
 MAX_PARSED: Final = 512 * 1024
@@ -390,13 +392,13 @@ _Assignment = ast.Assign | ast.AnnAssign
 Definer = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | _Assignment
 
 
-def margin_of(line: str) -> str:
+def leading_whitespace(line: str) -> str:
     """Return the leading white space of a line."""
     found = _INDENT_PATTERN.match(line)
     return found[0] if found else ""
 
 
-def lines_of(text: str) -> list[str]:
+def split_lines(text: str) -> list[str]:
     """Return the lines of a text with their line endings. Only endings that Python recognises count."""
     return _LINE.findall(text)
 
@@ -408,7 +410,7 @@ class TooLongError(SyntaxError):
         super().__init__(f"it has {len(text):,} characters, and at most {MAX_PARSED:,} are parsed")
 
 
-def parsed(text: str, *, compiles: bool = True) -> ast.Module:
+def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
     """Return the syntax tree of a text. With `compiles`, it must also compile as a module.
 
     Raises:
@@ -429,7 +431,7 @@ def parsed(text: str, *, compiles: bool = True) -> ast.Module:
     return tree
 
 
-def words_of(error: SyntaxError) -> str:
+def describe_syntax_error(error: SyntaxError) -> str:
     """Describe why a text does not parse, with the line and the Python version, since a newer one may accept it."""
     if isinstance(error, TooLongError):
         return f"is too long: {error.msg}"
@@ -459,8 +461,8 @@ class PythonSource:
 
     def __init__(self, text: str, *, compiles: bool = True) -> None:
         self.text = text
-        self.lines = lines_of(text)
-        self.tree = parsed(text, compiles=compiles)
+        self.lines = split_lines(text)
+        self.tree = parse_python(text, compiles=compiles)
 
     @cached_property
     def definitions(self) -> tuple[Definition, ...]:
@@ -484,8 +486,8 @@ class PythonSource:
         for node in ast.walk(self.tree):
             body = getattr(node, "body", None)
             if isinstance(node, ast.stmt) and isinstance(body, list) and body:
-                outer = margin_of(self.lines[node.lineno - 1])
-                inner = margin_of(self.lines[body[0].lineno - 1])
+                outer = leading_whitespace(self.lines[node.lineno - 1])
+                inner = leading_whitespace(self.lines[body[0].lineno - 1])
                 if inner.startswith(outer) and inner != outer:
                     return inner[len(outer) :]
         return ""
@@ -543,7 +545,7 @@ class PythonSource:
             if isinstance(node, _DEFINITION_NODES):
                 name = prefix + node.name
                 first, last = self.span(node)
-                yield Definition(name, node, first, last, margin_of(self.lines[first - 1]))
+                yield Definition(name, node, first, last, leading_whitespace(self.lines[first - 1]))
                 yield from self._within(node, f"{name}.")
             elif not isinstance(node, ast.expr):
                 yield from self._within(node, prefix)
@@ -555,7 +557,7 @@ class PythonSource:
             elif isinstance(node, _Assignment):
                 if name := _single_bound_name(node):
                     first, last = self.span(node)
-                    yield Definition(prefix + name, node, first, last, margin_of(self.lines[first - 1]))
+                    yield Definition(prefix + name, node, first, last, leading_whitespace(self.lines[first - 1]))
             elif not isinstance(node, (*_DEFINITION_NODES, ast.expr)):
                 yield from self._assignments_within(node, prefix)
 
@@ -591,7 +593,7 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
     Raises:
         SyntaxError, ValueError: the file cannot be parsed.
     """
-    text = decoded(after)
+    text = decode_python(after)
     source = PythonSource(text, compiles=False)
     now = [ast.dump(node) for node in source.tree.body]
     was = _dumped(before)
@@ -609,14 +611,14 @@ def changed_statements(before: bytes, after: bytes) -> tuple[str, tuple[tuple[in
 
 def imported_names(text: str) -> Iterator[str]:
     """Yield the last parts of the modules that a text may import anywhere."""
-    for node in ast.walk(parsed(text, compiles=False)):
+    for node in ast.walk(parse_python(text, compiles=False)):
         if isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.name.rpartition(".")[2] for alias in node.names)
             if isinstance(node, ast.ImportFrom) and node.module:
                 yield node.module.rpartition(".")[2]
 
 
-def decoded(data: bytes) -> str:
+def decode_python(data: bytes) -> str:
     """Return the text of a Python file in its declared encoding, without the byte order mark."""
     encoding = tokenize.detect_encoding(io.BytesIO(data).readline)[0]
     return data.decode(encoding)
@@ -625,6 +627,6 @@ def decoded(data: bytes) -> str:
 def _dumped(data: bytes) -> list[str]:
     """Return the dumped statements of a file, or none if it cannot be parsed."""
     try:
-        return [ast.dump(node) for node in PythonSource(decoded(data), compiles=False).tree.body]
+        return [ast.dump(node) for node in PythonSource(decode_python(data), compiles=False).tree.body]
     except (SyntaxError, ValueError):
         return []

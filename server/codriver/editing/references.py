@@ -11,7 +11,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from codriver.files import MEBIBYTE, Links, Rules, read
+from codriver.files import MEBIBYTE, FileRules, Links, read
 from codriver.files.tree_walk import files_of
 from codriver_lisp.binding_forms import find_occurrences
 from codriver_lisp.errors import EditFailedError
@@ -31,7 +31,7 @@ MAX_BYTES: Final = 16 * MEBIBYTE
 """Maximum bytes of all files together."""
 MAX_S: Final = 5.0
 """Maximum seconds for one search."""
-RULES: Final = Rules(Links.WITHIN, 256 * 1024)
+RULES: Final = FileRules(Links.WITHIN, 256 * 1024)
 """Limits for a file. Parsing a longer one at once would block all other calls."""
 LINE_CHARACTERS: Final = 2000
 PLACEHOLDER_NAME: Final = "codriver--no-name"
@@ -53,7 +53,7 @@ class SearchTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class NameUse:
     """A use of the name: the file relative to the workspace, and the line with its text."""
 
     file: str
@@ -62,20 +62,20 @@ class Use:
 
 
 @dataclass(slots=True)
-class References:
+class FoundReferences:
     """The first uses in the order of the search, the number of further ones, and the number of unread files."""
 
-    uses: list[Use] = field(default_factory=list)
+    uses: list[NameUse] = field(default_factory=list)
     omitted: int = 0
     skipped: int = 0
 
 
-def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, ...]) -> References:
+def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, ...]) -> FoundReferences:
     """Return the uses of a name in files with these suffixes. Blocks, so call it in a thread.
 
     Files are skipped and counted if they are too long, cannot be read or parsed, or if a limit has been reached.
     """
-    found = References()
+    found = FoundReferences()
     deadline, left = time.monotonic() + MAX_S, MAX_BYTES
     plain = target.name.rpartition("/")[2].rpartition(".")[2].encode()
     for path in files_of(workspace, suffixes, max_entries=MAX_ENTRIES):
@@ -102,7 +102,7 @@ def find_references(workspace: Path, target: SearchTarget, suffixes: tuple[str, 
         for line in sorted(lines):
             if len(found.uses) < MAX_LISTED_USES:
                 line_text = rows[line - 1].strip()[:LINE_CHARACTERS] if line <= len(rows) else ""
-                found.uses.append(Use(path.relative_to(workspace).as_posix(), line, line_text))
+                found.uses.append(NameUse(path.relative_to(workspace).as_posix(), line, line_text))
             else:
                 found.omitted += 1
     return found

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.systems.other_processes import is_running
 
 if TYPE_CHECKING:
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 EDITORS: Final = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
 """Directories of user data, one for each editor."""
-STATE_RULES: Final = Rules(Links.ANY, 16 * files.MEBIBYTE)
-LOCK_RULES: Final = Rules(Links.ANY, files.KIBIBYTE)
+STATE_RULES: Final = FileRules(Links.ANY, 16 * files.MEBIBYTE)
+LOCK_RULES: Final = FileRules(Links.ANY, files.KIBIBYTE)
 
 
-def editor_with(directory: Path, environ: Mapping[str, str]) -> str | None:
+def find_open_editor(directory: Path, environ: Mapping[str, str]) -> str | None:
     """Return the name of a running editor that has this folder open, or a parent or child of it, or None."""
     for name in EDITORS:
         data = _config_directory(environ) / name

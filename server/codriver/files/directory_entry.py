@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Final, Self
 
 from codriver.files.file_rules import (
     OTHERS,
+    FileRules,
     NotOwnedError,
-    Rules,
     TooLargeError,
     check_readable,
     check_writable,
-    is_private,
+    is_private_directory,
 )
-from codriver.systems.file_system import CLOEXEC, HAS_MODES, NOFOLLOW, give, is_mine, is_open, set_mode
-from codriver.systems.machine import put_on_disk
+from codriver.systems.file_system import CLOEXEC, HAS_MODES, NOFOLLOW, change_owner, is_mine, is_open, set_mode
+from codriver.systems.machine import sync_to_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,13 +73,13 @@ class DirectoryEntry:
         """
         if not is_mine(self.directory_status().st_uid):
             raise NotOwnedError(self.path.parent, "the folder belongs to another user")
-        if HAS_MODES and is_private(self.directory_status()):
+        if HAS_MODES and is_private_directory(self.directory_status()):
             return
         self._directory.restrict_to_owner()
-        if not is_private(self.directory_status()):
+        if not is_private_directory(self.directory_status()):
             raise NotOwnedError(self.path.parent, "others can access it, because its file system does not store modes")
 
-    def open(self, rules: Rules) -> int:
+    def open(self, rules: FileRules) -> int:
         """Open the file for reading, and return its descriptor, which the caller closes.
 
         The file is checked against `rules`, except for its size.
@@ -122,7 +122,7 @@ class DirectoryEntry:
             raise
         return descriptor
 
-    def read(self, rules: Rules) -> bytes:
+    def read(self, rules: FileRules) -> bytes:
         """Return the content of the file.
 
         Raises:
@@ -131,7 +131,7 @@ class DirectoryEntry:
         """
         return self.read_with_status(rules)[0]
 
-    def read_with_status(self, rules: Rules) -> tuple[bytes, os.stat_result]:
+    def read_with_status(self, rules: FileRules) -> tuple[bytes, os.stat_result]:
         """Return the content of the file with the status of the file that was read. Raises the errors of `read`."""
         descriptor = self.open(rules)
         try:
@@ -139,7 +139,7 @@ class DirectoryEntry:
         finally:
             os.close(descriptor)
 
-    def read_chunks(self, rules: Rules) -> Iterator[bytes]:
+    def read_chunks(self, rules: FileRules) -> Iterator[bytes]:
         """Yield the content of the file in chunks of up to 1 MiB.
 
         The errors of `read` are raised before the first chunk, unless the file grows while it is read.
@@ -150,7 +150,7 @@ class DirectoryEntry:
         finally:
             os.close(descriptor)
 
-    def read_head(self, rules: Rules) -> bytes:
+    def read_head(self, rules: FileRules) -> bytes:
         """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `open`."""
         descriptor = self.open(rules)
         try:
@@ -158,7 +158,7 @@ class DirectoryEntry:
         finally:
             os.close(descriptor)
 
-    def _chunks(self, descriptor: int, rules: Rules) -> Iterator[bytes]:
+    def _chunks(self, descriptor: int, rules: FileRules) -> Iterator[bytes]:
         size = os.fstat(descriptor).st_size
         if size > rules.most_bytes:
             raise TooLargeError(self.path, rules.most_bytes, size)
@@ -196,13 +196,13 @@ class DirectoryEntry:
                 file.writelines((data,) if isinstance(data, bytes) else data)
                 file.flush()
                 if owner is not None:
-                    give(descriptor, owner)
+                    change_owner(descriptor, owner)
                 if mode is not None:
                     set_mode(descriptor, mode)
                 if owner is not None:
                     self._copy_attributes(descriptor)
                 if is_durable:
-                    put_on_disk(descriptor)
+                    sync_to_disk(descriptor)
         except BaseException:
             self.discard(temporary)
             raise

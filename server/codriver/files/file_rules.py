@@ -73,7 +73,7 @@ class NotOwnedError(UnsafeFileError):
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class FileRules:
     """Conditions under which a file may be read.
 
     `links` are the links that its path may contain. `most_bytes` is its maximum size. If `is_granting`, its content
@@ -92,12 +92,12 @@ def is_owned_by_user(status: os.stat_result) -> bool:
     return is_trusted(status.st_uid) and not is_open(status, 0o022)
 
 
-def is_private(directory: os.stat_result) -> bool:
+def is_private_directory(directory: os.stat_result) -> bool:
     """Return whether a directory belongs to this user or root and nobody else may access it."""
     return is_owned_by_user(directory) and not is_open(directory, OTHERS)
 
 
-def check_readable(status: os.stat_result, rules: Rules, path: Path) -> None:
+def check_readable(status: os.stat_result, rules: FileRules, path: Path) -> None:
     """Check the status of a file against `rules`, except for its size.
 
     Raises:

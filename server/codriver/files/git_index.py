@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.working_trees import git_directory
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 MAX_INDEX_BYTES: Final = 512 * files.MEBIBYTE
 """Maximum size of an index that is read. Repositories with a million files have one of 100 MB."""
-INDEX_RULES: Final = Rules(Links.ANY, MAX_INDEX_BYTES)
-CONFIG_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+INDEX_RULES: Final = FileRules(Links.ANY, MAX_INDEX_BYTES)
+CONFIG_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 
 PREFIX_COMPRESSED_VERSION: Final = 4
 """The version of the format in which each name reuses a prefix of the previous one."""

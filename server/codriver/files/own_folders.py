@@ -163,7 +163,7 @@ def try_lock(descriptor: int) -> bool:
         return False
 
 
-def remove_locked(file: Path, descriptor: int) -> None:
+def remove_locked_file(file: Path, descriptor: int) -> None:
     """Remove a file whose lock is held by `descriptor`, and then close the descriptor.
 
     In this order, the next holder of the lock can see that the file is gone.

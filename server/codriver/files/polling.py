@@ -30,7 +30,7 @@ SHORT_S: Final = 0.005
 """Maximum duration of a check that shares a thread with others, in seconds. They are delayed by at most this long."""
 
 
-class PollingOverError(Exception):
+class PollingStoppedError(Exception):
     """Raised in a polling thread whose caller no longer waits. Nobody sees this error."""
 
 
@@ -119,7 +119,7 @@ class _Wait(Generic[T]):
             is_apart = self.poller.is_apart
             (_Rounds() if is_apart else shared).stay(self, is_apart=is_apart)
         if self.outcome.cancelled():
-            raise PollingOverError
+            raise PollingStoppedError
         return self.outcome.result()
 
     def check(self) -> None:

@@ -10,7 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +67,7 @@ def content(path: Path, *, root: Path | None) -> bytes:
     Raises:
         OSError: the file does not exist or must not be read.
     """
-    return files.read(path, Rules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
+    return files.read(path, FileRules(Links.OF_USER if root is None else Links.WITHIN, MAX_BYTES), root=root)
 
 
 def parse(text: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from codriver.files.directory_entry import PRIVATE_FILE, DirectoryEntry
-from codriver.files.file_rules import LinkRefusedError, Links, NotRegularError, Rules, UnsafeFileError
+from codriver.files.file_rules import FileRules, LinkRefusedError, Links, NotRegularError, UnsafeFileError
 from codriver.systems.file_system import HAS_DESCRIPTORS, OpenDirectory, is_trusted
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ MISSING: Stamp = (0, 0, 0, 0, 0)
 """The stamp of a file that does not exist."""
 
 
-def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
+def read(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
     """Return the content of a file, with its path resolved as by `locate`.
 
     Raises:
@@ -54,7 +54,7 @@ def read(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
         return entry.read(rules)
 
 
-def read_chunks(path: Path, rules: Rules, *, root: Path | None = None) -> Iterator[bytes]:
+def read_chunks(path: Path, rules: FileRules, *, root: Path | None = None) -> Iterator[bytes]:
     """Yield a file's content in chunks of up to 1 MiB, for files that may not fit into memory.
 
     The errors of `read` are raised before the first chunk, unless the file grows while it is read.
@@ -63,19 +63,19 @@ def read_chunks(path: Path, rules: Rules, *, root: Path | None = None) -> Iterat
         yield from entry.read_chunks(rules)
 
 
-def read_stamped(path: Path, rules: Rules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
+def read_with_status(path: Path, rules: FileRules, *, root: Path | None = None) -> tuple[bytes, os.stat_result]:
     """Return a file's content and the status of the file that was read. Raises the errors of `read`."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_with_status(rules)
 
 
-def read_head(path: Path, rules: Rules, *, root: Path | None = None) -> bytes:
+def read_head(path: Path, rules: FileRules, *, root: Path | None = None) -> bytes:
     """Return the first `rules.most_bytes` of a file of any size. Raises the errors of `read`, except TooLargeError."""
     with locate(path, rules.links, root=root) as entry:
         return entry.read_head(rules)
 
 
-def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
+def read_text(path: Path, rules: FileRules, *, root: Path | None = None) -> str:
     """Return a file's content decoded as UTF-8, without a byte order mark.
 
     Raises:
@@ -85,7 +85,7 @@ def read_text(path: Path, rules: Rules, *, root: Path | None = None) -> str:
     return read(path, rules, root=root).decode("utf-8-sig")
 
 
-def read_json(path: Path, rules: Rules) -> object:
+def read_json(path: Path, rules: FileRules) -> object:
     """Return the JSON value in one of Codriver's own files, or None if it is missing or unreadable.
 
     The caller has to validate the value, as anybody may have written the file.

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,8 +28,8 @@ LINKED_TREES_DIRECTORY: Final = "worktrees"
 """The directory of a repository that has a subdirectory for each linked working tree."""
 MAX_BYTES: Final = 4 * files.KIBIBYTE
 """Maximum size of a file that refers to another git directory."""
-CLAIM: Final = Rules(Links.NEVER, MAX_BYTES)
-GRANTING_LINK_RULES: Final = Rules(Links.NEVER, MAX_BYTES, is_granting=True)
+CLAIM: Final = FileRules(Links.NEVER, MAX_BYTES)
+GRANTING_LINK_RULES: Final = FileRules(Links.NEVER, MAX_BYTES, is_granting=True)
 """Rules for reading such a file if it leads to a program that is run, so it must belong to the user."""
 MAX_LEVELS: Final = 64
 """Maximum number of parent directories that are searched for a `.git`."""
@@ -134,5 +134,5 @@ def _is_known(tree: WorkingTree) -> bool:
     return os.path.realpath(back) == os.path.realpath(tree.root / GIT)
 
 
-def _line_of(path: Path, root: Path, rules: Rules) -> str:
+def _line_of(path: Path, root: Path, rules: FileRules) -> str:
     return files.read_text(path, rules, root=root).strip()

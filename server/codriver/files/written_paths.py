@@ -18,12 +18,12 @@ _UNUSUAL: Final = re.compile(r"(?i:file:)|[@`\"'<\s]")
 _LOCAL: Final = frozenset({"", "localhost"})
 
 
-def is_unusual(given: str) -> bool:
-    """Return whether `path_from` might return a path other than the text itself."""
+def may_need_conversion(given: str) -> bool:
+    """Return whether `convert_written_path` might return a path other than the text itself."""
     return _UNUSUAL.match(given) is not None or _POSITION.search(given) is not None or given[-1:].isspace()
 
 
-def path_from(given: str, root: Path) -> str:
+def convert_written_path(given: str, root: Path) -> str:
     """Return the path that a text refers to, relative to `root` unless it is absolute. Blocks on the disk.
 
     If a file has exactly this name, the text is returned unchanged. Otherwise `file:///w/m.py`, `@m.py`, `m.py:3`, and

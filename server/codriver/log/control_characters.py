@@ -23,20 +23,20 @@ CONTROL_CHARACTERS = re.compile(
 
 The two joiners of Cf are also excepted because they occur in words and emoji. Source: Unicode 16, UnicodeData.txt.
 """
-BREAKS = str.maketrans({"\n": r"\n", "\t": r"\t"})
+LINE_BREAK_ESCAPES = str.maketrans({"\n": r"\n", "\t": r"\t"})
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     """Escape all control characters except line feeds and tabs. CRLF line endings become line feeds."""
     return CONTROL_CHARACTERS.sub(_spelt, text.replace("\r\n", "\n"))
 
 
-def one_line(text: str) -> str:
+def escape_to_one_line(text: str) -> str:
     """Escape all control characters and line endings, so that a name cannot look like several lines."""
-    return CONTROL_CHARACTERS.sub(_spelt, text).translate(BREAKS)
+    return CONTROL_CHARACTERS.sub(_spelt, text).translate(LINE_BREAK_ESCAPES)
 
 
-def json_text(value: object, *, indent: int | None = None) -> str:
+def encode_for_terminal(value: object, *, indent: int | None = None) -> str:
     """Encode a value as readable JSON, with control characters in JSON escapes so that a terminal ignores them."""
     return CONTROL_CHARACTERS.sub(_escaped, json.dumps(value, indent=indent, ensure_ascii=False))
 

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 from codriver import files
-from codriver.files import Links, Rules, TooLargeError
+from codriver.files import FileRules, Links, TooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -28,7 +28,7 @@ def read(path: Path, most_bytes: int) -> Iterator[bytes]:
         UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
     with contextlib.suppress(FileNotFoundError):
-        yield from files.read_chunks(path, Rules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
+        yield from files.read_chunks(path, FileRules(Links.NEVER, most_bytes, is_granting=True), root=path.parent)
 
 
 def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes, bytes, int] | None:
@@ -37,7 +37,7 @@ def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes,
     Raises:
         UnsafeFileError: it is not a regular file of this user alone, or is larger than `most_bytes`.
     """
-    rules = Rules(Links.NEVER, most_bytes, is_granting=True)
+    rules = FileRules(Links.NEVER, most_bytes, is_granting=True)
     with contextlib.suppress(FileNotFoundError), files.locate(path, Links.NEVER, root=path.parent) as position:
         descriptor = position.open(rules)
         try:
@@ -46,13 +46,13 @@ def read_ends(path: Path, most_bytes: int, head: int, tail: int) -> tuple[bytes,
                 raise TooLargeError(path, most_bytes, size)
             first = os.read(descriptor, head)
             os.lseek(descriptor, max(0, size - tail), os.SEEK_SET)
-            return first, _read_whole(descriptor, min(size, tail)), size
+            return first, _read_exactly(descriptor, min(size, tail)), size
         finally:
             os.close(descriptor)
     return None
 
 
-def _read_whole(descriptor: int, count: int) -> bytes:
+def _read_exactly(descriptor: int, count: int) -> bytes:
     read = bytearray()
     while len(read) < count and (chunk := os.read(descriptor, count - len(read))):
         read += chunk
@@ -62,7 +62,7 @@ def _read_whole(descriptor: int, count: int) -> bytes:
 def last_byte(path: Path, size: int) -> bytes:
     """Return the last byte of a file whose size is known."""
     with files.locate(path, Links.NEVER, root=path.parent) as position:
-        descriptor = position.open(Rules(Links.NEVER, size))
+        descriptor = position.open(FileRules(Links.NEVER, size))
         try:
             os.lseek(descriptor, size - 1, os.SEEK_SET)
             return os.read(descriptor, 1)
@@ -75,14 +75,14 @@ def replace(path: Path, content: bytes | Iterable[bytes], *, is_durable: bool = 
     files.replace(path, content, links=Links.NEVER, root=path.parent, is_durable=is_durable)
 
 
-def sweep(path: Path) -> None:
+def remove_temporary_files(path: Path) -> None:
     """Remove temporary files that a crash left next to this file."""
     for leftover in path.parent.glob(f".{path.name}*.tmp"):
         with contextlib.suppress(OSError):
             files.remove(leftover)
 
 
-def set_aside(path: Path) -> Path:
+def rename_broken_file(path: Path) -> Path:
     """Rename an unreadable file by appending the date, and return the new path."""
     stamp = time.strftime("%Y-%m-%dT%H-%M-%S")
     number = 0
@@ -96,7 +96,7 @@ def set_aside(path: Path) -> Path:
 
 logger = logging.getLogger(__name__)
 
-FULL = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
+DISK_FULL_ERRORS = frozenset((errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)))
 """Error numbers of a full disk and of an exceeded quota."""
 
 
@@ -120,7 +120,7 @@ class DiskErrorReporter:
         """Report an error, unless one has been reported already."""
         is_new, self.why = self.why is None, error.strerror or str(error)
         if is_new:
-            fix = "Free some space on its disk" if error.errno in FULL else "Make that folder writable"
+            fix = "Free some space on its disk" if error.errno in DISK_FULL_ERRORS else "Make that folder writable"
             self._notify(
                 f"{self._name} cannot be written to {self._directory} ({self.why}); {self._consequence}. {fix}, or set "
                 "XDG_STATE_HOME and restart the server"

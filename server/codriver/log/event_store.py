@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, cast
 
 from codriver.errors import cut_counted
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.log.output_log import BoundedLog, Follower
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MAX_BYTES: Final = 4 * 2**20
 """Maximum total size of retained events, unless a log has another limit."""
 MAX_TEXT_CHARACTERS: Final = 4000
 """Maximum length of an event's text, twice the length of the longest that a seam sends."""
-RECORD_BYTES: Final = 400
+RECORD_OVERHEAD_BYTES: Final = 400
 """Approximate size of an event without its strings."""
 
 
@@ -54,14 +54,14 @@ class EventStore(BoundedLog):
 
     def clean(self, text: str, max_characters: int = MAX_TEXT_CHARACTERS) -> str:
         """Redact a string, and shorten it to one line of at most this length."""
-        return cut_counted(one_line(self._redact(text)), max_characters)
+        return cut_counted(escape_to_one_line(self._redact(text)), max_characters)
 
     def insert(self, record_at: Callable[[int], Record], strings: Iterable[str | None]) -> int:
         """Store an event, evict the oldest ones if necessary, and return its line number.
 
         `record_at` returns its record for a line number. `strings` are the long strings in it, for its size.
         """
-        size = RECORD_BYTES + sum([len(text) for text in strings if text])
+        size = RECORD_OVERHEAD_BYTES + sum([len(text) for text in strings if text])
         with self._lock, self._next_line() as line:
             retracted = self._store.insert(record_at(line), size)
             self.last_evicted_line = retracted[-1] if retracted else self.last_evicted_line

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from codriver.log.redaction import Redactor, StreamRedactor
-    from codriver.log.spill import SpillFile, Store
+    from codriver.log.spill import SpillFile, SpillStore
 
 logger = logging.getLogger(__name__)
 
@@ -20,7 +20,7 @@ PART_CHARACTERS = 256 * 2**10
 A MiB takes 0.2 ms this way, but 0.9 ms in parts of 64 KiB. Larger parts would cost memory for every evaluation with a
 shorter output.
 """
-WRITTEN_CHARACTERS = 4 * 2**20
+MAX_WRITE_CHARACTERS = 4 * 2**20
 """Maximum number of characters written at once.
 
 While other threads compute, each disk access waits about 5 ms for the interpreter. Parts of 256 KiB would then allow
@@ -32,7 +32,7 @@ TAIL_CHARACTERS = 64 * 2**10
 
 # Size of the blocks that are read from a file. Reading one takes 0.05 ms, and its index entry 100 bytes.
 BLOCK_CHARACTERS = 64 * 2**10
-"""Maximum number of characters in a block that `blocks` yields."""
+"""Maximum number of characters in a block that `split_into_blocks` yields."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,10 @@ class Chunk:
     dropped: int
 
 
-NOTHING = Chunk("", 0, 0, 0)
+EMPTY_CHUNK = Chunk("", 0, 0, 0)
 
 
-def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+def split_into_blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
     """Yield the characters of the spans, each a string with a start and an end, in blocks of `BLOCK_CHARACTERS`."""
     found: list[str] = []
     capacity = BLOCK_CHARACTERS
@@ -65,7 +65,7 @@ def blocks(spans: Iterable[tuple[str, int, int]]) -> Iterator[str]:
         yield "".join(found)
 
 
-class Text:
+class GrowingText:
     """A string that grows at its end. Positions count from its beginning, even if that has been dropped.
 
     While it cannot be written to the disk, at most `store.max_stored` characters or one chunk are retained, and older
@@ -90,7 +90,7 @@ class Text:
         "total",
     )  # fmt: skip
 
-    def __init__(self, store: Store, name: str, age: int) -> None:
+    def __init__(self, store: SpillStore, name: str, age: int) -> None:
         """Create an empty string.
 
         `name` becomes part of the names of its files. When the disk space is used up, strings with a lower `age` lose
@@ -147,7 +147,7 @@ class Text:
             if len(self._chunks) > 1:
                 self._drop_excess()
             is_due = self._unwritten >= PART_CHARACTERS and self.total >= self._try_at
-            if is_due and not self._is_moving and store.spills:
+            if is_due and not self._is_moving and store.writes_to_disk:
                 self._is_moving = True
                 store.movers += 1
                 self._moving = self._unwritten
@@ -176,7 +176,7 @@ class Text:
                 for file, beyond in files:
                     found.append(file.read(max(begin, file.start), min(end, beyond)))
             except OSError as error:
-                self._lose(file, error)
+                self._drop_unreadable(file, error)
                 continue
             found += [tail, *(chunk[start:stop] for chunk, start, stop in spans)]
             return Chunk("".join(found), begin, total, dropped)
@@ -184,9 +184,9 @@ class Text:
     def last(self, count: int) -> Chunk:
         """Return the last `count` characters, or fewer if not as many are retained."""
         total = self.total
-        return self.read(max(0, total - count), total) if total else NOTHING
+        return self.read(max(0, total - count), total) if total else EMPTY_CHUNK
 
-    def all(self) -> str:
+    def read_all(self) -> str:
         """Return all retained characters as one string. Only use it for strings that are known to be short."""
         with self._store.lock:
             if not self._written:
@@ -263,14 +263,14 @@ class Text:
         """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
         self._store.dropped(self._sizes.pop(0))
         if len(self._files) == 1:
-            self._store.emptied(self)
+            self._store.record_emptied(self)
         return self._files.pop(0)
 
     def _drop_files(self) -> None:
         while self._files:
             self._store.submit(self.drop_file().remove)
 
-    def _lose(self, file: SpillFile, error: OSError) -> None:
+    def _drop_unreadable(self, file: SpillFile, error: OSError) -> None:
         """Treat the content of an unreadable file and everything before it as dropped. Acquires the lock."""
         with self._store.lock:
             if file in self._files:  # otherwise it was dropped in the meantime
@@ -285,13 +285,13 @@ class Text:
         while (part := self._next_part()) is not None:
             spans, start, file = part
             self._store.use(file)
-            parts = list(blocks(spans))  # copied without the lock, which the event loop may be waiting for
+            parts = list(split_into_blocks(spans))  # copied without the lock, which the event loop may be waiting for
             try:
                 size = file.append(parts)
             except OSError as error:
                 if not file.size:
                     file.remove()
-                self._stay(error)
+                self._retry_writing_later(error)
                 return
             self._moved(parts, start, file, size)
             self._store.trim()
@@ -299,13 +299,13 @@ class Text:
     def _next_part(self) -> tuple[list[tuple[str, int, int]], int, SpillFile] | None:
         """Return the next spans to write, their position and their file, or None if too little is unwritten."""
         with self._store.lock:
-            if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.spills:
+            if self._unwritten < PART_CHARACTERS or self._is_forgotten or not self._store.writes_to_disk:
                 self._end_moving()
                 return None
             last = self._files[-1] if self._files else None
             file = self._store.file_for(last, self._name, self._written)
             # Files are only dropped as a whole, so they should not be too large.
-            most = min(WRITTEN_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
+            most = min(MAX_WRITE_CHARACTERS, max(PART_CHARACTERS, self._store.max_file_bytes))
             return self._spans(0, most), self._written, file
 
     def _moved(self, parts: list[str], start: int, file: SpillFile, size: int) -> None:
@@ -327,13 +327,13 @@ class Text:
                 moved = min(length, self._moving)
                 self._moving -= moved
                 store.moving -= moved
-                store.wrote(self, size)
+                store.record_written(self, size)
                 while sum(self._sizes) > store.max_stream_bytes and len(self._files) > 1:
                     gone.append(self.drop_file())
         for useless in gone:
             useless.remove()
 
-    def _stay(self, error: OSError) -> None:
+    def _retry_writing_later(self, error: OSError) -> None:
         """Record that writing failed. It is attempted again when more text has been added."""
         with self._store.lock:
             self._try_at = self.total + PART_CHARACTERS
@@ -351,7 +351,7 @@ class Text:
         self._drop_excess()
 
 
-class Stream(Text):
+class RedactedStream(GrowingText):
     """A string from which secrets are removed.
 
     Text that might be the start of a secret is withheld until it is clear.
@@ -359,7 +359,7 @@ class Stream(Text):
 
     __slots__ = ("_redactor", "_within")
 
-    def __init__(self, store: Store, name: str, age: int, redactor: Redactor) -> None:
+    def __init__(self, store: SpillStore, name: str, age: int, redactor: Redactor) -> None:
         super().__init__(store, name, age)
         self._redactor = redactor
         self._within: StreamRedactor | None = None

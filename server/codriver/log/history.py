@@ -4,7 +4,8 @@ It is a file to which entries are appended as lines of transit. When the file ha
 entries need, it is compacted. A small file next to it stores a line number that is higher than any the log has used.
 
 An entry is written before the answer to its evaluation is sent, so it survives `kill -9` unless the answer has
-`recorded: false`. A power failure can lose the last `FLUSH_EVERY_S` and whatever the disk had not written. Line numbers
+`recorded: false`. A power failure can lose the last `FLUSH_INTERVAL_S` and whatever the disk had not written. Line
+numbers
 are never reused. The number and size of entries are limited in memory, on disk, and while an oversized file is read.
 """
 
@@ -26,13 +27,13 @@ import anyio
 from codriver import files
 from codriver.files.own_folders import make_private_directory
 from codriver.log import durable_files
-from codriver.log.durable_files import DiskErrorReporter, set_aside
+from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
 from codriver.log.history_file import HistoryFile
-from codriver.log.history_reading import most_read_bytes, open_existing, read_newest
+from codriver.log.history_reading import check_existing, max_read_bytes, read_newest
 from codriver.log.line_numbers import LineNumbers
-from codriver.log.newest_entries import cut, size_of
+from codriver.log.newest_entries import entry_bytes, truncate_entry
 from codriver.log.output_log import SCHEMA, Entry
-from codriver.log.transit_format import EntityWriter, NewerFormatError, UnreadableError
+from codriver.log.transit_format import EntryEncoder, NewerFormatError, UnreadableError
 from codriver_datalog.entity_store import BoundedStore
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
     from codriver.log.output_log import Snapshot
 
-__all__ = ["History", "Loaded", "NewerFormatError", "UnreadableError", "read_history"]
+__all__ = ["History", "LoadedHistory", "NewerFormatError", "UnreadableError", "read_history"]
 
 logger = logging.getLogger(__name__)
 
@@ -49,21 +50,21 @@ MAX_ENTITIES = 10_000
 """Maximum number of entries in the history."""
 MAX_BYTES = 16 * 2**20
 """Maximum total size of the entries in memory."""
-FLUSH_EVERY_S = 0.2
+FLUSH_INTERVAL_S = 0.2
 """Pause between two syncs of the file to the disk."""
-RECORDED_WITHIN_S = 0.1
+MAX_RECORD_WAIT_S = 0.1
 """Maximum time that an answer waits until its entry is written."""
-PREPARED_WITHIN_S = 5.0
+MAX_IMPORT_WAIT_S = 5.0
 """Maximum time that the first answer waits for the import of the transit library."""
-LINE_BYTES = 200
+LINE_OVERHEAD_BYTES = 200
 """Upper estimate of the size of a line without the strings of its entry."""
-SMALL_BYTES = 64 * 2**10
+COMPACTION_SLACK_BYTES = 64 * 2**10
 """Number of bytes by which the file may exceed the needed size without being compacted."""
 EVALUATED_CODE = "evaluatedCode"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedHistory:
     """The entries of earlier runs and the next line number.
 
     `report` describes errors in the files, or is None.
@@ -84,7 +85,7 @@ class History:
 
     def __init__(self, path: Path, *, max_entities: int = MAX_ENTITIES, max_bytes: int = MAX_BYTES) -> None:
         self._path = path
-        self._file = HistoryFile(path, most_read_bytes(max_bytes))
+        self._file = HistoryFile(path, max_read_bytes(max_bytes))
         self._line_numbers = LineNumbers(path.with_name(f"{path.name}.lines"))
         self._max_entities = max_entities
         self._max_bytes = max_bytes
@@ -118,13 +119,13 @@ class History:
         self._sleeper: Callable[[], object] | None = None
         """Callback for the task that waits for something to write, if it is waiting."""
 
-    def load(self) -> Loaded:
+    def load(self) -> LoadedHistory:
         """Start and load the entries. Blocks on the disk."""
         next_line, report = self.start()
         reports = [report, self.read()]
         with self._lock:
             entities = tuple(map(Entry.from_record, self._stored.records))
-        return Loaded(entities, next_line, "; ".join(filter(None, reports)) or None)
+        return LoadedHistory(entities, next_line, "; ".join(filter(None, reports)) or None)
 
     def start(self) -> tuple[int, str | None]:
         """Check the beginning and the end of the file, and reserve line numbers.
@@ -136,8 +137,8 @@ class History:
         self._is_writable, last = True, 0
         try:
             make_private_directory(self._path.parent)
-            durable_files.sweep(self._path)
-            self._file.size, last = open_existing(self._path, self._max_bytes)
+            durable_files.remove_temporary_files(self._path)
+            self._file.size, last = check_existing(self._path, self._max_bytes)
         except NewerFormatError as error:
             self._is_writable = False
             errors.append(f"{self._path} {error}: it is left unchanged, and this run's history is only in memory")
@@ -161,7 +162,7 @@ class History:
         """
         errors: list[str] = []
         try:
-            EntityWriter().prepare()
+            EntryEncoder().prepare()
             self._is_prepared.set()
             if not self._is_read.is_set():
                 self._read(errors)
@@ -175,7 +176,7 @@ class History:
         retained: list[tuple[Entry, int]] = []
         try:
             reading = read_newest(self._path, self._max_entities, self._max_bytes, self._earlier_bytes)
-            found = reading.newest.with_sizes()
+            found = reading.newest.sorted_with_sizes()
             # Ignore line numbers that this run will use, which a foreign file may contain.
             retained = [(entry, size) for entry, size in found if entry.line < self._first_line]
             is_whole = reading.newest.is_complete and not reading.is_torn
@@ -203,7 +204,7 @@ class History:
                 self._file.close()
                 self._set_aside(reason, errors)
             try:
-                self._file.write_whole(self._written())
+                self._file.replace_content(self._written())
             except OSError as error:
                 logger.warning("the history's file could not be rewritten: %s", error)
                 self._file.size = 0  # rewritten with the next entry
@@ -213,7 +214,7 @@ class History:
         self._file.size = 0
         try:
             if os.path.lexists(self._path):
-                errors.append(f"{reason}; it was renamed to {set_aside(self._path)}")
+                errors.append(f"{reason}; it was renamed to {rename_broken_file(self._path)}")
         except OSError as error:
             self._refuse(error, errors)
 
@@ -250,7 +251,7 @@ class History:
         self.saw_line(entries[-1].line)
         for entry in entries:
             if entry.category == EVALUATED_CODE:
-                self._retain(cut(entry))
+                self._retain(truncate_entry(entry))
 
     def _retain(self, entry: Entry) -> None:
         with self._lock:
@@ -270,7 +271,7 @@ class History:
 
     def _insert(self, entry: Entry) -> Sequence[int]:
         """Store an entry, and return the lines of entries that were evicted."""
-        return self._stored.insert(tuple(entry), size_of(entry))
+        return self._stored.insert(tuple(entry), entry_bytes(entry))
 
     def _give_up(self, line: int) -> None:
         """Drop pending entries up to a line, so that they are never written."""
@@ -281,7 +282,7 @@ class History:
         """Record that the log has used a line number, so that no later run reuses it."""
         if self._line_numbers.note(line):
             self._wake()
-            if self._line_numbers.is_used_up:
+            if self._line_numbers.may_be_exhausted:
                 if self._writer is None:
                     self._line_numbers.extend()
                 else:
@@ -299,15 +300,15 @@ class History:
         return not self._unrecorded or self._unrecorded.keys().isdisjoint(evaluations)
 
     async def await_recorded(self, evaluations: Collection[str]) -> bool:
-        """Wait for at most `RECORDED_WITHIN_S` until the code of these evaluations is written. Return whether it is."""
+        """Wait for at most `MAX_RECORD_WAIT_S` until the code of these evaluations is written. Return whether it is."""
         if not self._is_prepared.is_set():
-            await anyio.to_thread.run_sync(self._is_prepared.wait, PREPARED_WITHIN_S)
+            await anyio.to_thread.run_sync(self._is_prepared.wait, MAX_IMPORT_WAIT_S)
         loop = asyncio.get_running_loop()
-        until = loop.time() + RECORDED_WITHIN_S
+        until = loop.time() + MAX_RECORD_WAIT_S
         while not self.is_recorded(evaluations):
             if self._is_refused or self._writer is None or math.inf in self._lines_of(evaluations):
                 return False
-            left_s = min(until - loop.time(), self._writer.patience_s())
+            left_s = min(until - loop.time(), self._writer.max_wait_s())
             if left_s <= 0:
                 return False
             written = asyncio.Event()
@@ -335,7 +336,7 @@ class History:
         try:
             while True:
                 await self._await_work()
-                await anyio.sleep(FLUSH_EVERY_S)
+                await anyio.sleep(FLUSH_INTERVAL_S)
                 with contextlib.suppress(OSError):
                     await anyio.to_thread.run_sync(self.flush)
         finally:
@@ -422,8 +423,8 @@ class History:
         if not self._is_read.is_set():
             return False
         with self._lock:
-            needed = self._stored.bytes + LINE_BYTES * len(self._stored)
-        return self._file.size > 2 * needed + SMALL_BYTES
+            needed = self._stored.bytes + LINE_OVERHEAD_BYTES * len(self._stored)
+        return self._file.size > 2 * needed + COMPACTION_SLACK_BYTES
 
     def _entries(self) -> list[Entry]:
         """Return all stored entries."""
@@ -484,10 +485,10 @@ class _Writer:
         self._is_finished = True
         self.wake()
 
-    def patience_s(self) -> float:
+    def max_wait_s(self) -> float:
         """Return how long to wait for the current write at most."""
         since = self._busy_since
-        return RECORDED_WITHIN_S if since is None else since + RECORDED_WITHIN_S - monotonic()
+        return MAX_RECORD_WAIT_S if since is None else since + MAX_RECORD_WAIT_S - monotonic()
 
     def _run(self) -> None:
         while True:
@@ -525,4 +526,4 @@ def read_history(path: Path) -> tuple[Entry, ...]:
     if not os.path.lexists(path):
         return ()
     reading = read_newest(path, MAX_ENTITIES, MAX_BYTES)
-    return tuple([entry for entry, _ in reading.newest.with_sizes()])
+    return tuple([entry for entry, _ in reading.newest.sorted_with_sizes()])

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.log import durable_files
 from codriver.log.transit_format import (
-    EntityWriter,
-    file_chunks,
+    EntryEncoder,
+    encode_file,
 )
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class HistoryFile:
         self._path = path
         self._compacted = path.with_name(f".{path.name}.compacted.tmp")
         self._most_bytes = most_bytes
-        self._writer = EntityWriter()
+        self._writer = EntryEncoder()
         self._descriptor: int | None = None
         self._ends_line = True
         """Whether the file ends with a complete line."""
@@ -66,7 +66,7 @@ class HistoryFile:
         with self.writing:
             descriptor = self._open() if self.size else None
             if descriptor is None:
-                self.write_whole(entries(), is_durable=False)
+                self.replace_content(entries(), is_durable=False)
                 return
             lines = b"".join(map(self._writer.line_of, added))
             if self.size + len(lines) > self._most_bytes:
@@ -117,7 +117,7 @@ class HistoryFile:
                 return
             descriptor = os.dup(descriptor)
         try:
-            files.put_on_disk(descriptor)
+            files.sync_to_disk(descriptor)
             if self._is_new:
                 self._sync_directory()
                 self._is_new = False
@@ -131,12 +131,12 @@ class HistoryFile:
         with files.locate(self._path, files.Links.NEVER, root=self._path.parent) as path:
             path.sync()
 
-    def write_whole(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
+    def replace_content(self, entries: Iterable[Entry], *, is_durable: bool = True) -> None:
         """Replace the file by one with these entries."""
         with self.writing:
             self._close()
             sizes: list[int] = []
-            durable_files.replace(self._path, _noting(sizes, file_chunks(entries)), is_durable=is_durable)
+            durable_files.replace(self._path, _noting(sizes, encode_file(entries)), is_durable=is_durable)
             self._replaced(sum(sizes))
             self._has_unsynced = self._is_new = not is_durable
 
@@ -150,11 +150,11 @@ class HistoryFile:
             self._appended, self._appended_bytes = [], 0
         sizes: list[int] = []
         try:
-            durable_files.replace(self._compacted, _noting(sizes, file_chunks(entities)))
+            durable_files.replace(self._compacted, _noting(sizes, encode_file(entities)))
             descriptor = files.open_for_writing(self._compacted, links=files.Links.NEVER, root=self._path.parent)
             try:
                 _write(descriptor, appended := self._appended_content())
-                files.put_on_disk(descriptor)  # from here on, the compacted file is as durable as the old one
+                files.sync_to_disk(descriptor)  # from here on, the compacted file is as durable as the old one
                 with self.writing:
                     _write(descriptor, last := self._appended_content())
                     os.close(descriptor)

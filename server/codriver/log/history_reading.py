@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from codriver import files
 from codriver.files import UnsafeFileError
 from codriver.log import durable_files
-from codriver.log.newest_entries import Newest
+from codriver.log.newest_entries import NewestEntries
 from codriver.log.transit_format import (
     MAX_LINE_BYTES,
-    EntityLines,
+    EntryDecoder,
     UnreadableError,
     check_version,
-    last_number,
+    highest_line,
 )
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ TAIL_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ReadResult:
     """The result of reading a file: its newest entries, its number of broken lines, and whether the last is torn."""
 
-    newest: Newest
+    newest: NewestEntries
     broken: int
     is_torn: bool
 
 
-def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
+def check_existing(path: Path, max_bytes: int) -> tuple[int, int]:
     """Check a file's header, cut off a torn last line, and return its size and highest line number.
 
     Both are 0 if the file is missing or empty. Only the last lines are searched for the line number.
@@ -59,7 +59,7 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
     whole, torn, size = b"", b"", 0
     for most in (TAIL_BYTES, 3 * TAIL_BYTES, TAIL_BYTES + MAX_LINE_BYTES):
         try:
-            found = durable_files.read_ends(path, most_read_bytes(max_bytes), HEAD_BYTES, most)
+            found = durable_files.read_ends(path, max_read_bytes(max_bytes), HEAD_BYTES, most)
         except UnsafeFileError as error:
             raise UnreadableError(error.strerror) from None
         if found is None:
@@ -67,7 +67,7 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
         head, tail, size = found
         check_version(head)
         whole, newline, torn = tail.rpartition(b"\n")
-        if last_number(whole) or len(tail) == size:
+        if highest_line(whole) or len(tail) == size:
             break
     if torn and (newline or len(torn) == size):
         size -= len(torn)
@@ -76,10 +76,10 @@ def open_existing(path: Path, max_bytes: int) -> tuple[int, int]:
             os.ftruncate(descriptor, size)
         finally:
             os.close(descriptor)
-    return size, last_number(whole)
+    return size, highest_line(whole)
 
 
-def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> Reading:
+def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None = None) -> ReadResult:
     """Read the newest entries of a file within the limits, or of its first `most` bytes.
 
     Raises:
@@ -87,23 +87,23 @@ def read_newest(path: Path, max_entities: int, max_bytes: int, most: int | None 
         NewerFormatError: it was written by a newer version.
         OSError: it cannot be read.
     """
-    newest = Newest(max_entities, max_bytes)
+    newest = NewestEntries(max_entities, max_bytes)
     with closing(_chunks(path, max_bytes)) as read:  # some systems cannot rename an open file
-        chunks = iter(read if most is None else _first(most, read))
+        chunks = iter(read if most is None else _first_bytes(most, read))
         head = next(chunks, b"")
         check_version(head)
-        lines = EntityLines(chain([head], chunks))
+        lines = EntryDecoder(chain([head], chunks))
         for entity in lines.entities():
             newest.add(entity)
-    return Reading(newest, lines.broken, lines.is_torn)
+    return ReadResult(newest, lines.broken, lines.is_torn)
 
 
-def most_read_bytes(max_bytes: int) -> int:
+def max_read_bytes(max_bytes: int) -> int:
     """Return the maximum size of a file that is read for a history limited to `max_bytes`."""
     return max(MAX_READ_BYTES, 4 * max_bytes)
 
 
-def _first(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
+def _first_bytes(most: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the first `most` bytes of the chunks."""
     for chunk in chunks:
         yield chunk[:most]
@@ -119,6 +119,6 @@ def _chunks(path: Path, max_bytes: int) -> Generator[bytes, None, None]:
         UnreadableError: it is not a file of this user, or it is too large.
     """
     try:
-        yield from durable_files.read(path, most_read_bytes(max_bytes))
+        yield from durable_files.read(path, max_read_bytes(max_bytes))
     except UnsafeFileError as error:
         raise UnreadableError(error.strerror) from None

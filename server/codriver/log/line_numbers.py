@@ -26,9 +26,9 @@ RESERVED_LINES = 2_000
 """Number of lines reserved at a time, and so the most that a crash usually skips. Half used, more are reserved."""
 MAX_RESERVED_LINES = 2**17
 """Maximum number of lines reserved at a time while the log grows fast."""
-FAST_S = 1.0
+FAST_USE_S = 1.0
 """If the reserved lines are used up within this time, twice as many are reserved next."""
-STALL_S = 0.05
+MAX_RESERVATION_WAIT_S = 0.05
 """Maximum wait for reserved lines, once for each time that the disk blocks."""
 MAX_UNREPORTED_LINES = 64
 """Number of lines that the log may have used beyond the last one reported here."""
@@ -76,7 +76,7 @@ class LineNumbers:
         return self.next_line > self._low_from
 
     @property
-    def is_used_up(self) -> bool:
+    def may_be_exhausted(self) -> bool:
         """Return whether the log may be about to use a line number that is not reserved."""
         return self.next_line + MAX_UNREPORTED_LINES > self._reserved and not self._is_closed
 
@@ -89,7 +89,7 @@ class LineNumbers:
         """Reserve more lines if half are used, without waiting for the disk."""
         if self.needs_extension:
             now = time.monotonic()
-            is_fast = now - self._extended_at < FAST_S
+            is_fast = now - self._extended_at < FAST_USE_S
             self._extended_at = now
             self._amount = min(2 * self._amount, MAX_RESERVED_LINES) if is_fast else RESERVED_LINES
             self._reserve(self.next_line + self._amount)
@@ -98,11 +98,11 @@ class LineNumbers:
             self._extension.notify_all()
 
     def await_extension(self) -> None:
-        """Wait for up to `STALL_S` until another thread has called `extend`, unless the last wait timed out."""
+        """Wait up to `MAX_RESERVATION_WAIT_S` until another thread calls `extend`, unless the last wait timed out."""
         if self.is_stalled:
             return
         with self._extension:
-            self.is_stalled = not self._extension.wait_for(lambda: not self.is_used_up, STALL_S)
+            self.is_stalled = not self._extension.wait_for(lambda: not self.may_be_exhausted, MAX_RESERVATION_WAIT_S)
 
     @property
     def is_low(self) -> bool:
@@ -131,7 +131,7 @@ class LineNumbers:
                 return 1
         except UnsafeFileError:
             with contextlib.suppress(OSError):
-                durable_files.set_aside(self._file)
+                durable_files.rename_broken_file(self._file)
         except OSError as error:
             logger.debug("%s cannot be read: %s", self._file, error)
         if LINE_NUMBER.fullmatch(content):
@@ -162,7 +162,7 @@ class LineNumbers:
         try:
             descriptor = files.open_for_writing(self._file, links=files.Links.NEVER, root=self._file.parent)
             try:
-                files.put_on_disk(descriptor)
+                files.sync_to_disk(descriptor)
             finally:
                 os.close(descriptor)
             with files.locate(self._file, files.Links.NEVER, root=self._file.parent) as position:

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 import anyio
 
 from codriver.log.history import EVALUATED_CODE
-from codriver.log.output_log import NO_LINE, Entry, OutputLog, earlier_runs
-from codriver.log.redaction import NAME_ENDINGS
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog, merge_earlier_runs
+from codriver.log.redaction import SECRET_NAME_ENDINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from codriver.core.dispatch import AppendEntry
     from codriver.log.history import History
-    from codriver.log.output_log import LogQuery, Queryable, Report
+    from codriver.log.output_log import LogChange, LogQuery, Queryable
     from codriver.log.redaction import Redactor, StreamRedactor
     from codriver.log.transcripts import Transcripts
     from codriver_datalog.solve import QueryAnswer
@@ -70,7 +70,7 @@ class Logbook:
         """Record an entry that the core has requested."""
         self.record(
             Entry(
-                NO_LINE,
+                UNASSIGNED_LINE,
                 effect.category,
                 effect.text,
                 effect.now,
@@ -99,7 +99,7 @@ class Logbook:
             transcript.saw_line(line)
         return line
 
-    def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
+    def redact_chunk(self, repl: str, stream: str, chunk: str) -> str:
         """Return what may be recorded of a chunk that belongs to no evaluation, with secrets redacted.
 
         Text that may be the start of a secret is withheld until the next chunk of the stream, or `flush_chunks`.
@@ -116,7 +116,7 @@ class Logbook:
 
     def learn_secrets(self, source: str, named: Iterable[tuple[str, str]]) -> None:
         """Redact those of the named values whose names mark them as secrets, from now on."""
-        found = [(name, value) for name, value in named if name.upper().endswith(NAME_ENDINGS)]
+        found = [(name, value) for name, value in named if name.upper().endswith(SECRET_NAME_ENDINGS)]
         if found:
             self.learn_sensitive(source, found)
 
@@ -131,11 +131,11 @@ class Logbook:
         self._redactor.forget(repl)
 
     def remembered(self) -> tuple[Entry, ...]:
-        """Return the entries of earlier runs: see `earlier_runs`. Blocks on the disk."""
+        """Return the entries of earlier runs: see `merge_earlier_runs`. Blocks on the disk."""
         first = self.log.first_line or self.log.next_line
         code = map(Entry.from_record, self.history.snapshot().records)
         known = map(Entry.from_record, self._memory.snapshot().records)
-        return earlier_runs(known, (entry for entry in code if entry.line < first))
+        return merge_earlier_runs(known, (entry for entry in code if entry.line < first))
 
     def query(self, request: LogQuery) -> QueryAnswer:
         """Answer a Datalog query across all sources. It may take up to two seconds, so call it in a thread.
@@ -169,7 +169,7 @@ class Logbook:
             self._notification = None
             self.log.add_waiting()
 
-    def _logged(self, report: Report) -> None:
+    def _logged(self, report: LogChange) -> None:
         if report.retracted:
             self.on_left(report.retracted)
         self.history.saw_line(report.last_line)

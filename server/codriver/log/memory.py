@@ -24,10 +24,10 @@ from tinydb import TinyDB, where
 from tinydb.storages import Storage
 
 from codriver import files
-from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, Links, Rules
+from codriver.files import MEBIBYTE, PRIVATE_DIRECTORY_MODE, FileRules, Links
 from codriver.files.own_folders import make_private_directory, try_lock
-from codriver.log.durable_files import DiskErrorReporter, set_aside
-from codriver.log.newest_entries import cut
+from codriver.log.durable_files import DiskErrorReporter, rename_broken_file
+from codriver.log.newest_entries import truncate_entry
 from codriver.log.output_log import SCHEMA, EntityStore, Entry, OutputLog, Snapshot, Value
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ReplacedFile(Storage):
         Raises:
             BrokenMemoryError: it is not a regular file, too large, or not a TinyDB database.
         """
-        rules = Rules(Links.NEVER, self._max_bytes, is_granting=True)
+        rules = FileRules(Links.NEVER, self._max_bytes, is_granting=True)
         try:
             tables = json.loads(files.read(self._path, rules, root=self._root))
         except FileNotFoundError:
@@ -226,7 +226,7 @@ class Memory:
         output: dict[str, Any] = {}
         left = MAX_RUN_BYTES - 1024  # reserved for the fields around the records
         for record in records:
-            document = cut(Entry.from_record(record)).to_json()
+            document = truncate_entry(Entry.from_record(record)).to_json()
             left -= len(_encoded(document)) + len(str(record[0])) + 4
             if left < 0:
                 break
@@ -317,34 +317,34 @@ class Memory:
             with TinyDB(path, self.directory, max_bytes, storage=ReplacedFile) as database:
                 return read(database)
         except BrokenMemoryError as error:
-            self._put_right(error)
+            self._repair(error)
             return None
 
     @contextlib.contextmanager
     def _documents(self) -> Iterator[TinyDB]:
         """Open the database of documents for a change, locking out other threads and processes."""
         make_private_directory(self.directory)
-        with self._lock, _locked(self.directory / "memory.lock"):
+        with self._lock, _file_lock(self.directory / "memory.lock"):
             storage = ReplacedFile(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES)
             try:
                 storage.read()
             except BrokenMemoryError as error:
                 if not self._is_repairing:
                     raise
-                self._put_right(error)
+                self._repair(error)
             with TinyDB(self._documents_file, self.directory, MAX_DOCUMENTS_BYTES, storage=ReplacedFile) as database:
                 yield database
 
-    def _put_right(self, error: BrokenMemoryError) -> None:
+    def _repair(self, error: BrokenMemoryError) -> None:
         reason = str(error)
         if self._is_repairing:
             with contextlib.suppress(OSError):
-                reason += f"; it was renamed to {set_aside(error.path)}"
+                reason += f"; it was renamed to {rename_broken_file(error.path)}"
         self._report(reason)
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _file_lock(path: Path) -> Iterator[None]:
     """Hold a lock file for the duration of the context.
 
     Raises:
@@ -411,17 +411,17 @@ def _line(record: Record) -> int:
     return cast("int", record[0])
 
 
-SHORTEST_REST_S = 2.0
+MIN_PAUSE_S = 2.0
 """Minimum pause between two writes of a run. A crash loses at least this much of a short log."""
-LONGEST_REST_S = 30.0
+MAX_PAUSE_S = 30.0
 """Maximum pause between two writes of a run."""
-REST_TIMES = 50
+PAUSE_FACTOR = 50
 """How many times longer the pause is than the write before it, so that writing takes at most 2 % of the time."""
 
 
-def rest_s(elapsed_s: float) -> float:
+def pause_after_write_s(elapsed_s: float) -> float:
     """Return the pause in seconds after a write that took `elapsed_s`."""
-    return min(max(SHORTEST_REST_S, REST_TIMES * elapsed_s), LONGEST_REST_S)
+    return min(max(MIN_PAUSE_S, PAUSE_FACTOR * elapsed_s), MAX_PAUSE_S)
 
 
 class EarlierRuns:
@@ -478,7 +478,7 @@ class RunRecorder:
             self._runs_errors.report = reporter_of("runs-unwritable")
             self._documents_errors.report = reporter_of("checkpoints-unwritable")
         await anyio.to_thread.run_sync(self._begin)
-        due_s = time.monotonic() + SHORTEST_REST_S
+        due_s = time.monotonic() + MIN_PAUSE_S
         while True:
             self._is_idle = not self._has_changes
             timer = None if self._is_idle else self._wake_at(due_s)
@@ -492,11 +492,11 @@ class RunRecorder:
                 await anyio.to_thread.run_sync(self._write_documents)
             started_s = time.monotonic()
             if self._is_idle:
-                due_s = max(due_s, started_s + SHORTEST_REST_S)
+                due_s = max(due_s, started_s + MIN_PAUSE_S)
             elif started_s >= due_s:
                 await anyio.to_thread.run_sync(self._write_run, None)
                 now_s = time.monotonic()
-                due_s = now_s + rest_s(now_s - started_s)
+                due_s = now_s + pause_after_write_s(now_s - started_s)
 
     @property
     def _has_changes(self) -> bool:

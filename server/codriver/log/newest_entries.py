@@ -19,7 +19,7 @@ END_BYTES = MAX_TEXT_BYTES // 2 - 100
 EMPTY_TEXT_BYTES = sys.getsizeof("")
 
 
-def cut(entry: Entry) -> Entry:
+def truncate_entry(entry: Entry) -> Entry:
     """Return the entry, with the middle of a text of more than 64 KiB replaced by a mark."""
     text = entry.text
     if len(text) * 4 <= MAX_TEXT_BYTES or (len(text) <= MAX_TEXT_BYTES and utf8_bytes(text) <= MAX_TEXT_BYTES):
@@ -30,7 +30,7 @@ def cut(entry: Entry) -> Entry:
     return entry._replace(text=f"{head}\n... {omitted:,} of {len(text):,} characters are left out here ...\n{tail}")
 
 
-def size_of(entry: Entry) -> int:
+def entry_bytes(entry: Entry) -> int:
     """Return the number of bytes that the entry's strings take in memory or in the file, whichever is larger."""
     others = (entry.who, entry.namespace, entry.session_key, entry.evaluation, entry.category)
     names = [text for text in others if text]
@@ -44,7 +44,7 @@ def _written(text: str) -> int:
     return utf8_bytes(encode_basestring(text)) - 2
 
 
-class Newest:
+class NewestEntries:
     """A collection that retains the entries with the highest line numbers within limits, whatever their order.
 
     Of two entries with the same line, the later one is retained. `last_line` is the highest line seen so far or 0.
@@ -62,10 +62,10 @@ class Newest:
 
     def add(self, entry: Entry) -> None:
         """Add an entry, and drop those with the lowest lines if there are too many."""
-        stored = cut(entry)
+        stored = truncate_entry(entry)
         self.is_complete &= stored is entry
         self.last_line = max(self.last_line, entry.line)
-        size = size_of(stored)
+        size = entry_bytes(stored)
         if entry.line in self._entries:
             self._bytes -= self._entries[entry.line][1]
         else:
@@ -76,6 +76,6 @@ class Newest:
             self._bytes -= self._entries.pop(heapq.heappop(self._lines))[1]
             self.is_complete = False
 
-    def with_sizes(self) -> list[tuple[Entry, int]]:
+    def sorted_with_sizes(self) -> list[tuple[Entry, int]]:
         """Return the entries in order of their lines, each with its size in bytes."""
         return [self._entries[line] for line in sorted(self._entries)]

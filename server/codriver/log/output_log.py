@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from codriver_datalog.solve import QueryAnswer
 
 __all__ = [
-    "NO_LINE",
     "SCHEMA",
+    "UNASSIGNED_LINE",
     "Category",
     "EntityStore",
     "Entry",
+    "LogChange",
     "LogQuery",
     "OutputLog",
     "Queryable",
-    "Report",
     "Snapshot",
     "Value",
-    "earlier_runs",
+    "merge_earlier_runs",
 ]
 
 logger = logging.getLogger(__name__)
@@ -87,14 +87,14 @@ MAX_ROWS = 10_000
 """Default maximum number of rows in the answer to a query."""
 TIME_LIMIT_S = 2.0
 """Default maximum duration of a query."""
-LIGHT_CHARACTERS = 2**12
+MAX_DEFERRED_CHARACTERS = 2**12
 """Maximum length of the text of an entry that may wait to be added."""
 MAX_WAITING_ENTRIES = 32
 """Maximum number of entries that wait to be added. Adding that many takes one or two milliseconds."""
 MAX_PARSED_QUERIES = 64  # cached, as most queries are repeated
 
 
-NO_LINE = 0
+UNASSIGNED_LINE = 0
 """The line number of an entry that has not been added yet."""
 
 
@@ -105,7 +105,7 @@ class Entry(NamedTuple):
     """
 
     line: int
-    """The line number, or `NO_LINE` for an entry that has not been added yet."""
+    """The line number, or `UNASSIGNED_LINE` for an entry that has not been added yet."""
     category: Category
     text: str
     timestamp: int
@@ -134,7 +134,7 @@ class Entry(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LogChange:
     """The result of adding entries: those added, the lines evicted, and the range of lines in the log."""
 
     added: tuple[Entry, ...]
@@ -159,7 +159,7 @@ class LogQuery:
     every_row: bool = False
 
 
-Listener = Callable[[Report], None]
+Listener = Callable[[LogChange], None]
 
 
 Follower = Callable[[int], None]
@@ -274,14 +274,14 @@ class OutputLog(BoundedLog):
         return self._last_evicted_line
 
     @contextmanager
-    def line_for_another(self) -> Iterator[int]:
+    def allocate_line(self) -> Iterator[int]:
         """Allocate the next line number for an entry of another store, which is locked until the context ends."""
         with self._lock:
             yield self._next_line
             self._next_line += 1
 
     @property
-    def evicted(self) -> int:
+    def evicted_count(self) -> int:
         """Return the number of entries evicted since the start."""
         self.add_waiting()
         return self._evicted
@@ -307,7 +307,7 @@ class OutputLog(BoundedLog):
         if (
             not may_wait
             or self._followers
-            or len(entry.text) > LIGHT_CHARACTERS
+            or len(entry.text) > MAX_DEFERRED_CHARACTERS
             or len(self._waiting) >= MAX_WAITING_ENTRIES
         ):
             self.add_waiting()
@@ -343,7 +343,7 @@ class OutputLog(BoundedLog):
                 self._last_evicted_line = retracted[-1] if retracted else self._last_evicted_line
                 self._evicted += len(retracted)
                 last = added[-1].line
-                report = Report(added, tuple(retracted), self._store.first_line or last, last)
+                report = LogChange(added, tuple(retracted), self._store.first_line or last, last)
             try:
                 self._listener(report)
             except Exception:  # the entries have been added, so only log the exception
@@ -466,7 +466,7 @@ class _Sources(Mapping[str, Snapshot]):
         return len(self._loaded.keys() | self._to_load)
 
 
-def earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
+def merge_earlier_runs(remembered: Iterable[Entry], code: Iterable[Entry]) -> tuple[Entry, ...]:
     """Return the entries of earlier runs in order of their lines, followed by documents.
 
     For runs whose log is not remembered, only the evaluated code is included. `remembered` comes from the memory and

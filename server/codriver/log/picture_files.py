@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codriver.log.output_log import OutputLog
 
 logger = logging.getLogger(__name__)
-MAX_INSPECTED = 1000
+MAX_SEARCHED_ENTRIES = 1000
 """Number of newest entries that are searched for the one with an image."""
 
 
@@ -50,7 +50,7 @@ class ImageFiles:
             except OSError as error:
                 logger.warning("cannot save an image as %s: %s", path, error.strerror or error)
                 return None
-        newest = reversed(self._log.entries(limit=MAX_INSPECTED))
+        newest = reversed(self._log.entries(limit=MAX_SEARCHED_ENTRIES))
         self._lines[name] = next((entry.line for entry in newest if data in entry.text), self._log.last_line or 0)
         return str(path)
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     _Group = tuple[str, tuple[str, ...]]
 
-NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
-SECRET_KEYS = tuple(ending[1:] for ending in NAME_ENDINGS)
+SECRET_NAME_ENDINGS = ("_KEY", "_SECRET", "_TOKEN", "_PASSWORD")
+SECRET_KEYS = tuple(ending[1:] for ending in SECRET_NAME_ENDINGS)
 """Endings of keys whose value is a secret even if it is a word, in a line `key: word` of a secret."""
 MIN_CHARACTERS = 8  # shorter values are words like "true" or "dev" that occur in ordinary text
 LONG_LINE_CHARACTERS = 20  # minimum length of a line that is always a secret, as shorter ones may be words
@@ -39,17 +39,17 @@ BEGIN_OR_END = re.compile(r"-{4,5} ?(?:BEGIN|END) [A-Z0-9 ]+ ?-{4,5}")
 KEY_AND_VALUE = re.compile(r"""["']?(?P<key>[\w.-]+)["']?\s*(?:[:=]|=>)\s*(?P<value>\S.*)""")
 WORD = re.compile(r"[A-Za-z][A-Za-z_.-]*")
 _PARTS = r"(?:[A-Z]?[a-z]{3,}|[A-Z]{2,}|[A-Z]?[a-z]+(?![A-Za-z]))+"
-ORDINARY = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
+ORDINARY_WORD = re.compile(rf"\W*{_PARTS}(?:[_.-]{_PARTS})*\W*")
 """Matches an ordinary word with any punctuation: `[default]`, `DB_HOST:` and `googleApis`, but not `kLmNoPqRsT`."""
 URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s@?]+", re.IGNORECASE)  # a URL with a user or a query may contain a secret
 
 NOT_IN_NAMES, MAX_NAME = re.compile(r"[^\w.* -]"), 60
 """Characters that are removed from the names of an application's strings, and the maximum length of a name."""
 
-_NAMED = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
+_NAMED_ESCAPES = {"\\": r"\\", "\n": r"\n", "\t": r"\t", "\r": r"\r", "\f": r"\f", "\b": r"\b"}
 _QUOTES = ("", '"', "'", "`")
 """Quotes that may be escaped in a string, and none for strings in other quotes."""
-UNCHANGED = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
+NEEDS_NO_ESCAPING = re.compile(r"[ !#-&(-.0-\[\]-_a-~]*")
 """Matches text that needs no escaping in a string: ASCII without control characters, quotes, slash and backslash."""
 
 
@@ -68,12 +68,12 @@ class _Secrets:
 
         `known` has groups computed before, by secret.
         """
-        lines = [(name, line) for name, secret in named for line in secret_lines(secret)]
+        lines = [(name, line) for name, secret in named for line in secret_parts_of_lines(secret)]
         self.by_secret: dict[str, _Group] = {}
         self.marks: dict[str, str] = {}
         for name, secret in (*named, *lines):
             if secret not in self.by_secret:
-                self.by_secret[secret] = known.get(secret) or (_common(secret), printed_forms(secret))
+                self.by_secret[secret] = known.get(secret) or (_common_substring(secret), printed_forms(secret))
                 for form in self.by_secret[secret][1]:
                     self.marks.setdefault(form, f"<<redacted:{name}>>")
         for name, secret in reversed(named):
@@ -100,10 +100,10 @@ class _Secrets:
     def out_of(self, text: str) -> str:
         """Replace each form in the text by its mark."""
         forms = self.forms_in(text)
-        return _any_of(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
+        return _pattern_of_any(forms).sub(lambda match: self.marks[match[0]], text) if forms else text
 
 
-def _any_of(forms: Sequence[str]) -> re.Pattern[str]:
+def _pattern_of_any(forms: Sequence[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(re.escape, forms)))
 
 
@@ -121,7 +121,7 @@ class Redactor:
         self._from_environment = self._secrets = _Secrets(sorted(secrets.items()), {})
         """The secrets of the environment alone. `_secrets` also includes those that applications declared."""
 
-    def learn(self, name: str, secret: str) -> None:
+    def add_secret(self, name: str, secret: str) -> None:
         """Also redact this secret from now on, including in open streams.
 
         A secret known by the same name is retained.
@@ -132,7 +132,7 @@ class Redactor:
         free = next(candidate for candidate in names if candidate not in self._by_name)
         self._by_name = {**self._by_name, free: secret}
         self._from_environment = _Secrets(sorted(self._by_name.items()), self._from_environment.by_secret)
-        self._gather()
+        self._collect_secrets()
 
     def learn_sensitive(self, repl: str, sensitive: Iterable[tuple[str, str]]) -> None:
         """Redact named strings that the application in a REPL declares sensitive, until `forget`."""
@@ -147,15 +147,15 @@ class Redactor:
             size -= len(oldest)
             del by_text[oldest]
         self._sensitive = {**self._sensitive, repl: by_text}
-        self._gather()
+        self._collect_secrets()
 
     def forget(self, repl: str) -> None:
         """Stop redacting the strings that the application in a REPL declared sensitive, because it has ended."""
         if repl in self._sensitive:
             self._sensitive = {name: by_text for name, by_text in self._sensitive.items() if name != repl}
-            self._gather()
+            self._collect_secrets()
 
-    def _gather(self) -> None:
+    def _collect_secrets(self) -> None:
         sensitive = [(name, text) for by_text in self._sensitive.values() for text, name in by_text.items()]
         named = [*sorted(self._by_name.items()), *sensitive]
         self._secrets = _Secrets(named, self._secrets.by_secret) if sensitive else self._from_environment
@@ -172,7 +172,7 @@ class Redactor:
             {
                 name: value
                 for name, value in environ.items()
-                if name.upper().endswith(NAME_ENDINGS) and len(value) >= MIN_CHARACTERS
+                if name.upper().endswith(SECRET_NAME_ENDINGS) and len(value) >= MIN_CHARACTERS
             }
         )
 
@@ -193,7 +193,7 @@ class Redactor:
         """
         return _redacted(value, self._from_environment if shows_sensitive else self._secrets)
 
-    def may_find(self, printed: str) -> bool:
+    def may_contain_secret(self, printed: str) -> bool:
         """Return whether values may contain a secret, given their printed form. False is certain.
 
         All printed forms of a secret share a substring, so checking a printed value saves checking each of its parts.
@@ -241,7 +241,7 @@ class StreamRedactor:
             return text[:undecided] if self._withheld else text
         done: list[str] = []
         position = 0
-        for match in _any_of(forms).finditer(text):
+        for match in _pattern_of_any(forms).finditer(text):
             undecided = self._beginning(text, position)
             if undecided <= match.start():  # more text may complete a longer secret that starts no later
                 break
@@ -283,11 +283,11 @@ def _beginnings(forms: Sequence[str]) -> dict[str, tuple[tuple[str, int, tuple[s
     }
 
 
-def secret_lines(secret: str) -> tuple[str, ...]:
+def secret_parts_of_lines(secret: str) -> tuple[str, ...]:
     """Return the lines of a secret that are secrets themselves, reduced to the value in `key: value`."""
     lines = LINE_ENDS.split(secret)
     found = [_secret_part(line.strip()) for line in lines] if len(lines) > 1 else []
-    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common(part)]))
+    return tuple(dict.fromkeys([part for part in found if len(part) >= MIN_CHARACTERS and _common_substring(part)]))
 
 
 def _secret_part(line: str) -> str:
@@ -297,7 +297,7 @@ def _secret_part(line: str) -> str:
     if BEGIN_OR_END.fullmatch(value.strip("\"', ")):
         return ""
     if matched is None:
-        return line if len(line) >= LONG_LINE_CHARACTERS or not ORDINARY.fullmatch(line) else ""
+        return line if len(line) >= LONG_LINE_CHARACTERS or not ORDINARY_WORD.fullmatch(line) else ""
     is_named_secret = matched["key"].upper().endswith(SECRET_KEYS)
     if not is_named_secret and (WORD.fullmatch(value) or URL.fullmatch(value)):
         return ""
@@ -309,58 +309,58 @@ def _secret_part(line: str) -> str:
 # How several languages print a character within a string, except for quotes.
 
 
-def _python(character: str) -> str:
+def _escape_python(character: str) -> str:
     return repr(character)[1:-1]
 
 
-def _python_ascii(character: str) -> str:
+def _escape_python_ascii(character: str) -> str:
     return ascii(character)[1:-1]
 
 
-def _python_bytes(character: str) -> str:
-    return repr(_utf_8(character))[2:-1]
+def _escape_python_bytes(character: str) -> str:
+    return repr(_original_bytes(character))[2:-1]
 
 
-def _json(character: str) -> str:
+def _escape_json(character: str) -> str:
     return character if character == '"' else json.dumps(character, ensure_ascii=False)[1:-1]
 
 
-def _json_ascii(character: str) -> str:
+def _escape_json_ascii(character: str) -> str:
     return character if character == '"' else json.dumps(character)[1:-1]
 
 
-def _json_ascii_upper(character: str) -> str:
-    return re.sub(r"[0-9a-f]{4}", lambda match: match[0].upper(), _json_ascii(character))
+def _escape_json_ascii_upper(character: str) -> str:
+    return re.sub(r"[0-9a-f]{4}", lambda match: match[0].upper(), _escape_json_ascii(character))
 
 
-def _json_slash(character: str) -> str:
-    return r"\/" if character == "/" else _json(character)
+def _escape_json_slash(character: str) -> str:
+    return r"\/" if character == "/" else _escape_json(character)
 
 
-def _json_ascii_slash(character: str) -> str:
-    return r"\/" if character == "/" else _json_ascii(character)
+def _escape_json_ascii_slash(character: str) -> str:
+    return r"\/" if character == "/" else _escape_json_ascii(character)
 
 
-def _clojure(character: str) -> str:
-    return _NAMED.get(character, character)
+def _escape_clojure(character: str) -> str:
+    return _NAMED_ESCAPES.get(character, character)
 
 
-def _javascript(character: str) -> str:
-    named = _NAMED.get(character, character)
+def _escape_javascript(character: str) -> str:
+    named = _NAMED_ESCAPES.get(character, character)
     return named if named.isprintable() or not character.isascii() else f"\\x{ord(character):02X}"
 
 
 _PRINTERS: tuple[Callable[[str], str], ...] = (
-    _python,
-    _python_ascii,
-    _python_bytes,
-    _json,
-    _json_ascii,
-    _json_ascii_upper,
-    _json_slash,
-    _json_ascii_slash,
-    _clojure,
-    _javascript,
+    _escape_python,
+    _escape_python_ascii,
+    _escape_python_bytes,
+    _escape_json,
+    _escape_json_ascii,
+    _escape_json_ascii_upper,
+    _escape_json_slash,
+    _escape_json_ascii_slash,
+    _escape_clojure,
+    _escape_javascript,
 )
 
 
@@ -369,7 +369,7 @@ def printed_forms(secret: str) -> tuple[str, ...]:
 
     It may be escaped within a string, or within a string in a string, or encoded for a URL, HTML or a shell.
     """
-    once = {secret, _utf_8(secret).decode("utf-8", "replace")}
+    once = {secret, _original_bytes(secret).decode("utf-8", "replace")}
     if not secret.isalnum() or not secret.isascii():
         once |= _within_strings(secret)
         once |= _percent_encoded(secret)
@@ -382,7 +382,7 @@ def printed_forms(secret: str) -> tuple[str, ...]:
 
 
 def _within_strings(text: str) -> set[str]:
-    if UNCHANGED.fullmatch(text):
+    if NEEDS_NO_ESCAPING.fullmatch(text):
         return {text}
     special = [character for character in set(text) if not (character.isascii() and character.isalnum())]
     quotes = [quoted for quoted in _QUOTES if quoted in text]
@@ -395,7 +395,7 @@ def _within_strings(text: str) -> set[str]:
 
 
 def _percent_encoded(secret: str) -> set[str]:
-    raw = _utf_8(secret)
+    raw = _original_bytes(secret)
     # In order: everything, a path, a form, JavaScript's encodeURIComponent, JavaScript's encodeURI.
     forms = {
         quote(raw, safe=""),
@@ -407,7 +407,7 @@ def _percent_encoded(secret: str) -> set[str]:
     return forms | {re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), form) for form in forms}
 
 
-def _utf_8(text: str) -> bytes:
+def _original_bytes(text: str) -> bytes:
     """Return the original bytes of an environment variable, even if they are not valid UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape")
@@ -415,6 +415,6 @@ def _utf_8(text: str) -> bytes:
         return text.encode("utf-8", "surrogatepass")
 
 
-def _common(secret: str) -> str:
+def _common_substring(secret: str) -> str:
     """Return the longest substring of the secret that is the same in all printed forms, or an empty string."""
     return max(re.findall("[A-Za-z0-9]+", secret), key=len, default="")

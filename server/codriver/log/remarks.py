@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-RULES: Final = Rules(Links.OF_USER, 64 * files.KIBIBYTE)
+RULES: Final = FileRules(Links.OF_USER, 64 * files.KIBIBYTE)
 MAX_REMARKS: Final = 32
 """Maximum number of remarks that are remembered. The oldest are forgotten first."""
 
@@ -36,7 +36,7 @@ class Remarks:
         self._now: dict[str, str] = {}
         """The evaluations whose answers have the remarks that this server reported, by remark."""
 
-    def is_for(self, evaluation: str, remark: str) -> bool:
+    def should_report(self, evaluation: str, remark: str) -> bool:
         """Return whether the answer to this evaluation should include the remark, and record it as reported."""
         if remark in self._earlier:
             return False

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from codriver.files import PRIVATE_DIRECTORY_MODE, Links, Rules, locate, remove, remove_tree
-from codriver.files.own_folders import make_private_directory, remove_locked, try_lock
+from codriver.files import PRIVATE_DIRECTORY_MODE, FileRules, Links, locate, remove, remove_tree
+from codriver.files.own_folders import make_private_directory, remove_locked_file, try_lock
 from codriver.log.durable_files import DiskErrorReporter
 
 if TYPE_CHECKING:
@@ -36,26 +36,26 @@ MAX_NAMES_TRIED = 5
 LOCK_ENDING = ".lock"
 LOCK_NAME = re.compile(r"[0-9a-f]{12}\.lock")  # anything else in that directory does not belong to Codriver
 # Programs can print unpaired surrogates.
-HALVES = "surrogatepass"
+SURROGATE_ERRORS = "surrogatepass"
 
-STREAMS_IN_ALL = 4
+MAX_FULL_STREAMS = 4
 """Number of strings of maximum size that fit into the disk space."""
 MAX_FILES_PER_STREAM = 16
 """Maximum number of files of a string. Its oldest part is dropped one file at a time."""
 SMALL_CHARACTERS = 4096  # copying this many characters is faster than iterating over thousands of small chunks
-MAX_MOVING = 128 * 2**20
+MAX_UNWRITTEN_CHARACTERS = 128 * 2**20
 """Maximum number of characters that wait to be written, in all strings.
 
 Below it, a string that grows faster than the disk can write loses nothing. Beyond it, a blocked disk must not fill the
 memory.
 """
-MAX_AHEAD = 16 * 2**20
+PAUSE_CHARACTERS = 16 * 2**20
 """Number of characters in memory above which a program's output is paused, if possible, until more is written."""
-AHEAD_S = 0.01
+PAUSE_POLL_S = 0.01
 """Interval between two checks of that number."""
-HANGS_S = 1.0
+BLOCKED_DISK_S = 1.0
 """Time without a completed write after which the disk counts as blocked, so that output does not wait for it."""
-GATHER_S = 0.1
+WRITE_DELAY_S = 0.1
 """Time for which text is gathered before it is written.
 
 Each disk access takes the interpreter away from the event loop, which can be noticeable on a busy machine.
@@ -151,7 +151,7 @@ def _sweep(lock_file: Path) -> None:
         logger.debug("%s is not removed, because it is unknown whether its server is running: %s", lock_file, error)
     if is_over:
         with suppress(OSError):
-            remove_locked(lock_file, lock)
+            remove_locked_file(lock_file, lock)
     else:
         os.close(lock)
 
@@ -189,7 +189,7 @@ class SpillFile:
         Raises:
             OSError: they could not be written. The file can still be read, but not appended to.
         """
-        encoded = [block.encode("utf-8", HALVES) for block in blocks]
+        encoded = [block.encode("utf-8", SURROGATE_ERRORS) for block in blocks]
         try:
             if self._descriptor is None:
                 self._descriptor = self._open()
@@ -234,14 +234,14 @@ class SpillFile:
         first, beyond = bisect_right(self._positions, start) - 1, bisect_left(self._positions, end)
         offset, until = self._offsets[first], self._offsets[beyond]
         with locate(self._path, Links.NEVER, root=self._path.parent) as located:
-            descriptor = located.open(Rules(Links.NEVER, until))
+            descriptor = located.open(FileRules(Links.NEVER, until))
         with os.fdopen(descriptor, "rb") as file:
             file.seek(offset)
             raw = file.read(until - offset)
         if len(raw) < until - offset:
             raise OSError(f"{self._path} is shorter than expected: another program changed it")
         try:
-            text = raw.decode("utf-8", HALVES)
+            text = raw.decode("utf-8", SURROGATE_ERRORS)
         except UnicodeDecodeError as error:
             raise OSError(f"{self._path} does not contain what was written: another program changed it") from error
         started = self._positions[first]
@@ -274,7 +274,7 @@ class SpillCapacity:
     max_bytes: int
 
 
-class Spilling(Protocol):
+class SpilledText(Protocol):
     """A string that is partly in files."""
 
     age: int
@@ -284,7 +284,7 @@ class Spilling(Protocol):
         """Drop the content of the oldest file, and return the file for removal. The caller holds the store's lock."""
 
 
-class Store:
+class SpillStore:
     """The memory and disk space that all strings of a server share. Without a `capacity`, everything stays in memory.
 
     These fields are only accessed while the `lock` is held, which nobody holds during disk access: `stored` is the
@@ -305,7 +305,7 @@ class Store:
         )
         self.is_closed = False
         self.max_bytes = capacity.max_bytes if capacity else 0
-        self.max_stream_bytes = max(1, self.max_bytes // STREAMS_IN_ALL)
+        self.max_stream_bytes = max(1, self.max_bytes // MAX_FULL_STREAMS)
         self.max_file_bytes = max(1, self.max_stream_bytes // MAX_FILES_PER_STREAM)
         self._root = capacity.root if capacity else None
         self._directory = SpillDirectory(capacity.root) if capacity and capacity.max_bytes else None
@@ -315,7 +315,7 @@ class Store:
         """Number of completed writes."""
         self._hung_after: int | None = None
         """The number of writes that had completed when the disk was found to be blocked."""
-        self._spilling: dict[Spilling, None] = {}
+        self._spilling: dict[SpilledText, None] = {}
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
@@ -330,7 +330,7 @@ class Store:
             self.submit(SpillDirectory(self._root).sweep)
 
     @property
-    def spills(self) -> bool:
+    def writes_to_disk(self) -> bool:
         """Return whether long strings are written to the disk."""
         return self._directory is not None and not self.is_closed
 
@@ -348,7 +348,7 @@ class Store:
 
         Text that is being written is not dropped as long as the disk works and not too much waits for it.
         """
-        is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_MOVING
+        is_hopeful = is_moving and self.issue.why is None and self.stored <= MAX_UNWRITTEN_CHARACTERS
         return unwritten > self.max_stored and not is_hopeful
 
     async def wait_until_written(self) -> None:
@@ -357,12 +357,12 @@ class Store:
         Used to slow down a program's output.
         """
         seen, waited_s = self._writes, 0.0
-        while self.stored > MAX_AHEAD and self.movers and self._writes != self._hung_after:
-            await anyio.sleep(AHEAD_S)
-            waited_s += AHEAD_S
+        while self.stored > PAUSE_CHARACTERS and self.movers and self._writes != self._hung_after:
+            await anyio.sleep(PAUSE_POLL_S)
+            waited_s += PAUSE_POLL_S
             if self._writes != seen:
                 seen, waited_s = self._writes, 0.0
-            elif waited_s >= HANGS_S:
+            elif waited_s >= BLOCKED_DISK_S:
                 self._hung_after = seen
 
     def file_for(self, last: SpillFile | None, name: str, start: int) -> SpillFile:
@@ -380,7 +380,7 @@ class Store:
             self._used.rest()
         self._used = file
 
-    def wrote(self, text: Spilling, size: int) -> None:
+    def record_written(self, text: SpilledText, size: int) -> None:
         """Record that a string wrote `size` bytes. The caller holds the lock."""
         self.bytes += size
         self._writes += 1
@@ -395,7 +395,7 @@ class Store:
         """Record that a file of `size` bytes is no longer needed. The caller holds the lock."""
         self.bytes -= size
 
-    def emptied(self, text: Spilling) -> None:
+    def record_emptied(self, text: SpilledText) -> None:
         """Record that a string has no more files. The caller holds the lock."""
         self._spilling.pop(text, None)
 
@@ -418,9 +418,9 @@ class Store:
         return fields
 
     @property
-    def staying_characters(self) -> int:
+    def resident_characters(self) -> int:
         """Return the number of characters in memory that will not be written to the disk soon."""
-        return max(0, self.stored - min(self.moving, MAX_MOVING))
+        return max(0, self.stored - min(self.moving, MAX_UNWRITTEN_CHARACTERS))
 
     def close(self) -> None:
         """Remove all files and end the thread. Waits for at most `CLOSE_S`. May be called repeatedly."""
@@ -433,7 +433,7 @@ class Store:
     def _work(self) -> None:
         while (job := self._jobs.get()) is not None:
             if self._jobs.empty():
-                time.sleep(GATHER_S)
+                time.sleep(WRITE_DELAY_S)
             try:
                 job()
             except Exception:

@@ -18,8 +18,8 @@ import anyio
 from codriver.core.evaluation_queue import MAX_HEAD_CHARACTERS
 from codriver.core.records import Recent
 from codriver.errors import cut
-from codriver.log.growing_text import PART_CHARACTERS, Chunk, Stream, Text
-from codriver.log.spill import SpillCapacity, Store
+from codriver.log.growing_text import PART_CHARACTERS, Chunk, GrowingText, RedactedStream
+from codriver.log.spill import SpillCapacity, SpillStore
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Mapping
@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Chunk",
-    "Late",
+    "GrowingText",
+    "LateExcerpt",
     "LateOutput",
     "Part",
+    "RedactedStream",
     "SpillCapacity",
-    "Store",
-    "Stream",
-    "Text",
+    "SpillStore",
     "Transcript",
     "Transcripts",
-    "read",
+    "read_transcripts",
 ]
 
 T = TypeVar("T")
@@ -49,7 +49,7 @@ MAX_LATE_OUTPUTS = 100
 """Maximum number of late outputs that are remembered."""
 MAX_READERS = 256
 """Maximum number of readers for which the reported late output is remembered."""
-FORGOTTEN_PART = 16
+EXCESS_DIVISOR = 16
 """How far the number of retained transcripts may be exceeded, as a fraction: several are forgotten together."""
 
 Part = Literal["result", "stdout", "stderr", "stacks"]
@@ -67,7 +67,7 @@ class Transcript:
     def __init__(
         self,
         evaluation: str,
-        store: Store,
+        store: SpillStore,
         redactor: Redactor,
         age: int,
         requested: Hashable = None,
@@ -79,8 +79,8 @@ class Transcript:
         self.head = redactor(code)[:MAX_HEAD_CHARACTERS]
         self.requested = requested
         self.before = before
-        self.result = Text(store, f"{evaluation}.result", age)
-        self._streams: dict[str, Stream] = {}
+        self.result = GrowingText(store, f"{evaluation}.result", age)
+        self._streams: dict[str, RedactedStream] = {}
         """The streams that were written to or read, by name. Most evaluations print nothing."""
         self._age = age
         self._is_forgotten = False
@@ -103,28 +103,28 @@ class Transcript:
         """One future per waiting task, which takes half as many calls as an asyncio event, and a sixth of anyio's."""
 
     @property
-    def out(self) -> Stream:
+    def out(self) -> RedactedStream:
         """Return the standard output."""
         return self._stream("stdout")
 
     @property
-    def err(self) -> Stream:
+    def err(self) -> RedactedStream:
         """Return the error output."""
         return self._stream("stderr")
 
-    def _stream(self, name: Literal["stdout", "stderr"]) -> Stream:
+    def _stream(self, name: Literal["stdout", "stderr"]) -> RedactedStream:
         known = self._streams.get(name)
         if known is None:
-            new = Stream(self._store, f"{self.evaluation}.{name}", self._age, self._redactor)
+            new = RedactedStream(self._store, f"{self.evaluation}.{name}", self._age, self._redactor)
             if self._is_forgotten:
                 new.forget()
             # Atomic, because any thread may read.
             known = self._streams.setdefault(name, new)
         return known
 
-    def reported_to(self, caller: Hashable) -> Mapping[str, int]:
+    def reported_positions(self, caller: Hashable) -> Mapping[str, int]:
         """Return the number of characters of each part that were reported to a caller."""
-        return NOWHERE if self._reported is None else self._reported.of(caller)
+        return NO_POSITIONS if self._reported is None else self._reported.of(caller)
 
     def report(self, caller: Hashable, positions: Mapping[str, int]) -> None:
         """Record that an answer reported the parts up to these positions to a caller."""
@@ -173,11 +173,11 @@ class Transcript:
         self.result.add(seen)
         return seen
 
-    def retain_cut(self, words: str, *, is_stored: bool) -> None:
+    def record_cut(self, words: str, *, is_stored: bool) -> None:
         """Record what printing left out of the last added value."""
         self.cuts[len(self._value_starts)] = self._redactor(words), is_stored
 
-    def retain_stacks(self, dump: str, user_part: str) -> None:
+    def store_stacks(self, dump: str, user_part: str) -> None:
         """Store a thread dump and the part of it that concerns the user's code."""
         self.stacks, self.user_stacks = self._redactor(dump), self._redactor(user_part)
 
@@ -196,10 +196,10 @@ class Transcript:
         whole = [position for start, position in zip(starts, positions[:-1], strict=False) if position.start == start]
         return whole + positions[-1:]
 
-    def text(self, part: Part) -> Text:
-        """Return a part as a `Text`. For `stacks`, this is a copy."""
+    def text(self, part: Part) -> GrowingText:
+        """Return a part as a `GrowingText`. For `stacks`, this is a copy."""
         if part == "stacks":
-            copy = Text(Store(len(self.stacks)), "stacks", 0)
+            copy = GrowingText(SpillStore(len(self.stacks)), "stacks", 0)
             copy.add(self.stacks)
             return copy
         return {"result": self.result, "stdout": self.out, "stderr": self.err}[part]
@@ -209,7 +209,7 @@ class Transcript:
         return self.text(part).read(start, max(0, start) + length)
 
     @property
-    def loss(self) -> str:
+    def loss_reason(self) -> str:
         """Return why characters were dropped, as a clause that can follow a verb."""
         issue = self._store.issue.why
         return "as no more is kept" + (f" in memory while the disk cannot be written ({issue})" if issue else "")
@@ -241,7 +241,7 @@ class Transcript:
 
 
 @dataclass(frozen=True, slots=True)
-class Late:
+class LateExcerpt:
     """Output that appeared after its evaluation had ended, or outside any evaluation."""
 
     source: str
@@ -267,7 +267,7 @@ class LateOutput:
     """
 
     def __init__(self) -> None:
-        self._all: deque[Late] = deque(maxlen=MAX_LATE_OUTPUTS)
+        self._all: deque[LateExcerpt] = deque(maxlen=MAX_LATE_OUTPUTS)
         self._reported: Recent[Hashable, int] = Recent(MAX_READERS)
         self._newest_reported = 0
 
@@ -280,9 +280,9 @@ class LateOutput:
             more = replace(last, last_line=line, newlines=last.newlines + newlines, is_finished=ends)
             self._all[-1] = more if last.head else replace(more, head=head)
         else:
-            self._all.append(Late(source, is_evaluation, line, line, newlines, ends, head))
+            self._all.append(LateExcerpt(source, is_evaluation, line, line, newlines, ends, head))
 
-    def report(self, reader: Hashable) -> list[Late]:
+    def report(self, reader: Hashable) -> list[LateExcerpt]:
         """Return the output that this reader has not seen, oldest first, and record it as reported."""
         last_reported, newest = self._reported.get(reader), self._all[-1].last_line if self._all else 0
         self._reported[reader] = self._newest_reported = newest
@@ -291,7 +291,7 @@ class LateOutput:
         return [late for late in self._all if late.first_line > last_reported]
 
 
-async def read(work: Callable[[], T], *transcripts: Transcript) -> T:
+async def read_transcripts(work: Callable[[], T], *transcripts: Transcript) -> T:
     """Call `work`, which reads these transcripts, in a thread if any of them is partly on disk."""
     for transcript in transcripts:
         if not transcript.is_in_memory:
@@ -320,7 +320,7 @@ class Transcripts:
         self._stored = stored
         self._max_bytes = max_bytes
         self._redactor = redactor
-        self.store = Store(max_stream_bytes, capacity)
+        self.store = SpillStore(max_stream_bytes, capacity)
         self.late = LateOutput()
         self._all: OrderedDict[str, Transcript] = OrderedDict()
         self.get: Callable[[str], Transcript | None] = self._all.get
@@ -337,7 +337,7 @@ class Transcripts:
         """
         return self._redactor.redact_json(value, shows_sensitive=shows_sensitive)
 
-    def beginning(self, text: str, most: int, *, is_whole: bool) -> str:
+    def redacted_head(self, text: str, most: int, *, is_whole: bool) -> str:
         """Return the first `most` characters of a string, redacted.
 
         If it is not whole, a partial secret at its end is removed too.
@@ -360,16 +360,16 @@ class Transcripts:
             self._newest[requested] = evaluation
         return transcript
 
-    def mark_over(self, evaluation: str) -> None:
+    def mark_finished(self, evaluation: str) -> None:
         """Record that an evaluation has finished, so that its transcript may be forgotten to limit memory."""
         if evaluation not in self._all:
             return
         self._over[evaluation] = None
         # Forget several together, so that only few callers wait for it.
-        if len(self._over) <= self._stored + self._stored // FORGOTTEN_PART and self.store.stored <= self._max_bytes:
+        if len(self._over) <= self._stored + self._stored // EXCESS_DIVISOR and self.store.stored <= self._max_bytes:
             return
         while len(self._over) > 1 and (
-            len(self._over) > self._stored or self.store.staying_characters > self._max_bytes
+            len(self._over) > self._stored or self.store.resident_characters > self._max_bytes
         ):
             oldest, _ = self._over.popitem(last=False)
             gone = self._all.pop(oldest)
@@ -380,7 +380,7 @@ class Transcripts:
 
 MAX_CALLERS: Final = 64
 """Maximum number of callers per transcript. Beyond it, the least recent one gets the output from the start again."""
-NOWHERE: Final[Mapping[str, int]] = MappingProxyType({})
+NO_POSITIONS: Final[Mapping[str, int]] = MappingProxyType({})
 """The positions of a caller that has seen nothing."""
 
 
@@ -392,7 +392,7 @@ class ReportedPositions:
 
     def of(self, caller: Hashable) -> Mapping[str, int]:
         """Return the positions of one caller. Parts that were never reported are missing."""
-        return self._positions.get(caller, NOWHERE)
+        return self._positions.get(caller, NO_POSITIONS)
 
     def move(self, caller: Hashable, positions: Mapping[str, int]) -> None:
         """Record that an answer reported the parts up to these positions. Positions never decrease."""

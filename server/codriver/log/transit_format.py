@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 FORMAT_VERSION: Final = 2
 HEADER: Final = b'["^ ","~:format-version",%d]\n' % FORMAT_VERSION
-VERSION: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
+VERSION_HEADER: Final = re.compile(rb'\s*\[\s*"\^ "\s*,\s*"~:format-version"\s*,\s*([0-9]{1,9})\s*([],])')
 """Matches the beginning of a file of any version."""
-LINE: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
+ENTRY_LINE: Final = re.compile(rb'^\["\^ ","~:output/line",(?:"~i)?([0-9]{1,18})"?,', re.MULTILINE)
 """Matches the beginning of an entry's line, with its line number. The text of an entry has no unescaped quotes."""
-HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
-WRITTEN_BYTES: Final = 256 * 2**10
+UNPAIRED_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+CHUNK_BYTES: Final = 256 * 2**10
 """Approximate size of the chunks in which a file is written."""
 MAX_NUMBER: Final = 10**17  # of a line or a time, so that incremented numbers still have 18 digits
 
@@ -50,7 +50,7 @@ def check_version(head: bytes) -> None:
         UnreadableError: it is not a history, or of an older format.
         NewerFormatError: it was written by a newer version.
     """
-    found = VERSION.match(head)
+    found = VERSION_HEADER.match(head)
     version = 0 if found is None else int(found[1])
     if version > FORMAT_VERSION:
         raise NewerFormatError(f"has the format {version}, but this version of Codriver only reads {FORMAT_VERSION}")
@@ -58,30 +58,30 @@ def check_version(head: bytes) -> None:
         raise UnreadableError("it has no known :format-version")
 
 
-def last_number(lines: bytes) -> int:
+def highest_line(lines: bytes) -> int:
     """Return the highest line number of the entries in these lines, or 0 if there are none."""
-    return max(map(int, LINE.findall(lines)), default=0)
+    return max(map(int, ENTRY_LINE.findall(lines)), default=0)
 
 
-def file_chunks(entities: Iterable[Entry]) -> Iterator[bytes]:
+def encode_file(entities: Iterable[Entry]) -> Iterator[bytes]:
     """Yield a file with these entries, in chunks of about 256 KiB."""
-    writer = EntityWriter()
+    writer = EntryEncoder()
     started, size = [HEADER], 0
     for entity in entities:
         started.append(writer.line_of(entity))
         size += len(started[-1])
-        if size >= WRITTEN_BYTES:
+        if size >= CHUNK_BYTES:
             yield b"".join(started)
             started, size = [], 0
     yield b"".join(started)
 
 
-def line_of(entity: Entry) -> bytes:
+def encode_entry(entity: Entry) -> bytes:
     """Encode an entry as a line."""
-    return EntityWriter().line_of(entity)
+    return EntryEncoder().line_of(entity)
 
 
-class EntityWriter:
+class EntryEncoder:
     """Encodes entries as lines. Not thread-safe."""
 
     def __init__(self) -> None:
@@ -106,11 +106,11 @@ class EntityWriter:
         self._writer.write({self._keys[name]: value for name, value in entity.to_json().items()})
         text = self._stream.getvalue()
         if not text.isascii():
-            text = HALF_CHARACTER.sub("\ufffd", text)
+            text = UNPAIRED_SURROGATE.sub("\ufffd", text)
         return text.encode() + b"\n"
 
 
-class EntityLines:
+class EntryDecoder:
     """Decodes the entries of a file. `broken` and `is_torn` are only valid when `entities` is exhausted.
 
     `broken` is the number of lines that are not entries. `is_torn` is whether there was text after the last line

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 from anyio.abc import SocketAttribute
 
-from codriver.net.conversations import as_id
+from codriver.net.conversations import valid_id_or_none
 from codriver.net.kernel_sockets import (
-    GONE,
-    look_up,
-    plain,
+    GONE_USER_ID,
+    look_up_in_tables,
+    normalize_address,
     query_kernel,
 )
 from codriver.net.refusal_log import RefusalLog
-from codriver.net.server_record import INTRODUCTION, WORKSPACE
+from codriver.net.server_record import INTRODUCTION_METHOD, WORKSPACE_METHOD
 from codriver_relay.own_files import is_mine
 from codriver_relay.peer import IS_LINUX
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["json", "wait", "refuse"]
 
-BLANK = b" \t\r\n"
+JSON_WHITESPACE = b" \t\r\n"
 BOM = b"\xef\xbb\xbf"
 """The UTF-8 byte order mark, which some shells write first. No protocol starts with it."""
 JSON_STARTS = b'{["'
@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
+class AdmittedPeer:
     """An admitted peer: its first bytes after the introduction, and what the introduction contains."""
 
     first: bytes
@@ -73,22 +73,22 @@ class Admitted:
     """The argument of that request."""
 
 
-FIRST_BYTE_S = 300.0
+MAX_FIRST_BYTE_WAIT_S = 300.0
 """Maximum wait for the first byte. A relay connects when its client starts, and is silent until the client writes."""
-FIRST_LINE_S = 10.0
+MAX_FIRST_LINE_WAIT_S = 10.0
 """Maximum wait for the rest of the first line."""
 QUERY_THREADS = 4
 """Number of threads that look up the users of peers. They do nothing else, so other work never delays admission."""
 MAX_TOKEN_LINE_BYTES = 4096
 """Maximum length of a first line that is not admitted yet."""
 READ_BYTES = 64 * 1024
-INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION.encode()
+INTRODUCTION_START = b'{"jsonrpc": "2.0", "method": "%s"' % INTRODUCTION_METHOD.encode()
 """The start of the line in which Codriver's relay and commands send a token and name the server they expect."""
-WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE.encode()
+WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%%s"}}\n' % WORKSPACE_METHOD.encode()
 """The answer to a peer that names a workspace: the device and inode of the served workspace."""
 
 
-def first_bytes_verdict(data: bytes) -> Verdict:
+def judge_first_bytes(data: bytes) -> Verdict:
     """Return `refuse` if the bytes belong to another protocol, `wait` if that is still possible, and otherwise `json`.
 
     After a byte order mark and whitespace, `{`, `[` and `"` are admitted immediately. An upper-case verb, an SSH banner
@@ -98,7 +98,7 @@ def first_bytes_verdict(data: bytes) -> Verdict:
     """
     if BOM.startswith(data):
         return "wait"
-    text = data.removeprefix(BOM).lstrip(BLANK)
+    text = data.removeprefix(BOM).lstrip(JSON_WHITESPACE)
     if not text:
         return "wait"
     if text[0] in JSON_STARTS:
@@ -123,29 +123,29 @@ def is_loopback(host: str) -> bool:
     return (mapped or address).is_loopback
 
 
-def peer_uid(connection: socket.socket) -> int | None:
+def user_id_of_peer(connection: socket.socket) -> int | None:
     """Return the user id of the process at the other end of a connection.
 
-    Returns `GONE`, which is not a user id, if the peer is on this machine and no process has its socket. Returns None
-    if the peer is on another machine, or the system is not Linux.
+    Returns `GONE_USER_ID`, which is not a user id, if the peer is on this machine and no process has its socket.
+    Returns None if the peer is on another machine, or the system is not Linux.
     """
     if not IS_LINUX:
         return None
     try:
         peer, local = connection.getpeername(), connection.getsockname()
     except OSError:
-        return GONE  # the peer has disconnected
-    remote_address, local_address = plain(peer), plain(local)
+        return GONE_USER_ID  # the peer has disconnected
+    remote_address, local_address = normalize_address(peer), normalize_address(local)
     try:
         found = query_kernel(remote_address, local_address)
     except OSError:
         try:
-            found = look_up(remote_address, local_address)
+            found = look_up_in_tables(remote_address, local_address)
         except OSError:
             return None
     if found is None:
-        return GONE if is_loopback(remote_address[0]) else None
-    return found.uid if found.inode else GONE
+        return GONE_USER_ID if is_loopback(remote_address[0]) else None
+    return found.uid if found.inode else GONE_USER_ID
 
 
 def token_matches(expected: str, given: str) -> bool:
@@ -159,8 +159,8 @@ async def is_from_user(stream: SocketStream, threads: anyio.CapacityLimiter, ref
     It does not if its peer is another user's process or has disconnected.
     """
     raw = stream.extra(SocketAttribute.raw_socket)
-    owner = await anyio.to_thread.run_sync(peer_uid, raw, limiter=threads)
-    if owner == GONE:
+    owner = await anyio.to_thread.run_sync(user_id_of_peer, raw, limiter=threads)
+    if owner == GONE_USER_ID:
         return False  # the peer disconnected before its user could be found
     if owner is not None and not is_mine(owner):
         refusals.note("refused a connection from another user of this machine")
@@ -184,7 +184,7 @@ class Admission:
         self._refusals = RefusalLog(logger)
         self.refused = 0
 
-    async def admit(self, stream: SocketStream) -> Admitted | None:
+    async def admit(self, stream: SocketStream) -> AdmittedPeer | None:
         """Return the admitted peer, or None if it was refused.
 
         A refused peer gets no answer, so it does not even see the name of the service.
@@ -194,39 +194,39 @@ class Admission:
             self.refused += 1
         return first
 
-    async def _first_bytes(self, stream: SocketStream) -> Admitted | None:
+    async def _first_bytes(self, stream: SocketStream) -> AdmittedPeer | None:
         if not await is_from_user(stream, self._threads, self._refusals):
             return None
         data = b""
-        with anyio.move_on_after(FIRST_BYTE_S) as patience:
+        with anyio.move_on_after(MAX_FIRST_BYTE_WAIT_S) as patience:
             while True:
                 try:
                     data += await stream.receive(READ_BYTES)
                 except (anyio.EndOfStream, anyio.BrokenResourceError):
                     return None
-                patience.deadline = min(patience.deadline, anyio.current_time() + FIRST_LINE_S)
-                match first_bytes_verdict(data):
+                patience.deadline = min(patience.deadline, anyio.current_time() + MAX_FIRST_LINE_WAIT_S)
+                match judge_first_bytes(data):
                     case "refuse":
                         self._refusals.note("refused a connection that does not speak JSON")
                         return None
                     case "json" if self._token is None and not _may_introduce(data):
-                        return Admitted(data)
+                        return AdmittedPeer(data)
                     case "json" if b"\n" in data:
                         return await self._without_introduction(data, stream)
                 if len(data) > MAX_TOKEN_LINE_BYTES:
                     return None
         return None
 
-    async def _without_introduction(self, data: bytes, stream: SocketStream) -> Admitted | None:
+    async def _without_introduction(self, data: bytes, stream: SocketStream) -> AdmittedPeer | None:
         line, _, rest = data.lstrip().partition(b"\n")
         try:
             message = json.loads(line)
-            given = message["params"] if message["method"] == INTRODUCTION else {}
+            given = message["params"] if message["method"] == INTRODUCTION_METHOD else {}
             token, session = given.get("token", ""), given.get("session", self._session_id)
             named_workspace, given_names = given.get("workspace"), given.keys()
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             if self._token is None:
-                return Admitted(data)  # the mistake is answered later
+                return AdmittedPeer(data)  # the mistake is answered later
             given, token, session, named_workspace, given_names = {}, "", self._session_id, None, ()
         if self._token is not None and not (isinstance(token, str) and token_matches(self._token, token)):
             self._refusals.note("refused a connection without the token")
@@ -239,15 +239,15 @@ class Admission:
                 "refused a connection that expects another workspace, whose port file names this server"
             )
             return None
-        return Admitted(
+        return AdmittedPeer(
             rest,
             starts_server="starts" in given_names,
             had_another="before" in given_names,
             accepts_skills="withoutSkills" not in given_names,
-            conversation=as_id(given.get("conversation")) or "" if given_names else "",
+            conversation=valid_id_or_none(given.get("conversation")) or "" if given_names else "",
             stops_server="stop" in given_names,
-            request=_text(given.get("request")),
-            detail=_text(given.get("detail")),
+            request=_text_or_empty(given.get("request")),
+            detail=_text_or_empty(given.get("detail")),
         )
 
     async def _send_workspace(self, stream: SocketStream, named_workspace: object) -> bool:
@@ -264,7 +264,7 @@ class Admission:
         return named_workspace == served
 
 
-def _text(value: object) -> str:
+def _text_or_empty(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 

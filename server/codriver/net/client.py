@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_directory
 from codriver.net import server_record
-from codriver.net.kernel_sockets import KernelSilentError
+from codriver.net.kernel_sockets import UnsupportedQueryError
 
 if TYPE_CHECKING:
     import subprocess
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 
     from codriver.net.server_record import ServerRecord
 
-PROTOCOL = "2025-11-25"
-NOTHING: Mapping[str, str] = MappingProxyType({})
-HEALTH_S = 5.0
+PROTOCOL_VERSION = "2025-11-25"
+NO_FIELDS: Mapping[str, str] = MappingProxyType({})
+HANDSHAKE_TIMEOUT_S = 5.0
 """Maximum time for connecting and the handshake."""
-START_S = 30.0
+START_TIMEOUT_S = 30.0
 """Maximum time for a started server to accept connections."""
-WRONG_REQUEST = frozenset({-32700, -32600, -32602})
+INVALID_REQUEST_CODES = frozenset({-32700, -32600, -32602})
 """JSON-RPC error codes that mean that the request was invalid. Source: JSON-RPC 2.0, error object."""
 MAX_LOG_TAIL_CHARACTERS = 600
 """Maximum number of characters to display from the log of a server that failed to start."""
@@ -56,7 +56,7 @@ class ServerFailedError(NoServerError):
     """Raised when a started server exited before it could be reached."""
 
     def __init__(self, workspace: Path, log: Path, status: int) -> None:
-        words = server_record.log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or why_silent(log)
+        words = server_record.log_tail(log.parent)[-MAX_LOG_TAIL_CHARACTERS:] or explain_silent_exit(log)
         StartError.__init__(
             self,
             f"the server started for {workspace} exited with status {status}: "
@@ -64,7 +64,7 @@ class ServerFailedError(NoServerError):
         )
 
 
-def why_silent(log: Path) -> str:
+def explain_silent_exit(log: Path) -> str:
     """Return the likely reason why a server exited without writing anything to its log."""
     if hasattr(os, "statvfs") and log.parent.is_dir() and not os.statvfs(log.parent).f_bavail:
         return "it could not log anything because the disk of the workspace is full: free some space"
@@ -82,7 +82,7 @@ class CannotStartError(NoServerError):
         )
 
 
-class ServerGoneError(CodriverError):
+class ConnectionClosedError(CodriverError):
     """Raised when the server closed the connection before it answered."""
 
     def __init__(self) -> None:
@@ -95,10 +95,10 @@ class CallError(CodriverError):
     def __init__(self, method: str, error: dict[str, Any]) -> None:
         super().__init__(f"{method}: {error.get('message', error)}")
         code = error.get("code")
-        self.is_refusal = isinstance(code, int) and code in WRONG_REQUEST
+        self.is_refusal = isinstance(code, int) and code in INVALID_REQUEST_CODES
 
 
-class NoMessageError(CodriverError):
+class InvalidMessageError(CodriverError):
     """Raised when the server sent a line that is not a JSON-RPC message."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class NoMessageError(CodriverError):
         )
 
 
-class StrangeServerError(CodriverError):
+class WrongWorkspaceError(CodriverError):
     """Raised when the server serves another workspace."""
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class Connection:
     def __init__(self, host: str, port: int, *, timeout_s: float | None = None) -> None:
         # `create_connection` would resolve names and load the tables for international ones, but this is an address.
         self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
-        self.socket.settimeout(HEALTH_S)
+        self.socket.settimeout(HANDSHAKE_TIMEOUT_S)
         try:
             self.socket.connect((host, port))
         except BaseException:
@@ -151,7 +151,7 @@ class Connection:
         self.socket.settimeout(None)
 
     def introduce(
-        self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NOTHING
+        self, workspace: Path, *, token: str | None, session: str | None, others: Mapping[str, str] = NO_FIELDS
     ) -> None:
         """Send the token and name the expected server and workspace. Both sides disconnect if they do not match.
 
@@ -165,18 +165,20 @@ class Connection:
         served = f"{status.st_dev}:{status.st_ino}"
         given = {"token": token, "session": session, "workspace": served}
         fields = {name: value for name, value in given.items() if value}
-        self.notify(server_record.INTRODUCTION, {**fields, **others})
+        self.notify(server_record.INTRODUCTION_METHOD, {**fields, **others})
         answer = next(self.messages(), None)
         if answer is None:
-            raise ServerGoneError
-        if answer.get("method") != server_record.WORKSPACE or answer.get("params") != {"workspace": served}:
-            raise StrangeServerError
+            raise ConnectionClosedError
+        if answer.get("method") != server_record.WORKSPACE_METHOD or answer.get("params") != {"workspace": served}:
+            raise WrongWorkspaceError
         self.session = session
 
     def initialize(self, name: str = "codriver-cli") -> dict[str, Any]:
         """Perform the MCP handshake, and return the server's result."""
         client = {"name": name, "version": "0"}
-        about = self.request("initialize", {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client})
+        about = self.request(
+            "initialize", {"protocolVersion": PROTOCOL_VERSION, "capabilities": {}, "clientInfo": client}
+        )
         self.notify("notifications/initialized", {})
         return about
 
@@ -201,7 +203,7 @@ class Connection:
                 result = message.get("result")
                 return result if isinstance(result, dict) else {}
             self.on_notification(message)
-        raise ServerGoneError
+        raise ConnectionClosedError
 
     def call(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Call a tool and return its structured answer. Raises the errors of `request`."""
@@ -227,7 +229,7 @@ class Connection:
             try:
                 message = json.loads(line)
             except (ValueError, RecursionError) as error:
-                raise NoMessageError from error
+                raise InvalidMessageError from error
             if isinstance(message, dict):
                 yield message
 
@@ -235,13 +237,13 @@ class Connection:
         try:
             return self._file.readline()
         except ConnectionError as error:
-            raise ServerGoneError from error
+            raise ConnectionClosedError from error
 
     def _send(self, message: dict[str, Any]) -> None:
         try:
             self.socket.sendall(json.dumps(message).encode() + b"\n")
         except ConnectionError as error:
-            raise ServerGoneError from error
+            raise ConnectionClosedError from error
 
 
 def connect(
@@ -268,13 +270,13 @@ def connect(
         process = start_server(workspace)
     except OSError as error:
         raise CannotStartError(workspace, error) from error
-    deadline = time.monotonic() + START_S
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
         try:
             return _connect(workspace, directory, name)
         except NoServerError:
             status = process.poll()
-            if status == server_record.STOPPED_FOR_GOOD:
+            if status == server_record.STOPPED_FOR_GOOD_STATUS:
                 raise NoServerError(workspace, "it was stopped for good with `codriver stop --for-good`") from None
             if status:
                 raise ServerFailedError(workspace, directory / "serve.log", status) from None
@@ -294,14 +296,17 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
             connection.close()
             raise
         connection.wait_without_limit()
-    except (server_record.NotTheServerError, StrangeServerError) as error:
+    except (server_record.NotTheServerError, WrongWorkspaceError) as error:
         raise NoServerError(workspace, f"the process on {source}, is not its server: {error}") from error
     except TimeoutError as error:
-        why = f"the process on {source}, did not answer within {HEALTH_S:g} s; `codriver doctor` explains how to end it"
+        why = (
+            f"the process on {source}, did not answer within {HANDSHAKE_TIMEOUT_S:g} s; "
+            "`codriver doctor` explains how to end it"
+        )
         raise NoServerError(workspace, why) from error
-    except NoMessageError as error:
+    except InvalidMessageError as error:
         raise NoServerError(workspace, f"the process on {source}, is not codriver") from error
-    except ServerGoneError as error:
+    except ConnectionClosedError as error:
         why = f"the process on {source}, disconnected: it is another program, or the server of another workspace"
         raise NoServerError(workspace, why) from error
     except (OSError, ValueError) as error:
@@ -310,7 +315,7 @@ def _connect(workspace: Path, directory: Path, name: str) -> Connection:
     return connection
 
 
-def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NOTHING) -> Connection:
+def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str] = NO_FIELDS) -> Connection:
     """Return a verified connection to the server of a workspace after introducing the client: see `introduce`.
 
     Raises:
@@ -319,9 +324,9 @@ def _reach(workspace: Path, directory: Path, port: int, others: Mapping[str, str
     """
     claimed = server_record.read_record(directory)
     is_its = claimed is not None and claimed.port == port
-    connection = Connection(server_record.host_of(claimed if is_its else None), port, timeout_s=HEALTH_S)
+    connection = Connection(server_record.server_host(claimed if is_its else None), port, timeout_s=HANDSHAKE_TIMEOUT_S)
     try:
-        server_record.verify(connection.socket, directory)
+        server_record.verify_server(connection.socket, directory)
         token = os.environ.get("CODRIVER_TOKEN") or server_record.read_token(directory)
         session = claimed.session_id if claimed and is_its else None
         connection.introduce(workspace, token=token, session=session, others=others)
@@ -382,22 +387,22 @@ def send_request(workspace: Path, name: str, detail: str = "") -> dict[str, Any]
     with _reach(workspace, directory, _read_port(workspace, directory), others) as connection:
         for message in connection.messages():
             answer = message.get("params")
-            if message.get("method") == server_record.ANSWER and isinstance(answer, dict):
+            if message.get("method") == server_record.ANSWER_METHOD and isinstance(answer, dict):
                 return answer
-    raise ServerGoneError
+    raise ConnectionClosedError
 
 
-def process_of(workspace: Path, claimed: ServerRecord) -> int | None:
+def server_process_id(workspace: Path, claimed: ServerRecord) -> int | None:
     """Return the process id of the server described by `claimed`, if it serves the workspace.
 
     The kernel identifies the process. On systems where it cannot, the server itself is asked and has to answer.
     """
     directory = server_directory(workspace)
     try:
-        return server_record.process_of(claimed, directory) or _query_process(workspace, directory, claimed)
+        return server_record.recorded_process_id(claimed, directory) or _query_process(workspace, directory, claimed)
     except server_record.NotTheServerError:
         return None
-    except KernelSilentError:
+    except UnsupportedQueryError:
         return _query_process(workspace, directory, claimed)
 
 

@@ -8,7 +8,7 @@ import anyio
 
 from codriver.core.actions import ClientConnected, ClientDisconnected
 from codriver.core.records import Recent
-from codriver.net.conversations import CLAUDE_CODE, conversation_of, digest_of
+from codriver.net.conversations import CLAUDE_CODE, conversation_digest, conversation_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from codriver.net.outbox import Outbox
 
 
-MAX_NUMBERS: Final = 1000
+MAX_NUMBERED_CONVERSATIONS: Final = 1000
 """Maximum number of conversations whose numbers a server remembers."""
 
 
-class OpenRequests:
+class PendingRequests:
     """A client's pending requests by id. The same id may be pending more than once."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class ClientSession:
         `numbers` are the numbers of conversations by client name and id, including those of earlier connections.
         """
         self.id = identity
-        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERS) if numbers is None else numbers
+        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERED_CONVERSATIONS) if numbers is None else numbers
         self._last_number = 0
         self.outbox = outbox
         self.name = ""
@@ -106,7 +106,7 @@ class ClientSession:
         """Whether the relay was connected to another server before and the client has not been informed of that."""
         self.subscribed: set[str] = set()
         """URIs of the resources whose changes the client has subscribed to."""
-        self.open_requests = OpenRequests()
+        self.open_requests = PendingRequests()
         self.starts_server = False
         """Whether the client uses a relay that starts missing servers. Such a client keeps this server running."""
         self.calls = 0
@@ -125,7 +125,7 @@ class ClientSession:
 
     def note_conversation(self, meta: Mapping[str, object]) -> str:
         """Store the conversation's id from the `_meta` of a call, if it has one, and return the current id."""
-        given = conversation_of(meta)
+        given = conversation_id(meta)
         if given is not None:
             self.conversation = given
         return self.conversation
@@ -151,7 +151,7 @@ class Clients:
         self._introduced = introduced
         self._sessions: dict[str, ClientSession] = {}
         self._accepted = 0
-        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERS)
+        self._numbers = Recent[tuple[str, str], int](MAX_NUMBERED_CONVERSATIONS)
 
     def __iter__(self) -> Iterator[ClientSession]:
         return iter(tuple(self._sessions.values()))
@@ -191,7 +191,7 @@ class Clients:
                 "calls": session.calls,
                 "queued": session.outbox.waiting,
                 "droppedNotifications": session.outbox.dropped,
-                **({"conversation": digest_of(session.conversation)} if session.conversation else {}),
+                **({"conversation": conversation_digest(session.conversation)} if session.conversation else {}),
                 **({"startsServer": True} if session.starts_server else {}),
             }
             for session in self._sessions.values()

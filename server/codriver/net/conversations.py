@@ -15,39 +15,39 @@ if TYPE_CHECKING:
 
 MAX_ID_CHARACTERS: Final = 128
 """Maximum length of an id in characters."""
-KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
+ID_KEYS: Final = ("sessionId", "sessionID", "threadId", "vscode.conversationId")
 """Keys of `_meta` that contain an id.
 
 Source: recordings of Codex 0.171.0, opencode 1.18.33 and VS Code. Claude Code 2.1.330 sends none.
 """
 CLAUDE_CODE: Final = "claude-code"
 """The name of the client whose relay sends the session id, from the variable `CLAUDE_CODE_SESSION_ID`."""
-TURN: Final = "x-codex-turn-metadata"
+TURN_METADATA_KEY: Final = "x-codex-turn-metadata"
 """The key of an object, or of its JSON, that contains a `thread_id`. Source: a recording of Codex 0.171.0."""
-MAX_TURN_CHARACTERS: Final = 10_000
+MAX_TURN_METADATA_CHARACTERS: Final = 10_000
 """Maximum length of that JSON in characters. Longer values are ignored."""
 
 
-def conversation_of(meta: Mapping[str, object]) -> str | None:
+def conversation_id(meta: Mapping[str, object]) -> str | None:
     """Return the id of the conversation from the `_meta` of a call, or None if it has none."""
-    for key in KEYS:
-        if (found := as_id(meta.get(key))) is not None:
+    for key in ID_KEYS:
+        if (found := valid_id_or_none(meta.get(key))) is not None:
             return found
-    turn = meta.get(TURN)
-    if isinstance(turn, str) and len(turn) <= MAX_TURN_CHARACTERS:
+    turn = meta.get(TURN_METADATA_KEY)
+    if isinstance(turn, str) and len(turn) <= MAX_TURN_METADATA_CHARACTERS:
         try:
             turn = json.loads(turn)
         except (ValueError, RecursionError):
             return None
-    return as_id(turn.get("thread_id")) if isinstance(turn, dict) else None
+    return valid_id_or_none(turn.get("thread_id")) if isinstance(turn, dict) else None
 
 
-def as_id(given: object) -> str | None:
+def valid_id_or_none(given: object) -> str | None:
     """Return the value if it is a valid id, otherwise None."""
     is_id = isinstance(given, str) and 0 < len(given) <= MAX_ID_CHARACTERS and given.isprintable()
     return given if is_id else None  # type: ignore[return-value]  # `is_id` implies a string
 
 
-def digest_of(conversation: str) -> str:
+def conversation_digest(conversation: str) -> str:
     """Return a short digest to display for an id, which distinguishes conversations without revealing the id."""
     return hashlib.sha256(conversation.encode("utf-8", "surrogatepass")).hexdigest()[:8]

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 TURN_S: Final = 0.0005
 """Time after which a computation yields to other tasks."""
-TURNS_OF_OTHERS: Final = 12
+YIELDED_ITERATIONS: Final = 12
 """Number of loop iterations to yield for: as many as a call of another client needs. An idle one costs about 20 µs."""
 
 T = TypeVar("T")
 
 
-class Turns:
+class TurnTimer:
     """Tracks when a computation should yield. The first turn starts when it is created."""
 
     def __init__(self) -> None:
@@ -31,14 +31,14 @@ class Turns:
 
     async def leave_off(self) -> None:
         """Let other tasks run, and then start the next turn."""
-        for _ in range(TURNS_OF_OTHERS):
+        for _ in range(YIELDED_ITERATIONS):
             await asyncio.sleep(0)
         self._ends = perf_counter() + TURN_S
 
 
-async def in_turns(work: Generator[None, None, T]) -> T:
+async def run_in_turns(work: Generator[None, None, T]) -> T:
     """Run a generator that yields wherever it can pause, and return its result."""
-    turns = Turns()
+    turns = TurnTimer()
     while True:
         try:
             next(work)

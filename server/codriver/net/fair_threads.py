@@ -44,7 +44,7 @@ class NoTurnError(Exception):
 
 
 @dataclass(eq=False, slots=True)
-class _Turn:
+class _WaitingCaller:
     """A caller that waits for a slot or has one."""
 
     client: str
@@ -57,10 +57,10 @@ class _Turn:
 
 
 @dataclass(eq=False, slots=True)
-class _Share:
+class _ClientShare:
     """A client's share of the slots."""
 
-    waiting: deque[_Turn] = field(default_factory=deque)
+    waiting: deque[_WaitingCaller] = field(default_factory=deque)
     running: int = 0
     """Number of turns whose work is unfinished or whose caller has not received the result."""
 
@@ -70,7 +70,7 @@ class _Share:
         return not self.waiting and not self.running
 
 
-class Shares:
+class FairThreads:
     """The slots for one kind of work, for the lifetime of a server.
 
     A client gets at most `slots_per_client` of the `slots`. Clients take turns, and the calls of one client run in
@@ -81,7 +81,7 @@ class Shares:
         self._free = slots
         self._slots_per_client = slots_per_client
         self._rests = rests
-        self._shares: dict[str, _Share] = {}
+        self._shares: dict[str, _ClientShare] = {}
         """The share of each client, in the order of their turns."""
         self._is_closed = False
 
@@ -111,8 +111,8 @@ class Shares:
         Raises:
             NoTurnError: the client got no turn until then, or the server is stopping.
         """
-        turn = _Turn(client)
-        self._shares.setdefault(client, _Share()).waiting.append(turn)
+        turn = _WaitingCaller(client)
+        self._shares.setdefault(client, _ClientShare()).waiting.append(turn)
         self._grant()
         try:
             if not turn.is_granted and not self._is_closed:
@@ -126,7 +126,7 @@ class Shares:
             raise NoTurnError(self.waiting)
         return await self._run_now(turn, work)
 
-    async def _run_now(self, turn: _Turn, work: Callable[[], T]) -> T:
+    async def _run_now(self, turn: _WaitingCaller, work: Callable[[], T]) -> T:
         loop = asyncio.get_running_loop()
         # Popped by whichever comes first: the thread that starts the work, or the caller when it gives up.
         start = deque([None])
@@ -157,7 +157,7 @@ class Shares:
         finally:
             self._release(turn)
 
-    def _leave(self, turn: _Turn) -> None:
+    def _leave(self, turn: _WaitingCaller) -> None:
         """Remove a caller that stopped waiting."""
         if turn.is_granted:
             self._end_work(turn, 0.0)
@@ -166,14 +166,14 @@ class Shares:
         self._shares[turn.client].waiting.remove(turn)
         self._forget_idle()
 
-    def _release(self, turn: _Turn) -> None:
+    def _release(self, turn: _WaitingCaller) -> None:
         """Record that the caller has its result. Its client's next work may start once this work has finished too."""
         turn.has_left = True
         if turn.is_over:
             self._shares[turn.client].running -= 1
             self._grant()
 
-    def _end_work(self, turn: _Turn, elapsed_s: float) -> None:
+    def _end_work(self, turn: _WaitingCaller, elapsed_s: float) -> None:
         """Free the slot. The client's next work does not start before the caller has received this result."""
         share = self._shares[turn.client]
         turn.is_over = True
@@ -201,7 +201,7 @@ class Shares:
             turn.decided.set()
         self._forget_idle()
 
-    def _is_ready(self, share: _Share) -> bool:
+    def _is_ready(self, share: _ClientShare) -> bool:
         return bool(share.waiting) and share.running < self._slots_per_client
 
     def _forget_idle(self) -> None:
@@ -210,18 +210,18 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WorkThreads:
     """The slots for each kind of work that is done in threads for clients."""
 
-    messages: Shares = field(default_factory=lambda: Shares(1))
+    messages: FairThreads = field(default_factory=lambda: FairThreads(1))
     """Parsing of long messages."""
-    files: Shares = field(default_factory=lambda: Shares(FILE_SLOTS, slots_per_client=2))
+    files: FairThreads = field(default_factory=lambda: FairThreads(FILE_SLOTS, slots_per_client=2))
     """Reading files that a client names, on whatever disk."""
-    notebooks: Shares = field(default_factory=lambda: Shares(1))
+    notebooks: FairThreads = field(default_factory=lambda: FairThreads(1))
     """Reading notebooks, one at a time because each may need a lot of memory."""
-    editing: Shares = field(default_factory=lambda: Shares(TEXT_SLOTS))
+    editing: FairThreads = field(default_factory=lambda: FairThreads(TEXT_SLOTS))
     """Processing of long strings and code."""
-    queries: Shares = field(default_factory=lambda: Shares(QUERY_SLOTS))
+    queries: FairThreads = field(default_factory=lambda: FairThreads(QUERY_SLOTS))
     """Queries whose caller waits for the answer."""
-    standing: Shares = field(default_factory=lambda: Shares(1, rests=True))
+    standing: FairThreads = field(default_factory=lambda: FairThreads(1, rests=True))
     """Queries that are repeated while a client waits for a change. Together they use at most half a core."""

@@ -18,6 +18,6 @@ KEEPALIVE_PROBES = 3
 """Number of unanswered probes after which the connection is closed: 90 s after the last traffic."""
 
 
-def keep_alive(raw: socket.socket) -> None:
+def enable_keepalive(raw: socket.socket) -> None:
     """Enable keep-alive on a socket with these times."""
     probe_when_silent(raw, idle_s=KEEPALIVE_IDLE_S, interval_s=KEEPALIVE_INTERVAL_S, probes=KEEPALIVE_PROBES)

@@ -18,18 +18,18 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from codriver.systems.file_system import is_mine, is_open, is_trusted
-from codriver.systems.machine import started_at, user_name
+from codriver.systems.machine import boot_time_s, user_name
 from codriver_relay import peer
 
 if TYPE_CHECKING:
     import os
 
 
-GONE: Final = peer.GONE[0]
+GONE_USER_ID: Final = peer.GONE[0]
 """The user id of a socket that no process has any more."""
-LISTENING = "0A"
+LISTENING_STATE = "0A"
 """The state of listening sockets in the kernel's tables. Source: Linux, `include/net/tcp_states.h`, `TCP_LISTEN`."""
-TABLES: Final = Path("/proc/net")
+TABLES_DIRECTORY: Final = Path("/proc/net")
 NETLINK_SOCK_DIAG: Final = 4
 SOCK_DIAG_BY_FAMILY: Final = 20
 NLM_F_REQUEST: Final = 0x1
@@ -38,25 +38,25 @@ NLMSG_DONE: Final = 3
 DIAG_BYTES: Final = 65536
 """Size of the receive buffer, larger than any part of an answer from the kernel. Source: netlink(7)."""
 
-ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
+LOOPBACK_OF_ANY = MappingProxyType({"0.0.0.0": "127.0.0.1", "::": "127.0.0.1"})  # noqa: S104  # nothing is bound here
 """The loopback address at which a listener on all interfaces is reached, by its address."""
 
 Address = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Peer:
+class LocalSocket:
     """A socket of this machine: the id of its user, and its inode, which is 0 if no process has it."""
 
     uid: int
     inode: int
 
 
-class KernelSilentError(OSError):
+class UnsupportedQueryError(OSError):
     """Raised when the kernel does not support this kind of query."""
 
 
-def listener_of(connection: socket.socket) -> Peer | None:
+def listener_behind(connection: socket.socket) -> LocalSocket | None:
     """Return the listening socket at the other end of an outgoing connection.
 
     Returns None if it is not on this machine, or not in this container.
@@ -65,12 +65,12 @@ def listener_of(connection: socket.socket) -> Peer | None:
         KernelSilentError: this system does not identify the peer.
     """
     try:
-        return _peer(peer.listener_of(connection))
+        return _socket_or_none(peer.listener_of(connection))
     except OSError as error:
-        raise KernelSilentError(error.errno, "/proc/net/tcp") from error
+        raise UnsupportedQueryError(error.errno, "/proc/net/tcp") from error
 
 
-def listener_at(remote: Address) -> Peer | None:
+def listener_at(remote: Address) -> LocalSocket | None:
     """Return the socket that listens at an address of this machine, or None if there is none.
 
     Raises:
@@ -78,12 +78,12 @@ def listener_at(remote: Address) -> Peer | None:
     """
     packed = peer.plain(remote[0])
     try:
-        return _peer(peer.find(packed, remote[1], bytes(len(packed)), 0))
+        return _socket_or_none(peer.find(packed, remote[1], bytes(len(packed)), 0))
     except OSError as error:
-        raise KernelSilentError(error.errno, "/proc/net/tcp") from error
+        raise UnsupportedQueryError(error.errno, "/proc/net/tcp") from error
 
 
-def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
+def process_holding(lock: os.stat_result, inode: int, *, hint: int | None) -> int | None:
     """Return the id of the process that holds the lock on a file and has the socket `inode`, or None.
 
     `hint` is a process id to try first.
@@ -94,16 +94,16 @@ def holder_of(lock: os.stat_result, inode: int, *, hint: int | None) -> int | No
     try:
         return peer.holder_of(lock, inode, hint)
     except OSError as error:
-        raise KernelSilentError(error.errno, "/proc/locks") from error
+        raise UnsupportedQueryError(error.errno, "/proc/locks") from error
 
 
-def plain(address: tuple[str, int]) -> Address:
+def normalize_address(address: tuple[str, int]) -> Address:
     """Return an address without its zone, and with IPv4-mapped IPv6 addresses converted to IPv4."""
     host = address[0].partition("%")[0]
     return (host[7:] if host.startswith("::ffff:") and "." in host else host), address[1]
 
 
-def query_kernel(remote: Address, local: Address) -> Peer | None:
+def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
     """Return the socket at the address `remote` that is connected to `local`, or None.
 
     If there is no such connection, return the socket that listens at `remote`.
@@ -111,19 +111,21 @@ def query_kernel(remote: Address, local: Address) -> Peer | None:
     Raises:
         OSError: this kernel, or the container, does not support such queries.
     """
-    return _peer(peer.query_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
+    return _socket_or_none(peer.query_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
 
-def look_up(remote: Address, local: Address, *, directory: Path = TABLES) -> Peer | None:
+def look_up_in_tables(remote: Address, local: Address, *, directory: Path = TABLES_DIRECTORY) -> LocalSocket | None:
     """Return the same as `query_kernel`, but from the kernel's tables, which are slower and supported more widely.
 
     Raises:
         OSError: this system has no such tables.
     """
-    return _peer(peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory)))
+    return _socket_or_none(
+        peer.look_up(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1], tables=str(directory))
+    )
 
 
-def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
+def listening_hosts(port: int, *, directory: Path = TABLES_DIRECTORY) -> list[str]:
     """Return the addresses of this machine at which something listens on `port`.
 
     Raises:
@@ -131,12 +133,12 @@ def listening_hosts(port: int, *, directory: Path = TABLES) -> list[str]:
     """
     tables = [table for table in (directory / "tcp", directory / "tcp6") if table.exists()]
     if not tables:
-        raise KernelSilentError(0, str(directory))
-    listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING]
-    return [_host(words) for words, number in listening if int(number, 16) == port]
+        raise UnsupportedQueryError(0, str(directory))
+    listening = [fields[1].split(":") for table in tables for fields in _rows(table) if fields[3] == LISTENING_STATE]
+    return [_decode_host(words) for words, number in listening if int(number, 16) == port]
 
 
-def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
+def listening_sockets(*, directory: Path = TABLES_DIRECTORY) -> dict[int, str]:
     """Return the addresses at which this user's listening sockets can be reached, by inode.
 
     Raises:
@@ -151,7 +153,7 @@ def listening_sockets(*, directory: Path = TABLES) -> dict[int, str]:
     for uid, inode, host, port in rows:
         if uid in mine:
             quoted = f"[{host}]" if ":" in host else host
-            found[inode] = f"{ANY.get(host, quoted)}:{port}"
+            found[inode] = f"{LOOPBACK_OF_ANY.get(host, quoted)}:{port}"
     return found
 
 
@@ -168,13 +170,13 @@ def _query_listeners() -> list[Listener]:
         OSError: this kernel, or the container, does not support such queries.
     """
     if not peer.IS_LINUX:
-        raise KernelSilentError(0, "sock_diag")
+        raise UnsupportedQueryError(0, "sock_diag")
     found = []
     with socket.socket(getattr(socket, "AF_NETLINK", 0), socket.SOCK_RAW, NETLINK_SOCK_DIAG) as kernel:
         kernel.settimeout(peer.DIAG_S)
         for family, size in ((socket.AF_INET, 4), (socket.AF_INET6, 16)):
             head = struct.pack("=IHHII", 72, SOCK_DIAG_BY_FAMILY, NLM_F_REQUEST | NLM_F_DUMP, 1, 0)
-            kernel.send(head + struct.pack("=4BI48x", family, socket.IPPROTO_TCP, 0, 0, 1 << int(LISTENING, 16)))
+            kernel.send(head + struct.pack("=4BI48x", family, socket.IPPROTO_TCP, 0, 0, 1 << int(LISTENING_STATE, 16)))
             is_over = False
             while not is_over:
                 data = kernel.recv(DIAG_BYTES)
@@ -187,7 +189,7 @@ def _query_listeners() -> list[Listener]:
                         uid, inode = struct.unpack_from("=II", data, 80)
                         found.append((uid, inode, socket.inet_ntop(family, host), port))
                     else:
-                        raise KernelSilentError(0, f"sock_diag answered with a message of type {kind}")
+                        raise UnsupportedQueryError(0, f"sock_diag answered with a message of type {kind}")
                     data = data[length + 3 & ~3 :]
     return found
 
@@ -201,9 +203,9 @@ def _read_listeners(directory: Path) -> list[Listener]:
     found = []
     for table in (directory / "tcp", directory / "tcp6"):
         for fields in _rows(table) if table.exists() else ():
-            if fields[3] == LISTENING:
+            if fields[3] == LISTENING_STATE:
                 words, _, port = fields[1].partition(":")
-                found.append((int(fields[7]), int(fields[9]), _host(words), int(port, 16)))
+                found.append((int(fields[7]), int(fields[9]), _decode_host(words), int(port, 16)))
     return found
 
 
@@ -211,71 +213,74 @@ def _rows(table: Path) -> list[list[str]]:
     return [line.split() for line in table.read_text(encoding="ascii").splitlines()[1:]]
 
 
-def _peer(found: tuple[int, int] | None) -> Peer | None:
-    return None if found is None else Peer(*found)
+def _socket_or_none(found: tuple[int, int] | None) -> LocalSocket | None:
+    return None if found is None else LocalSocket(*found)
 
 
-def _host(words: str) -> str:
+def _decode_host(words: str) -> str:
     """Decode the address in a row of a kernel's table."""
     packed = b"".join(struct.pack("=I", int(words[at : at + 8], 16)) for at in range(0, len(words), 8))
     return socket.inet_ntop(socket.AF_INET if len(packed) == 4 else socket.AF_INET6, packed)
 
 
-SILENT = "this system cannot identify the process that listens there"
+UNIDENTIFIED_LISTENER = "this system cannot identify the process that listens there"
 
 
-def objection_to(connection: socket.socket, file: Path) -> str | None:
+def connection_objection(connection: socket.socket, file: Path) -> str | None:
     """Return why nothing should be sent over a connection to the port in `file`, or None if it is safe.
 
     Queries the kernel, or the disk if the kernel does not support it.
     """
     try:
-        return objection_to_listener(listener_of(connection), file)
-    except KernelSilentError:
-        return objection_to_listener(None, file)
+        return listener_objection(listener_behind(connection), file)
+    except UnsupportedQueryError:
+        return listener_objection(None, file)
 
 
-def objection_at(address: Address, file: Path) -> str | None:
+def address_objection(address: Address, file: Path) -> str | None:
     """Return why nothing should be sent to an address of this machine, or None, without connecting to it.
 
-    See `objection_to`.
+    See `connection_objection`.
     """
     try:
-        return objection_to_listener(listener_at(address), file)
-    except KernelSilentError:
-        return objection_to_listener(None, file)
+        return listener_objection(listener_at(address), file)
+    except UnsupportedQueryError:
+        return listener_objection(None, file)
 
 
-def objection_to_listener(listener: Peer | None, file: Path | None) -> str | None:
+def listener_objection(listener: LocalSocket | None, file: Path | None) -> str | None:
     """Return why nothing should be sent to a listener, or None. `listener` is None if the system cannot identify it.
 
     It must belong to this user. If the system cannot tell, the file must belong to this user, be writable by nobody
     else, and be younger than the machine's start, because every listener is.
     """
     if listener is None:
-        return _objection_to_file(file) if file is not None else SILENT
+        return _objection_to_file(file) if file is not None else UNIDENTIFIED_LISTENER
     if listener.uid < 0:
         return "the process that listened there has closed the connection"
     if is_mine(listener.uid):
         return None
     if listener.uid == 0:
         return "it belongs to root, not to you: it may be the proxy of a container"
-    return f"it belongs to another user of this machine, {_named(listener.uid)}"
+    return f"it belongs to another user of this machine, {_describe_user(listener.uid)}"
 
 
 def _objection_to_file(file: Path) -> str | None:
     try:
         status = file.lstat()
     except OSError as error:
-        return f"{SILENT}, and the file with its port cannot be checked: {error.strerror}"
+        return f"{UNIDENTIFIED_LISTENER}, and the file with its port cannot be checked: {error.strerror}"
     if not is_trusted(status.st_uid) or is_open(status, stat.S_IWOTH):
-        return f"{SILENT}, and the file with its port belongs to another user, or others may write to it"
-    if status.st_mtime < started_at():
-        return f"{SILENT}, and the file with its port was written before this machine started, so it is outdated"
+        return f"{UNIDENTIFIED_LISTENER}, and the file with its port belongs to another user, or others may write to it"
+    if status.st_mtime < boot_time_s():
+        return (
+            f"{UNIDENTIFIED_LISTENER}, and the file with its port was written before this machine started, "
+            "so it is outdated"
+        )
     return None
 
 
-def _named(uid: int) -> str:
+def _describe_user(uid: int) -> str:
     """Return the name and id of a user, for messages."""
     name = user_name(uid)
     return f"the user {uid}" if name is None else f"{name} (uid {uid})"

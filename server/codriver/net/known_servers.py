@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.errors import CodriverError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import (
     make_private_directory,
     server_directory,
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-NOTE: Final = "workspace"
+NOTE_NAME: Final = "workspace"
 """The file name of a note."""
-RULES: Final = Rules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
+RULES: Final = FileRules(Links.NEVER, 8 * files.KIBIBYTE, is_granting=True)
 MAX_NOTES: Final = 1000
 """Maximum number of state directories that are searched."""
-ANSWER_S: Final = 3.0
+ANSWER_TIMEOUT_S: Final = 3.0
 """Maximum time for a server to answer, so that one that hangs does not delay the list."""
-AT_ONCE: Final = 8
+MAX_CONCURRENT_QUERIES: Final = 8
 """Maximum number of servers that are queried concurrently."""
 
 
@@ -49,7 +49,7 @@ class KnownServer:
     why: str = ""
 
 
-def note(workspace: Path) -> None:
+def write_note(workspace: Path) -> None:
     """Write the note that a server of this workspace can be reached.
 
     Raises:
@@ -57,13 +57,13 @@ def note(workspace: Path) -> None:
     """
     directory = workspace_state_directory(workspace)
     make_private_directory(directory)
-    files.replace(directory / NOTE, os.fsencode(workspace.resolve()), links=Links.NEVER, root=directory)
+    files.replace(directory / NOTE_NAME, os.fsencode(workspace.resolve()), links=Links.NEVER, root=directory)
 
 
-def forget(workspace: Path) -> None:
+def remove_note(workspace: Path) -> None:
     """Remove the note of a workspace, if there is one."""
     with suppress(OSError):
-        files.remove(workspace_state_directory(workspace) / NOTE)
+        files.remove(workspace_state_directory(workspace) / NOTE_NAME)
 
 
 def noted_workspaces() -> tuple[Path, ...]:
@@ -73,7 +73,7 @@ def noted_workspaces() -> tuple[Path, ...]:
         if os.path.isdir(workspace):  # noqa: PTH112  # `Path.is_dir` raises if permission is denied
             found.add(workspace)
         else:
-            forget(workspace)
+            remove_note(workspace)
     return tuple(sorted(found))
 
 
@@ -82,7 +82,7 @@ def health_of_all(name: str) -> tuple[KnownServer, ...]:
     from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415  # only for this list
 
     workspaces = noted_workspaces()
-    with ThreadPoolExecutor(AT_ONCE) as threads:
+    with ThreadPoolExecutor(MAX_CONCURRENT_QUERIES) as threads:
         return tuple(threads.map(lambda workspace: health_of(workspace, name), workspaces))
 
 
@@ -90,12 +90,14 @@ def health_of(workspace: Path, name: str) -> KnownServer:
     """Query the server of one workspace. `name` is the client's name."""
     try:
         with client.connect(workspace, name=name) as connection:
-            connection.socket.settimeout(ANSWER_S)
+            connection.socket.settimeout(ANSWER_TIMEOUT_S)
             return KnownServer(workspace, connection.call("server_health", {}))
     except client.NoServerError as error:
         return KnownServer(workspace, None, _left_over(workspace) or error.why or str(error))
     except TimeoutError:
-        return KnownServer(workspace, None, f"its server did not answer within {ANSWER_S:g} s: run `codriver doctor`")
+        return KnownServer(
+            workspace, None, f"its server did not answer within {ANSWER_TIMEOUT_S:g} s: run `codriver doctor`"
+        )
     except (CodriverError, OSError) as error:
         return KnownServer(workspace, None, str(error))
 
@@ -111,7 +113,7 @@ def _notes() -> Iterator[Path]:
     root = state_directory() / "workspaces"
     for directory in sorted(root.iterdir())[:MAX_NOTES] if root.is_dir() else ():
         try:
-            workspace = Path(os.fsdecode(files.read(directory / NOTE, RULES, root=directory)))
+            workspace = Path(os.fsdecode(files.read(directory / NOTE_NAME, RULES, root=directory)))
         except (OSError, ValueError):
             continue
         if workspace.is_absolute() and workspace_state_directory(workspace).name == directory.name:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Protocol
 import anyio
 from anyio.abc import SocketAttribute
 
-from codriver.net.keepalive import keep_alive
-from codriver.net.listening_sockets import FILES_WITHOUT_CLIENTS
-from codriver.net.outbox import Outbox, immediately
-from codriver.net.server_record import ANSWER
-from codriver.net.socket_reader import READ_BYTES, receiving
+from codriver.net.keepalive import enable_keepalive
+from codriver.net.listening_sockets import RESERVED_FILES
+from codriver.net.outbox import Outbox, immediate_sender
+from codriver.net.server_record import ANSWER_METHOD
+from codriver.net.socket_reader import READ_BYTES, receiver_of
 from codriver.systems.machine import allow_open_files
 
 if TYPE_CHECKING:
@@ -24,22 +24,22 @@ if TYPE_CHECKING:
 
     from anyio.abc import SocketStream
 
-    from codriver.net.admission import Admission, Admitted
+    from codriver.net.admission import Admission, AdmittedPeer
     from codriver.net.client_sessions import Clients, ClientSession
 
 logger = logging.getLogger(__name__)
 
-CONGESTED_BYTES = 8 * 2**20
+MAX_UNREAD_BYTES = 8 * 2**20
 """Size of unread answers at which no more requests are read from a client."""
 MAX_REFUSED_AT_ONCE = 8
 """Number of connections beyond the maximum of clients, so that excess clients can be sent an error."""
-REFUSAL_S = 10.0
+REFUSAL_TIMEOUT_S = 10.0
 """Maximum time for refusing an excess client."""
-REFUSAL_BYTES = 64 * 1024
+MAX_REFUSED_BYTES = 64 * 1024
 """Maximum number of bytes read from an excess client, to find the id of its first request."""
 TOO_MANY_CLIENTS = -32000
 """JSON-RPC error code for an excess client."""
-FLUSH_S = 2.0
+FLUSH_TIMEOUT_S = 2.0
 """Maximum time for sending the last lines when a connection is closed."""
 
 
@@ -52,7 +52,7 @@ class ListenerLimits:
     outbox_bytes: int
 
 
-class ServesClients(Protocol):
+class ClientProtocol(Protocol):
     """The protocol that the listener serves."""
 
     async def serve(self, session: ClientSession, receive: Callable[[], Awaitable[bytes | None]]) -> None:
@@ -74,7 +74,7 @@ class Listener:
         self,
         *,
         admission: Admission,
-        protocol: ServesClients,
+        protocol: ClientProtocol,
         clients: Clients,
         limits: ListenerLimits,
         on_stop: Callable[[], None],
@@ -92,7 +92,7 @@ class Listener:
         self._requests = requests
         self._pending: dict[anyio.CancelScope, None] = {}
         """Connections that have not been admitted yet, oldest first."""
-        if refused := allow_open_files(limits.clients + FILES_WITHOUT_CLIENTS):
+        if refused := allow_open_files(limits.clients + RESERVED_FILES):
             logger.warning("%d clients may need more files: %s", limits.clients, refused)
 
     async def serve_one(self, stream: SocketStream) -> None:
@@ -120,12 +120,12 @@ class Listener:
             await _refuse_full(stream, first, self._limits.clients)
             return
         raw = stream.extra(SocketAttribute.raw_socket)
-        keep_alive(raw)
+        enable_keepalive(raw)
         outbox = Outbox(
             max_notifications=self._limits.outbox_messages,
             max_notification_bytes=self._limits.outbox_bytes,
-            congested_bytes=CONGESTED_BYTES,
-            write_now=immediately(stream),
+            congested_bytes=MAX_UNREAD_BYTES,
+            write_now=immediate_sender(stream),
         )
         session = self._clients.add(outbox)
         session.starts_server = admitted.starts_server
@@ -143,7 +143,7 @@ class Listener:
         if (answer := self._requests.get(name)) is None:
             logger.warning("refused a connection with an unknown request")
             return
-        message = {"jsonrpc": "2.0", "method": ANSWER, "params": await answer(detail)}
+        message = {"jsonrpc": "2.0", "method": ANSWER_METHOD, "params": await answer(detail)}
         await stream.send(json.dumps(message).encode() + b"\n")
 
     def _evict_oldest(self) -> None:
@@ -154,7 +154,7 @@ class Listener:
         del self._pending[oldest]
         oldest.cancel()
 
-    async def _admit(self, stream: SocketStream) -> Admitted | None:
+    async def _admit(self, stream: SocketStream) -> AdmittedPeer | None:
         admitted = None
         with anyio.CancelScope() as scope:
             self._pending[scope] = None
@@ -168,10 +168,10 @@ class Listener:
         async with anyio.create_task_group() as tasks:
             session.part = tasks.cancel_scope.cancel
             session.outbox.start_writer = partial(tasks.start_soon, _write, session, stream, tasks.cancel_scope)
-            await self._protocol.serve(session, receiving(stream, first, session))
+            await self._protocol.serve(session, receiver_of(stream, first, session))
             session.outbox.close()
             # The writer ends when everything is sent. Do not wait longer for a client that does not read.
-            tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_S
+            tasks.cancel_scope.deadline = anyio.current_time() + FLUSH_TIMEOUT_S
 
 
 def _warn_of_loss(session: ClientSession) -> None:
@@ -184,19 +184,19 @@ async def _refuse_full(stream: SocketStream, first: bytes, most: int) -> None:
         f"{most} clients are connected to this server, and maxClients allows no more: disconnect one "
         "(`codriver status` lists them), or raise maxClients in codriver.toml and restart the server"
     )
-    with anyio.move_on_after(REFUSAL_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
-        while b"\n" not in first and len(first) < REFUSAL_BYTES:
+    with anyio.move_on_after(REFUSAL_TIMEOUT_S), contextlib.suppress(anyio.EndOfStream, anyio.BrokenResourceError):
+        while b"\n" not in first and len(first) < MAX_REFUSED_BYTES:
             first += await stream.receive(READ_BYTES)
         error = {"code": TOO_MANY_CLIENTS, "message": text}
-        answer = {"jsonrpc": "2.0", "id": _identity_in(first), "error": error}
+        answer = {"jsonrpc": "2.0", "id": _first_request_id(first), "error": error}
         await stream.send(json.dumps(answer).encode() + b"\n")
         await stream.send_eof()
         received = 0
-        while received < REFUSAL_BYTES:
+        while received < MAX_REFUSED_BYTES:
             received += len(await stream.receive(READ_BYTES))
 
 
-def _identity_in(data: bytes) -> str | int | None:
+def _first_request_id(data: bytes) -> str | int | None:
     """Return the id of the request in the first line, or None."""
     try:
         given = json.loads(data.lstrip().partition(b"\n")[0])["id"]

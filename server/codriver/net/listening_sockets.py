@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ACCEPT_AGAIN_S = 0.1
+ACCEPT_RETRY_S = 0.1
 """Pause after a failed `accept`."""
-FILES_WITHOUT_CLIENTS = 256
+RESERVED_FILES = 256
 """Number of file descriptors reserved for REPLs, the log and pending connections, in addition to one per client."""
 
 
@@ -34,7 +34,7 @@ class ListenError(StartError):
         )
 
 
-async def listen(host: str, port: int) -> tuple[SocketListener, int]:
+async def open_listener(host: str, port: int) -> tuple[SocketListener, int]:
     """Return a listener and its port, which is `port` unless that is in use, and any free port otherwise.
 
     Raises:
@@ -93,7 +93,7 @@ class PatientListener(SocketListener):
                 if not self._is_failing:
                     logger.warning("cannot accept connections at the moment, retrying: %s", error)
                 self._is_failing = True
-                await anyio.sleep(ACCEPT_AGAIN_S)
+                await anyio.sleep(ACCEPT_RETRY_S)
             else:
                 self._is_failing = False
                 return stream

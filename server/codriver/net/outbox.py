@@ -23,7 +23,7 @@ BATCH_BYTES = 64 * 1024
 """Approximate size of a batch, which a socket accepts in one call."""
 
 
-def immediately(stream: SocketStream) -> Callable[[bytes], bool]:
+def immediate_sender(stream: SocketStream) -> Callable[[bytes], bool]:
     """Return a function that sends a line without waiting if nothing else is being sent, and returns whether it did.
 
     The stream's own `send` yields to all other tasks for each line, which takes three times as long for a notification

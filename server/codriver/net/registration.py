@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import state_directory, try_lock, workspace_state_directory
 from codriver.net.server_record import (
-    SECRET,
-    STOPPED_FOR_GOOD,
-    STOPPED_WHILE_STARTING,
+    STOPPED_FOR_GOOD_STATUS,
+    STOPPED_WHILE_STARTING_STATUS,
+    TOKEN_RULES,
     ServerRecord,
-    locate_in,
+    locate_server_file,
     read_port,
     read_record,
     read_token,
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-LOCK_S = 3.0
+LOCK_TIMEOUT_S = 3.0
 """Maximum wait for the lock. A stopping server releases it soon, and a starting one can then be reached."""
 LOCK_POLL_S = 0.02
 """Pause between two attempts to acquire the lock."""
-LAST_STOP = Rules(Links.ANY, 64)
-NAMES = ("port", "server.json", "token")
+LAST_STOP_RULES = FileRules(Links.ANY, 64)
+PUBLISHED_FILES = ("port", "server.json", "token")
 """The names of the files that a server publishes."""
 
 
@@ -70,7 +70,7 @@ class ClaimError(StartError):
 class StoppedForGoodError(StartError):
     """Raised when the user has stopped the server permanently, so that it must not be started on demand."""
 
-    exit_status = STOPPED_FOR_GOOD
+    exit_status = STOPPED_FOR_GOOD_STATUS
     """An exit status that the relay recognizes."""
 
     def __init__(self, workspace: Path) -> None:
@@ -84,7 +84,7 @@ class StoppedForGoodError(StartError):
 class StoppedWhileStartingError(StartError):
     """Raised when the user has stopped the server after its start was requested."""
 
-    exit_status = STOPPED_WHILE_STARTING
+    exit_status = STOPPED_WHILE_STARTING_STATUS
 
     def __init__(self, workspace: Path) -> None:
         super().__init__(
@@ -154,7 +154,7 @@ class Claim:
         mine, token = self._published, self.token
         self._published = self.token = None
         if token and read_token(self._directory) == token:
-            _give_up(self._directory, "token")
+            _raise_claim_error(self._directory, "token")
         if mine is None:
             return
         if token:
@@ -164,13 +164,15 @@ class Claim:
             return
         with suppress(OSError, ValueError):
             if read_port(self._directory) == mine.port:
-                _give_up(self._directory, "port")
+                _raise_claim_error(self._directory, "port")
         if now is not None:
-            _give_up(self._directory, "server.json")
+            _raise_claim_error(self._directory, "server.json")
 
 
 @contextmanager
-def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_S) -> Iterator[Claim]:
+def claim_workspace(
+    directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: float = LOCK_TIMEOUT_S
+) -> Iterator[Claim]:
     """Claim the workspace of `directory` for the duration of the context, and make the directory private.
 
     Only the lock decides. `is_alive` checks whether the recorded server is running. It is called while another process
@@ -196,7 +198,7 @@ def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: 
         record = live_server() if was_private and not is_certain else None
         if record is not None:
             raise AlreadyRunningError(directory, record)
-        for name in NAMES:
+        for name in PUBLISHED_FILES:
             _remove(directory, name)
         acquired = Claim(directory)
         try:
@@ -207,17 +209,17 @@ def claim(directory: Path, *, is_alive: Callable[[ServerRecord], bool], lock_s: 
         os.close(lock)
 
 
-def remove_left_over(directory: Path) -> list[str]:
+def remove_stale_files(directory: Path) -> list[str]:
     """Remove the files that a dead server left, and return their names.
 
     Raises:
         StartError: another server has claimed the workspace, or the directory cannot be used.
     """
     record, token = read_record(directory), read_token(directory)
-    with claim(directory, is_alive=lambda _: False, lock_s=0):
+    with claim_workspace(directory, is_alive=lambda _: False, lock_s=0):
         if record is not None and token:
             _remove_stop_file(_stop_file(record), token)
-    return [name for name, found in zip(NAMES, (record, record, token), strict=True) if found]
+    return [name for name, found in zip(PUBLISHED_FILES, (record, record, token), strict=True) if found]
 
 
 def stop_for_good(workspace: Path) -> None:
@@ -251,7 +253,7 @@ def allow_start(workspace: Path) -> None:
         mark.remove()
 
 
-def note_stop(workspace: Path) -> None:
+def record_stop(workspace: Path) -> None:
     """Store the time, so that servers whose start was already requested do not start after this stop.
 
     Nothing is stored for a workspace in which nothing has been started yet.
@@ -265,7 +267,7 @@ def note_stop(workspace: Path) -> None:
 def was_stopped_since(workspace: Path, requested_ms: int) -> bool:
     """Return whether the user has stopped the server of this workspace since a time in milliseconds."""
     try:
-        return int(files.read(_last_stop_file(workspace), LAST_STOP)) >= requested_ms
+        return int(files.read(_last_stop_file(workspace), LAST_STOP_RULES)) >= requested_ms
     except (OSError, ValueError):
         return False
 
@@ -280,12 +282,12 @@ def _stop_mark(workspace: Path) -> Path:
 
 def _prepare(directory: Path) -> tuple[int, bool]:
     """Return the opened lock file and whether its directory was private already, after making it private."""
-    with locate_in(directory, "lock", make=True, is_last_followed=False) as lock:
-        was_private = files.is_private(lock.directory_status())
+    with locate_server_file(directory, "lock", make=True, is_last_followed=False) as lock:
+        was_private = files.is_private_directory(lock.directory_status())
         lock.make_directory_private()
         descriptor = lock.open_private(os.O_RDWR | os.O_CREAT)
     try:
-        with locate_in(directory, ".gitignore", is_last_followed=False) as ignored:
+        with locate_server_file(directory, ".gitignore", is_last_followed=False) as ignored:
             status = ignored.status()
         if status is None or not stat.S_ISREG(status.st_mode):
             _write(directory, ".gitignore", "*\n")
@@ -297,13 +299,13 @@ def _prepare(directory: Path) -> tuple[int, bool]:
 
 def _write(directory: Path, name: str, text: str) -> None:
     """Write a small private file atomically. A link with its name is replaced, not followed."""
-    with locate_in(directory, name, is_last_followed=False) as opened:
+    with locate_server_file(directory, name, is_last_followed=False) as opened:
         opened.replace(text.encode())
 
 
 def _remove(directory: Path, name: str) -> None:
     try:
-        with locate_in(directory, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
+        with locate_server_file(directory, name, is_last_followed=False) as stale, suppress(FileNotFoundError):
             stale.remove()
     except OSError as error:
         raise ClaimError(directory, error) from error
@@ -317,11 +319,11 @@ def _stop_file(record: ServerRecord) -> Path:
 def _remove_stop_file(stop_file: Path, token: str) -> None:
     """Remove that copy, unless it already contains the token of another server."""
     with suppress(OSError), files.locate(stop_file, Links.OF_USER) as position:
-        if position.read(SECRET) == token.encode():
+        if position.read(TOKEN_RULES) == token.encode():
             position.remove()
 
 
-def _give_up(directory: Path, name: str) -> None:
+def _raise_claim_error(directory: Path, name: str) -> None:
     with suppress(ClaimError):
         _remove(directory, name)
 

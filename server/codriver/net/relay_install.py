@@ -25,25 +25,25 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import hook_file, try_lock
 from codriver.systems.file_system import is_open
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 PACKAGE: Final = "codriver_relay"
 VERSIONS_DIRECTORY: Final = "relays"
 DIGEST: Final = re.compile(r"[0-9a-f]{16}")
 MAX_VERSIONS: Final = 4
 """Number of newest versions that are retained even if unused, because a relay may be about to start."""
-IN_USE: Final = "in-use"
+IN_USE_FILE: Final = "in-use"
 """The name of the file that `codriver_relay.command_line` locks. The server does not import that module."""
-LOCK: Final = "codriver_relay.lock"
-LOCK_S: Final = 10.0
+LOCK_FILE: Final = "codriver_relay.lock"
+LOCK_TIMEOUT_S: Final = 10.0
 """Maximum wait for another server's installation, which takes a few milliseconds."""
-SCRIPT: Final = (
+SCRIPT_TEMPLATE: Final = (
     'import os, sys; sys.path.insert(0, os.path.join(os.path.dirname(__file__), "{folders}", "{digest}"))\n'
     "from {package}.{module} import main; del sys.path[0]; sys.exit(main())\n"
 )
@@ -60,7 +60,7 @@ class RelayNotInstalledError(StartError):
         )
 
 
-def shipped_relay() -> Path:
+def shipped_relay_directory() -> Path:
     """Return the directory of the relay's package that was distributed with this server."""
     found = find_spec(PACKAGE)
     return Path(str(found.origin if found else None)).parent
@@ -81,7 +81,7 @@ def relay_files(source: Path, target: Path) -> dict[Path, bytes]:
     directory = target.with_name(VERSIONS_DIRECTORY) / digest.hexdigest()[:16]
     parts = {directory / PACKAGE / name: text for name, text in sources.items()}
     scripts = {
-        position: SCRIPT.format(
+        position: SCRIPT_TEMPLATE.format(
             folders=VERSIONS_DIRECTORY, digest=directory.name, package=PACKAGE, module=module
         ).encode()
         for position, module in ((hook_file(target), "hook"), (target, "command_line"))
@@ -100,7 +100,7 @@ def install_relay(source: Path, target: Path) -> Path:
         expected = relay_files(source, target)
         if all(map(_is_installed, expected, expected.values())):
             return target
-        with _alone(target.with_name(LOCK)):
+        with _install_lock(target.with_name(LOCK_FILE)):
             for position, text in expected.items():
                 if not _is_installed(position, text):
                     files.replace(position, text, links=Links.ANY, make_mode=files.PRIVATE_DIRECTORY_MODE)
@@ -111,7 +111,7 @@ def install_relay(source: Path, target: Path) -> Path:
 
 
 @contextmanager
-def _alone(path: Path) -> Iterator[None]:
+def _install_lock(path: Path) -> Iterator[None]:
     """Keep other servers from installing or removing versions, if the file system supports locks.
 
     Raises:
@@ -121,7 +121,7 @@ def _alone(path: Path) -> Iterator[None]:
         descriptor = opened.open_private(os.O_RDWR | os.O_CREAT)
     try:
         with suppress(OSError):
-            ends = time.monotonic() + LOCK_S
+            ends = time.monotonic() + LOCK_TIMEOUT_S
             while not try_lock(descriptor) and time.monotonic() < ends:
                 time.sleep(0.01)
         yield
@@ -132,7 +132,7 @@ def _alone(path: Path) -> Iterator[None]:
 def _is_installed(target: Path, text: bytes) -> bool:
     """Return whether a file has this content and is private."""
     try:
-        now, status = files.read_stamped(target, RULES)
+        now, status = files.read_with_status(target, RULES)
     except OSError:
         return False
     return now == text and not is_open(status, files.OTHERS)
@@ -165,7 +165,7 @@ def _remove_old(target: Path) -> None:
 def _is_in_use(directory: Path) -> bool:
     """Return whether a relay of this version is running."""
     try:
-        with files.locate(directory / IN_USE, Links.OF_USER) as position:
+        with files.locate(directory / IN_USE_FILE, Links.OF_USER) as position:
             if sys.platform == "win32":
                 position.path.unlink()  # Windows cannot remove an open file
             else:

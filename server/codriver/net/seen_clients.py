@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RECORD: Final = "seen-clients.json"
+RECORD_NAME: Final = "seen-clients.json"
 """The name of that file."""
 MAX_CLIENTS: Final = 64
 """Maximum number of clients in the file."""
-RULES: Final = files.Rules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
+RULES: Final = files.FileRules(files.Links.OF_USER, most_bytes=64 * files.KIBIBYTE)
 COMMAND_NAME_PREFIX: Final = "codriver-"
 """The prefix of the client names of Codriver's own commands, which are not recorded."""
-REST_S: Final = 60
+MIN_RECORD_INTERVAL_S: Final = 60
 """Minimum time between two records of the same client, in case it keeps reconnecting."""
 
 
@@ -53,24 +53,24 @@ class SeenClients:
         ):
             return
         now = anyio.current_time()
-        if now - self._noted.get(who, -REST_S) >= REST_S:
+        if now - self._noted.get(who, -MIN_RECORD_INTERVAL_S) >= MIN_RECORD_INTERVAL_S:
             self._noted[who] = now
-            self._writes.start(partial(write, who, time.time()))
+            self._writes.start(partial(record_client, who, time.time()))
 
     async def end(self) -> None:
         """Wait until everything is written."""
         await self._writes.end()
 
 
-def write(who: str, now_s: float) -> None:
+def record_client(who: str, now_s: float) -> None:
     """Record that a client was connected at this time, in seconds since the epoch. Blocks on the disk.
 
     Errors are logged and ignored, because the record is only for display.
     """
-    seen = {**read(), who: int(now_s)}
+    seen = {**read_last_connections(), who: int(now_s)}
     stored = {name: seen[name] for name in sorted(seen, key=seen.__getitem__, reverse=True)[:MAX_CLIENTS]}
     try:
-        path = state_directory() / RECORD
+        path = state_directory() / RECORD_NAME
         files.replace(
             path, json.dumps(stored).encode(), links=files.Links.OF_USER, make_mode=files.PRIVATE_DIRECTORY_MODE
         )
@@ -78,8 +78,8 @@ def write(who: str, now_s: float) -> None:
         logger.info("cannot record the client: %s", error)
 
 
-def read() -> Mapping[str, int]:
+def read_last_connections() -> Mapping[str, int]:
     """Return the time at which each client was last connected, in seconds since the epoch."""
-    found = files.read_json(state_directory() / RECORD, RULES)
+    found = files.read_json(state_directory() / RECORD_NAME, RULES)
     rows = found.items() if isinstance(found, dict) else ()
     return MappingProxyType({name: when for name, when in rows if type(when) is int and 0 <= when < 2**40})

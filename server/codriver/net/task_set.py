@@ -59,7 +59,7 @@ def _log_failure(work: object, failure: BaseException) -> None:
 
 
 @asynccontextmanager
-async def cancelled_on_exit() -> AsyncIterator[TaskGroup]:
+async def task_group_cancelled_on_exit() -> AsyncIterator[TaskGroup]:
     """Open a task group whose tasks are cancelled when the context is left.
 
     An exception leaves the context unwrapped. A plain task group would wrap it in an exception group that `except`

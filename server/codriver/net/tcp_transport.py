@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-FAREWELL_S: Final = 0.5
+CLOSE_TIMEOUT_S: Final = 0.5
 """Maximum wait for the peer to close the connection too. All known servers do so immediately unless they hang."""
 
 KEEPALIVE_IDLE_S: Final = 10
@@ -40,7 +40,7 @@ class TcpTransport(asyncio.Protocol):
         self._early: list[bytes] = []
         """Bytes that arrived before the connection had an owner, as uvloop starts reading immediately."""
         self.on_bytes: Callable[[bytes], None] = self._early.append
-        self.lost: Callable[[Exception | None], None] = _pass_over
+        self.lost: Callable[[Exception | None], None] = _ignore
         self.waits_for_acks = True
         """Whether the peer may delay a message until the previous one is acknowledged, by Nagle's algorithm."""
         self._transport: asyncio.Transport | None = None
@@ -81,7 +81,7 @@ class TcpTransport(asyncio.Protocol):
 
     # The following methods are for the owner.
 
-    def hand_to(self, on_bytes: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
+    def set_callbacks(self, on_bytes: Callable[[bytes], None], lost: Callable[[Exception | None], None]) -> None:
         """Set the owner's callbacks, and pass on bytes that were already received."""
         self.on_bytes, self.lost = on_bytes, lost
         early, self._early = self._early, []
@@ -95,7 +95,7 @@ class TcpTransport(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close the connection immediately without calling `lost`. May be called repeatedly."""
-        self.lost = _pass_over
+        self.lost = _ignore
         if self._transport is not None:
             self._transport.abort()
 
@@ -139,9 +139,9 @@ class TcpTransport(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        self.on_bytes = _pass_over
+        self.on_bytes = _ignore
         try:
-            with anyio.move_on_after(FAREWELL_S):
+            with anyio.move_on_after(CLOSE_TIMEOUT_S):
                 transport.write_eof()
                 self.resume_reading()
                 await self._gone.wait()
@@ -174,7 +174,7 @@ class TcpTransport(asyncio.Protocol):
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, limit_ms)
 
 
-def _pass_over(_: Any) -> None:
+def _ignore(_: Any) -> None:
     """Ignore a callback, because the connection has no owner yet."""
 
 

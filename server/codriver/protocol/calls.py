@@ -54,7 +54,7 @@ class ToolAnswer:
     """Function to call, in the same event loop step, when the answer is passed to the client."""
 
 
-class Decisions(Protocol):
+class UserDecisions(Protocol):
     """Asks the users of clients to make decisions."""
 
     tool: str
@@ -80,7 +80,7 @@ class ToolRunner:
         *,
         redactor: Redactor,
         notify_of_log: Callable[[ClientSession], None],
-        decisions: Decisions,
+        decisions: UserDecisions,
     ) -> None:
         self._services = services
         self._manifest = manifest
@@ -137,9 +137,9 @@ class ToolRunner:
 
     def text_of(self, fields: Json, *, shows_sensitive: bool = False) -> str:
         """Return fields as redacted JSON, for everything that leaves the server."""
-        text = as_json(fields)
-        if self.redactor.may_find(text):
-            text = as_json(self.redactor.redact_json(fields, shows_sensitive=shows_sensitive))
+        text = encode_json(fields)
+        if self.redactor.may_contain_secret(text):
+            text = encode_json(self.redactor.redact_json(fields, shows_sensitive=shows_sensitive))
         return text
 
     def _greeting(self, client: ClientSession, given: Answer) -> Answer:
@@ -184,7 +184,7 @@ def _as_javascript(found: re.Match[str]) -> str:
     return f"{'-' if sign else ''}{digits_text}"
 
 
-def result_of(client: ClientSession, answered: ToolAnswer, more_members: str = "") -> str:
+def encode_result(client: ClientSession, answered: ToolAnswer, more_members: str = "") -> str:
     """Return a tool's answer as the JSON of the result for this client.
 
     `more_members` are further members of the result of a stateless request, as JSON. See `Results`.
@@ -194,10 +194,10 @@ def result_of(client: ClientSession, answered: ToolAnswer, more_members: str = "
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
     # The fields are JSON already and are inserted as they are.
     structure = STRUCTURED_CONTENT % answered.text if traits_of(client.name).accepts_structure else ""
-    return RESULT % (as_json(content), structure, "false" if answered.ok else "true", more_members)
+    return RESULT % (encode_json(content), structure, "false" if answered.ok else "true", more_members)
 
 
-def as_json(value: object) -> str:
+def encode_json(value: object) -> str:
     """Encode a value as compact JSON that is valid UTF-8."""
     try:
         return to_json(value).decode()

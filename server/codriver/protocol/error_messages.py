@@ -73,7 +73,7 @@ def read_json(line: bytes) -> Any:
     return json.loads(line.decode(), parse_int=_parse_integer)  # `json` would accept bytes in other encodings as well
 
 
-def refusal(line: bytes) -> Refusal | None:
+def refusal_of_line(line: bytes) -> Refusal | None:
     """Return the refusal of a line that is not a message, or None for a notification, which is never answered."""
     try:
         value = read_json(line)
@@ -95,7 +95,7 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     is_request_or_notification = value.get("jsonrpc") == "2.0" and isinstance(value.get("method"), str)
     if is_request_or_notification and "id" not in value:
         return None
-    if is_deep(value):
+    if is_too_deep(value):
         return Refusal(identity, INVALID_REQUEST, TOO_DEEP_MESSAGE)
     if huge := _longest_integer_digits(value):
         text = f"a number in this message has {huge} digits, and at most {MAX_DIGITS} are read: send it as a string"
@@ -106,7 +106,7 @@ def _of_object(value: dict[str, Any]) -> Refusal | None:
     return Refusal(identity, INVALID_REQUEST, NO_MESSAGE)
 
 
-def is_deep(value: object) -> bool:
+def is_too_deep(value: object) -> bool:
     """Return whether arrays and objects are nested more than `MAX_DEPTH` levels deep."""
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -161,12 +161,12 @@ TASKS_OFFERED: Mapping[str, Any] = MappingProxyType({"list": {}, "cancel": {}, "
 """Capability offered to a client of 2025-11-25 that has a capability of the same name."""
 
 
-def meta_of(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
+def request_meta(params: Mapping[str, Any] | None) -> Mapping[str, Any]:
     """Return the `_meta` of a request, or an empty mapping if it is missing or malformed."""
     return as_map((params or {}).get("_meta"))
 
 
-def envelope(meta: Mapping[str, Any]) -> dict[str, Any]:
+def client_description(meta: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of a request's `_meta` by which the protocol describes the client.
 
     Other members, such as Claude Code's `claudecode/toolUseId` and `traceparent`, differ for every request.
@@ -179,10 +179,10 @@ def is_stateless(method: str, params: Mapping[str, Any] | None) -> bool:
 
     Any other request belongs to the session opened by `initialize`, which is never stateless itself.
     """
-    return method != INITIALIZE and VERSION_KEY in meta_of(params)
+    return method != INITIALIZE and VERSION_KEY in request_meta(params)
 
 
-def responses_of(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def input_responses(params: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     """Return a request's responses to earlier elicitations. Source: MCP 2026-07-28, `inputResponses`."""
     found = (params or {}).get("inputResponses")
     return found if isinstance(found, dict) else None

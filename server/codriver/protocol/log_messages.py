@@ -42,7 +42,7 @@ MESSAGES_PER_S = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class StoredMessage:
     """One message. `number` counts the messages of its level, and `rank` is the index of the level in `LEVELS`."""
 
     rank: int
@@ -52,7 +52,7 @@ class Message:
 
 
 @dataclass(slots=True)
-class Listener:
+class MessageListener:
     """A client that has enabled messages, for the lifetime of its connection."""
 
     sent_numbers: list[int]
@@ -73,16 +73,16 @@ class LogMessages:
     def __init__(self, redactor: Redactor, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._redactor = redactor
         self._clock = clock
-        self._stored: deque[Message] = deque(maxlen=MAX_STORED_MESSAGES)
+        self._stored: deque[StoredMessage] = deque(maxlen=MAX_STORED_MESSAGES)
         self._counts = [0] * len(LEVELS)
-        self._listeners: dict[ClientSession, Listener] = {}
+        self._listeners: dict[ClientSession, MessageListener] = {}
 
     def note(self, level: str, text: str, logger: str = ROOT) -> None:
         """Send a message to each listener at this level, and store it for clients that enable messages later."""
         rank = LEVELS.index(level)
         self._counts[rank] += 1
         redacted = self._redactor(text[: 10 * CHARACTERS])[:CHARACTERS].encode("utf-8", "replace").decode()
-        self._stored.append(Message(rank, self._counts[rank], logger, redacted))
+        self._stored.append(StoredMessage(rank, self._counts[rank], logger, redacted))
         for client, listener in tuple(self._listeners.items()):
             self._send_new(client, listener)
 
@@ -126,12 +126,12 @@ class LogMessages:
         finally:
             logging.getLogger(ROOT).removeHandler(handler)
 
-    def _listener(self, client: ClientSession) -> Listener:
+    def _listener(self, client: ClientSession) -> MessageListener:
         if client not in self._listeners:
-            self._listeners[client] = Listener(list(self._counts), filled_at=self._clock())
+            self._listeners[client] = MessageListener(list(self._counts), filled_at=self._clock())
         return self._listeners[client]
 
-    def _send_new(self, client: ClientSession, listener: Listener) -> None:
+    def _send_new(self, client: ClientSession, listener: MessageListener) -> None:
         """Send a client the messages that it has not received, if it has enabled them."""
         ranks = [*listener.ranks, *(() if listener.set_rank is None else (listener.set_rank,))]
         if not ranks:
@@ -145,7 +145,7 @@ class LogMessages:
         for message in new_messages:
             self._send(client, listener, message)
 
-    def _send(self, client: ClientSession, listener: Listener, message: Message) -> None:
+    def _send(self, client: ClientSession, listener: MessageListener, message: StoredMessage) -> None:
         now = self._clock()
         listener.allowance = min(MAX_BURST, listener.allowance + (now - listener.filled_at) * MESSAGES_PER_S)
         listener.filled_at = now

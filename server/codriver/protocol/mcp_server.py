@@ -37,21 +37,21 @@ from codriver.protocol.resources import Resources
 from codriver.protocol.results import Results
 from codriver.protocol.subscriptions import Subscriptions
 from codriver.protocol.trust_question import TrustDecisions
-from codriver.wire.framing import LineBudget, LineDecoder, LinesCrowdedError
-from codriver.wire.untrusted import Excess, excess, may_be_heavy
+from codriver.wire.framing import LineBudget, LineBudgetError, LineDecoder
+from codriver.wire.untrusted import ExceededLimit, find_exceeded_limit, may_exceed_limits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
     from codriver.log.redaction import Redactor
     from codriver.net.client_sessions import Clients, ClientSession
-    from codriver.net.fair_threads import Shares
+    from codriver.net.fair_threads import FairThreads
     from codriver.protocol.results import ServerOffer
     from codriver.server_hooks import Prompt, ResourceFamily
     from codriver.skills import SkillLibrary
     from codriver.tools.calls.call import Services
 
-    MakesSdk: TypeAlias = Callable[["Shared"], "Sdk"]
+    MakesSdk: TypeAlias = Callable[["SharedParts"], "Sdk"]
 
 
 MAX_UNFINISHED_LINES = 4
@@ -60,7 +60,7 @@ MIN_UNFINISHED_BYTES = 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedParts:
     """The parts of one server that both plain requests and the SDK use."""
 
     services: Services
@@ -116,7 +116,7 @@ class McpServer:
             services, about.manifest, redactor=redactor, notify_of_log=notify_of_log, decisions=decisions
         )
         results = Results(services, clients, served, prompts_served, self.broadcast, self.log_messages, about, redactor)
-        self._shared = Shared(
+        self._shared = SharedParts(
             services, results, self.caller, served, prompts_served, subscriptions, self.log_messages, skills, redactor
         )
         self._line_budget = LineBudget(
@@ -224,7 +224,7 @@ class MessageStream:
         max_line_bytes: int,
         plain: PlainRequests,
         behind: Callable[[], Awaitable[SdkChannel]],
-        threads: Shares,
+        threads: FairThreads,
         line_budget: LineBudget,
         drain_s: float,
     ) -> None:
@@ -296,7 +296,7 @@ class MessageStream:
                 read = None
                 if len(line) > MAX_UNSCANNED_BYTES:
                     read = await self._read_long(line)
-                if isinstance(read, Excess):
+                if isinstance(read, ExceededLimit):
                     self._refuse_excess(read)
                 elif self._session.handshake_version == BATCH_VERSION and line.lstrip()[:1] == b"[":
                     await self._accept_batch(line)
@@ -334,16 +334,20 @@ class MessageStream:
             LinesCrowdedError: the line has to be discarded while it waits for the thread.
         """
         if len(line) <= MAX_INLINE_PARSE_BYTES:
-            return await self._threads.run(self._session.id, partial(excess, line)) if may_be_heavy(line) else None
+            return (
+                await self._threads.run(self._session.id, partial(find_exceeded_limit, line))
+                if may_exceed_limits(line)
+                else None
+            )
         try:
             with anyio.CancelScope() as self._reading:
                 self._lines.reserve(len(line))
                 return await self._threads.run(self._session.id, partial(_limited_value, line))
         finally:
             self._lines.reserve(0)
-        raise self._lines.error or LinesCrowdedError(len(line), 0)
+        raise self._lines.error or LineBudgetError(len(line), 0)
 
-    def _refuse_excess(self, found: Excess) -> None:
+    def _refuse_excess(self, found: ExceededLimit) -> None:
         identity = read_json(found.identity) if found.identity is not None else None
         text = f"this line has {found.error}: send it in several messages, or with less nesting"
         self._replies.refuse(Refusal(None if isinstance(identity, HugeInteger) else identity, INVALID_REQUEST, text))
@@ -400,7 +404,7 @@ class MessageStream:
 
 def _limited_value(line: bytes) -> object:
     """Return the JSON value in a line, or the limit that it exceeds, or None if it is not JSON."""
-    found = excess(line) if may_be_heavy(line) else None
+    found = find_exceeded_limit(line) if may_exceed_limits(line) else None
     if found is not None:
         return found
     try:

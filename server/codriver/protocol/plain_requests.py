@@ -22,7 +22,7 @@ from pydantic_core import from_json
 
 from codriver.core.records import dataclass
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import ToolRunner, as_json, result_of
+from codriver.protocol.calls import ToolRunner, encode_json, encode_result
 from codriver.protocol.error_messages import (
     CALL,
     CANCELLED,
@@ -44,7 +44,7 @@ from codriver.protocol.error_messages import (
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
-    envelope,
+    client_description,
     is_stateless,
 )
 from codriver.protocol.results import Results
@@ -66,14 +66,14 @@ if TYPE_CHECKING:
     Making: TypeAlias = Callable[[Results, ClientSession, Given, str], dict[str, Any] | Awaitable[dict[str, Any]]]
     """Creates the result of a request with these parameters, in this protocol version."""
 
-    Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | Members | ListOf"
+    Shape: TypeAlias = "type | tuple[type, ...] | frozenset[str] | ObjectShape | ArrayShape"
 
 
 NONE: Mapping[str, Shape] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
-class Members:
+class ObjectShape:
     """The shape of an object that has all members in `needed` and optionally those in `known`, each with its shape.
 
     Other members have the shape `others`. If that is None, they are not allowed.
@@ -85,13 +85,13 @@ class Members:
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf:
+class ArrayShape:
     """The shape of an array whose values all have one shape."""
 
     items: Shape
 
 
-def fits(value: object, shape: Shape) -> bool:
+def has_shape(value: object, shape: Shape) -> bool:
     """Return whether a JSON value has exactly this shape."""
     if isinstance(shape, type):
         return type(value) is shape
@@ -99,40 +99,40 @@ def fits(value: object, shape: Shape) -> bool:
         return type(value) in shape
     if isinstance(shape, frozenset):
         return type(value) is str and value in shape
-    if isinstance(shape, ListOf):
-        return type(value) is list and all(fits(item, shape.items) for item in value)
+    if isinstance(shape, ArrayShape):
+        return type(value) is list and all(has_shape(item, shape.items) for item in value)
     if type(value) is not dict or not shape.needed.keys() <= value.keys():
         return False
     for name, member in value.items():
         of_member = shape.needed.get(name, shape.known.get(name, shape.others))
-        if of_member is None or not fits(member, of_member):
+        if of_member is None or not has_shape(member, of_member):
             return False
     return True
 
 
 ANYTHING = (dict, list, str, int, float, bool, type(None))
-OBJECTS = Members(others=dict)
+OBJECTS = ObjectShape(others=dict)
 NEVER: frozenset[str] = frozenset()
 """A set that contains no value."""
 
-CLIENT = Members(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
-CAPABILITIES = Members(
+CLIENT = ObjectShape(needed={"name": str, "version": str}, known={"title": str, "description": str, "websiteUrl": str})
+CAPABILITIES = ObjectShape(
     known={
-        "elicitation": Members(known={"form": dict, "url": dict}, others=ANYTHING),
+        "elicitation": ObjectShape(known={"form": dict, "url": dict}, others=ANYTHING),
         "experimental": OBJECTS,
-        "extensions": Members(
+        "extensions": ObjectShape(
             known={TASKS: NEVER}, others=dict
         ),  # calls of clients with tasks are answered differently
-        "roots": Members(known={"listChanged": bool}, others=ANYTHING),
-        "sampling": Members(known={"context": dict, "tools": dict}, others=ANYTHING),
-        "tasks": Members(known={"list": dict, "cancel": dict, "requests": Members(others=OBJECTS)}),
+        "roots": ObjectShape(known={"listChanged": bool}, others=ANYTHING),
+        "sampling": ObjectShape(known={"context": dict, "tools": dict}, others=ANYTHING),
+        "tasks": ObjectShape(known={"list": dict, "cancel": dict, "requests": ObjectShape(others=OBJECTS)}),
     },
     others=ANYTHING,
 )
 
-META = Members(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
+META = ObjectShape(known={TOKEN: (str, int), VERSION_KEY: NEVER}, others=ANYTHING)
 """Shape of the `_meta` of a request in the session that the handshake opened."""
-STATELESS_META = Members(
+STATELESS_META = ObjectShape(
     needed={VERSION_KEY: frozenset({MODERN}), CAPABILITIES_KEY: CAPABILITIES},
     known={
         TOKEN: (str, int),
@@ -144,8 +144,8 @@ STATELESS_META = Members(
 """Shape of the `_meta` of a request that describes its client itself."""
 
 
-def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> Members:
-    return Members(needed, {**known, "_meta": dict})
+def _params(needed: Mapping[str, Shape] = NONE, known: Mapping[str, Shape] = NONE) -> ObjectShape:
+    return ObjectShape(needed, {**known, "_meta": dict})
 
 
 INITIALIZE_SHAPE = _params({"protocolVersion": str, "capabilities": CAPABILITIES, "clientInfo": CLIENT})
@@ -157,7 +157,11 @@ RESOURCE_SHAPE = _params({"uri": str})
 DIRECTORY = _params({"uri": str}, {"cursor": str})
 KINDS_OF_CHANGE = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
 CHANGES = _params(
-    {"notifications": Members(known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ListOf(str)})}
+    {
+        "notifications": ObjectShape(
+            known={**dict.fromkeys(KINDS_OF_CHANGE, bool), "resourceSubscriptions": ArrayShape(str)}
+        )
+    }
 )
 CANCELLATION_SHAPE = _params({"requestId": (str, int)}, {"reason": str})
 
@@ -175,37 +179,37 @@ ALL = HANDSHAKE | NO_HANDSHAKE
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
+class PlainRequestKind:
     """A kind of request that may be plain: its protocol versions, the shape of its parameters, and its handler."""
 
     versions: frozenset[str]
-    params: Members
+    params: ObjectShape
     result: Making | None = None
     """Creates the result, or None if the result depends on the connection."""
 
 
-METHODS: dict[str, Plain] = {
-    INITIALIZE: Plain(UNSETTLED, INITIALIZE_SHAPE, Results.initialize),
-    "ping": Plain(HANDSHAKE, NOTHING, Results.ping),
-    DISCOVER: Plain(NO_HANDSHAKE, NOTHING, Results.discover),
-    CALL: Plain(ALL, CALL_SHAPE),
-    LISTEN: Plain(NO_HANDSHAKE, CHANGES),
-    "tools/list": Plain(ALL, PAGE, Results.tools),
-    "resources/list": Plain(ALL, PAGE, Results.resources),
-    "resources/templates/list": Plain(ALL, PAGE, Results.templates),
-    "prompts/list": Plain(ALL, PAGE, Results.prompts),
-    "resources/subscribe": Plain(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
-    "resources/unsubscribe": Plain(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
-    LIST: Plain(ALL, PAGE, Results.skills),
-    GET: Plain(ALL, RESOURCE_SHAPE, Results.skill),
-    READ_DIRECTORY: Plain(ALL, DIRECTORY, Results.directory),
-    "logging/setLevel": Plain(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
+METHODS: dict[str, PlainRequestKind] = {
+    INITIALIZE: PlainRequestKind(UNSETTLED, INITIALIZE_SHAPE, Results.initialize),
+    "ping": PlainRequestKind(HANDSHAKE, NOTHING, Results.ping),
+    DISCOVER: PlainRequestKind(NO_HANDSHAKE, NOTHING, Results.discover),
+    CALL: PlainRequestKind(ALL, CALL_SHAPE),
+    LISTEN: PlainRequestKind(NO_HANDSHAKE, CHANGES),
+    "tools/list": PlainRequestKind(ALL, PAGE, Results.tools),
+    "resources/list": PlainRequestKind(ALL, PAGE, Results.resources),
+    "resources/templates/list": PlainRequestKind(ALL, PAGE, Results.templates),
+    "prompts/list": PlainRequestKind(ALL, PAGE, Results.prompts),
+    "resources/subscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.subscribe),
+    "resources/unsubscribe": PlainRequestKind(HANDSHAKE, RESOURCE_SHAPE, Results.unsubscribe),
+    LIST: PlainRequestKind(ALL, PAGE, Results.skills),
+    GET: PlainRequestKind(ALL, RESOURCE_SHAPE, Results.skill),
+    READ_DIRECTORY: PlainRequestKind(ALL, DIRECTORY, Results.directory),
+    "logging/setLevel": PlainRequestKind(HANDSHAKE, LEVEL_SHAPE, Results.set_level),
 }
 """Requests that may be plain. These functions create their results, also for the SDK."""
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class PlainRequest:
     """A plain request that was accepted."""
 
     identity: str | int
@@ -216,12 +220,12 @@ class Request:
 
     def answered(self, result: str) -> bytes:
         """Return the line with the request's result, which is JSON already."""
-        named = self.identity if type(self.identity) is int else as_json(self.identity)
+        named = self.identity if type(self.identity) is int else encode_json(self.identity)
         return (ANSWER % (named, result)).encode()
 
     def refused(self, error: object) -> bytes:
         """Return the line with an error."""
-        return as_json({"jsonrpc": "2.0", "id": self.identity, "error": error}).encode() + b"\n"
+        return encode_json({"jsonrpc": "2.0", "id": self.identity, "error": error}).encode() + b"\n"
 
 
 class PlainRequests:
@@ -281,33 +285,33 @@ class PlainRequests:
         if too_much is not None:
             self.replies.refuse(Refusal(identity, TOO_MANY_CODE, too_much))
             return True
-        return self._begin(Request(identity, method, params, version), plain, len(line))
+        return self._begin(PlainRequest(identity, method, params, version), plain, len(line))
 
     def _accept_notification(self, method: str, params: Params) -> bool:
-        if method == CANCELLED and fits(params, CANCELLATION_SHAPE):
+        if method == CANCELLED and has_shape(params, CANCELLATION_SHAPE):
             self.cancel(params["requestId"])
-        elif method == INITIALIZED and self._handshake_messages and fits(params, NOTHING):
+        elif method == INITIALIZED and self._handshake_messages and has_shape(params, NOTHING):
             self._handshake_messages[1:] = [{"jsonrpc": "2.0", "method": method, "params": params}]
             self._results.initialized(self._client)
         else:
             return False
         return True
 
-    def _is_plain(self, plain: Plain, params: Params, version: str) -> bool:
+    def _is_plain(self, plain: PlainRequestKind, params: Params, version: str) -> bool:
         """Return whether a request of this version has nothing unusual. If so, its client is recorded."""
         meta = params.get("_meta", {})
         if type(meta) is not dict:
             return False
-        if version not in plain.versions or (not version and self.has_sdk) or not fits(params, plain.params):
+        if version not in plain.versions or (not version and self.has_sdk) or not has_shape(params, plain.params):
             return False
-        return self._knows(meta) if version == MODERN else not meta or fits(meta, META)
+        return self._knows(meta) if version == MODERN else not meta or has_shape(meta, META)
 
     def _knows(self, meta: Params) -> bool:
         """Return whether a stateless request describes its client, or repeats the description of an earlier request."""
-        described = envelope(meta)
+        described = client_description(meta)
         if described == self._client.envelope:
             return type(meta.get(TOKEN, 0)) in (int, str)
-        if not fits(meta, STATELESS_META):
+        if not has_shape(meta, STATELESS_META):
             return False
         self._client.envelope, self._client.sends_envelopes = described, True
         self._results.introduce(self._client, described[CLIENT_KEY]["name"] if CLIENT_KEY in described else None)
@@ -343,7 +347,7 @@ class PlainRequests:
         """Refuse the requests that can no longer be answered, because their client has closed its input."""
         for identity in (self._running.keys() - self._cancelled) | self._streams:
             self.cancel(identity)
-            self.replies.put(identity, Request(identity, "", {}).refused(CLOSED))
+            self.replies.put(identity, PlainRequest(identity, "", {}).refused(CLOSED))
 
     async def end(self) -> None:
         """Stop every request, because nothing can be answered any more, and wait until effects are cleaned up."""
@@ -352,7 +356,7 @@ class PlainRequests:
         with anyio.CancelScope(shield=True):
             await self._tasks.join()
 
-    def _begin(self, request: Request, plain: Plain, size: int) -> bool:
+    def _begin(self, request: PlainRequest, plain: PlainRequestKind, size: int) -> bool:
         """Answer a request, or start doing so. Return False for a call of an unknown tool."""
         if request.method == CALL:
             arguments = request.params.get("arguments", {})
@@ -370,7 +374,7 @@ class PlainRequests:
             self._answer(request, plain.result)
         return True
 
-    def _answer(self, request: Request, result: Making) -> None:
+    def _answer(self, request: PlainRequest, result: Making) -> None:
         try:
             given = result(self._results, self._client, request.params, request.version)
         except Exception as error:  # noqa: BLE001 - as of one that is run
@@ -383,13 +387,13 @@ class PlainRequests:
         if not isinstance(given, dict):
             self._start(request, self._awaited(request, given))
             return
-        self.replies.put(request.identity, request.answered(as_json(given)))
+        self.replies.put(request.identity, request.answered(encode_json(given)))
 
-    def _start(self, request: Request, work: Coroutine[Any, Any, Answer]) -> None:
+    def _start(self, request: PlainRequest, work: Coroutine[Any, Any, Answer]) -> None:
         scope = self._running[request.identity] = anyio.CancelScope()
         self._tasks.start(self._run(request, work, scope))
 
-    async def _run(self, request: Request, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
+    async def _run(self, request: PlainRequest, work: Coroutine[Any, Any, Answer], scope: anyio.CancelScope) -> None:
         """Answer a request with the result of `work`, unless the request is cancelled in the meantime."""
         identity, line, handed_out = request.identity, None, None
         try:
@@ -409,10 +413,10 @@ class PlainRequests:
             if handed_out is not None and not self._client.has_left:
                 handed_out()
 
-    async def _awaited(self, request: Request, result: Awaitable[dict[str, Any]]) -> Answer:
-        return request.answered(as_json(await result)), None
+    async def _awaited(self, request: PlainRequest, result: Awaitable[dict[str, Any]]) -> Answer:
+        return request.answered(encode_json(await result)), None
 
-    def _listen(self, request: Request) -> None:
+    def _listen(self, request: PlainRequest) -> None:
         try:
             self._results.listen(self._client, request.identity, request.params["notifications"])
         except RequestRefusedError as error:
@@ -420,7 +424,7 @@ class PlainRequests:
         else:
             self._streams.add(request.identity)
 
-    async def _call(self, request: Request, tool: Tool, arguments: Params, conversation: str) -> Answer:
+    async def _call(self, request: PlainRequest, tool: Tool, arguments: Params, conversation: str) -> Answer:
         """Return a tool's answer, and the `handed_out` of that answer."""
         meta = request.params.get("_meta")
         token = meta.get(TOKEN) if meta else None
@@ -429,17 +433,17 @@ class PlainRequests:
             if token is not None:
                 params = {TOKEN: token, "progress": elapsed_s, "message": self._caller.redactor(words)}
                 notification = {"jsonrpc": "2.0", "method": "notifications/progress", "params": params}
-                self._client.outbox.offer(as_json(notification).encode() + b"\n")
+                self._client.outbox.offer(encode_json(notification).encode() + b"\n")
 
         decisions, is_modern = self._caller.decisions, request.version == MODERN
         if tool.name == decisions.tool and (elicitation := await decisions.required(self._client, request.params)):
-            return request.answered(as_json(elicitation)), None
+            return request.answered(encode_json(elicitation)), None
         run = self._caller.run
         answered = await run(self._client, tool, arguments, report, conversation, is_stateless=is_modern)
         more_members = self._results.more_members if is_modern else ""
-        return request.answered(result_of(self._client, answered, more_members)), answered.handed_out
+        return request.answered(encode_result(self._client, answered, more_members)), answered.handed_out
 
-    def _failed(self, request: Request, error: Exception) -> bytes:
+    def _failed(self, request: PlainRequest, error: Exception) -> bytes:
         """Return the line for a request that was refused, or failed with an internal error."""
         if isinstance(error, RequestRefusedError):
             return request.refused(self._caller.redactor.redact_json(error.to_json()))

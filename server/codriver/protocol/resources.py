@@ -21,7 +21,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import anyio
 
 from codriver.errors import RefusedError, ReplDisconnectedError, refused
-from codriver.log.transcripts import read as read_texts
+from codriver.log.transcripts import read_transcripts as read_texts
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
@@ -98,7 +98,7 @@ ABOUT = "codriver/"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ResourceContent:
     """The content of a resource, as text, or as bytes if it is not text.
 
     `note` and `about` describe what was left out of the text, for models and for programs respectively.
@@ -179,7 +179,7 @@ class Resources:
     def _hidden(self) -> tuple[str, ...]:
         return hidden_skills(self._services.core.state, self._manifest)
 
-    async def read(self, uri: str, protocol: str, client: ClientSession) -> Found:
+    async def read(self, uri: str, protocol: str, client: ClientSession) -> ResourceContent:
         """Return the content of a resource for a client.
 
         Raises:
@@ -188,20 +188,20 @@ class Resources:
         uri = self._translate_uri(uri)
         try:
             if is_skill(uri) and client.accepts_skills:
-                return Found(*await anyio.to_thread.run_sync(self._skills.read, uri))
+                return ResourceContent(*await anyio.to_thread.run_sync(self._skills.read, uri))
             split = urlsplit(uri)
             query = {key: values[0] for key, values in parse_qs(split.query).items()}
             parts = [unquote(part, errors="strict") for part in split.path.split("/")[1:]]
             match (split.scheme, split.netloc, *parts):
                 case ("codriver", "log") | ("codriver", "log", ""):
-                    return Found("application/json", self._log(query))
+                    return ResourceContent("application/json", self._log(query))
                 case ("codriver", "evaluation", identity, part):
                     return await self._text(identity, part, query)
                 case ("codriver", "symbol", key, namespace, symbol):
                     return _json(await describe_symbol(self._services, key, namespace, symbol))
                 case ("codriver", kind, *given) if family := self._family(kind, given):
                     text = await family.read(self._services, client, [item for item in given if item], query)
-                    return Found(family.mime_type, text)
+                    return ResourceContent(family.mime_type, text)
         except RefusedError as error:
             raise _missing(f"{error.message}: {error.hint}", uri, protocol) from error
         except ReplDisconnectedError as error:
@@ -263,7 +263,7 @@ class Resources:
         }
         return json.dumps(window, ensure_ascii=False)
 
-    async def _text(self, identity: str, part: str, query: dict[str, str]) -> Found:
+    async def _text(self, identity: str, part: str, query: dict[str, str]) -> ResourceContent:
         transcript = self._services.transcripts.get(identity)
         chosen = next((name for name in PARTS if name == part), None)
         if transcript is None or chosen is None:
@@ -279,12 +279,12 @@ class Resources:
         notes: list[str] = []
         if offset < part_read.dropped:
             about[f"{ABOUT}dropped"] = {"from": offset, "to": part_read.dropped}
-            notes.append(f"characters {offset} to {part_read.dropped} were dropped, {transcript.loss}")
+            notes.append(f"characters {offset} to {part_read.dropped} were dropped, {transcript.loss_reason}")
         end = part_read.start + len(part_read.text)
         if ("limit" not in query or given < limit) and end < part_read.total:
             about |= {f"{ABOUT}totalCharacters": part_read.total, f"{ABOUT}nextOffset": end}
             notes.append(f"{part_read.total} characters in all: continue with ?offset={end}")
-        return Found("text/plain", part_read.text, "; ".join(notes), about)
+        return ResourceContent("text/plain", part_read.text, "; ".join(notes), about)
 
 
 def hidden_skills(state: State, manifest: Manifest) -> tuple[str, ...]:
@@ -302,8 +302,8 @@ def _row(row: ResourceRow) -> tuple[str, str, str]:
     return row.uri, row.title, row.description
 
 
-def _json(fields: Mapping[str, object]) -> Found:
-    return Found("application/json", json.dumps(fields, ensure_ascii=False))
+def _json(fields: Mapping[str, object]) -> ResourceContent:
+    return ResourceContent("application/json", json.dumps(fields, ensure_ascii=False))
 
 
 def _missing(text: str, uri: str, protocol: str) -> RequestRefusedError:

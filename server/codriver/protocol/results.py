@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio
 
-from codriver.protocol.calls import as_json
+from codriver.protocol.calls import encode_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import supports_forms
@@ -199,7 +199,7 @@ class Results:
         self._redactor = redactor
         self.version = about.version
         self._first = FirstAnswers(about.version, about.manifest)
-        self.more_members = f",{as_json(self._first.members)[1:-1]}"
+        self.more_members = f",{encode_json(self._first.members)[1:-1]}"
         """Further members of a tool's result, as JSON, for a client without a handshake."""
         self._settled_at = time.monotonic() + services.durations.settling_s
 

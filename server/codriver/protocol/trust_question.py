@@ -22,8 +22,8 @@ import anyio
 from codriver.core.actions import AddServerLine, RestartRepl
 from codriver.core.values import PYTHON
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import as_json
-from codriver.protocol.error_messages import CALL, CAPABILITIES_KEY, is_stateless, meta_of, responses_of
+from codriver.protocol.calls import encode_json
+from codriver.protocol.error_messages import CALL, CAPABILITIES_KEY, input_responses, is_stateless, request_meta
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,12 +80,12 @@ class TrustDecisions:
         services = self._services
         if not is_stateless(CALL, params) or services.grants is None:
             return None
-        responses = responses_of(params)
+        responses = input_responses(params)
         interpreter = self._required.pop(client.id, None)
         if interpreter is not None and responses is not None:
             self._conclude(client, interpreter, responses.get(ELICIT))
             return None
-        capabilities = meta_of(params).get(CAPABILITIES_KEY)
+        capabilities = request_meta(params).get(CAPABILITIES_KEY)
         is_able = isinstance(capabilities, dict) and supports_forms(capabilities.get("elicitation"))
         if (
             not is_able
@@ -99,7 +99,7 @@ class TrustDecisions:
             return None
         self._elicited.add(client.name)
         self._required[client.id] = interpreter
-        requests = {ELICIT: {"method": ELICIT, "params": elicitation(interpreter)}}
+        requests = {ELICIT: {"method": ELICIT, "params": elicitation_params(interpreter)}}
         return {"resultType": "input_required", "inputRequests": requests, "requestState": PREFIX + client.id}
 
     def accept(self, client: ClientSession, message: Mapping[str, Any]) -> bool:
@@ -123,7 +123,7 @@ class TrustDecisions:
         identity = f"{PREFIX}{client.id}"
         key = (client.id, identity)
         answered = self._open[key] = anyio.Event()
-        client.outbox.put(_line(id=identity, method=ELICIT, params=elicitation(interpreter)))
+        client.outbox.put(_line(id=identity, method=ELICIT, params=elicitation_params(interpreter)))
         with anyio.move_on_after(services.durations.question_s) as silence:
             await answered.wait()
         if silence.cancelled_caught and self._open.pop(key, None) is not None:
@@ -156,7 +156,7 @@ class TrustDecisions:
         services.core.report(*(RestartRepl(repl.id, why) for repl in _started_substitutes(services)))
 
 
-def elicitation(python: str) -> dict[str, Any]:
+def elicitation_params(python: str) -> dict[str, Any]:
     """Return the parameters of the elicitation."""
     message = (
         f"Codriver does not evaluate this project's code in the project's own Python, because the folder has not been "
@@ -185,4 +185,4 @@ def _started_substitutes(services: Services) -> list[Repl]:
 
 
 def _line(**message: object) -> bytes:
-    return as_json({"jsonrpc": "2.0", **message}).encode() + b"\n"
+    return encode_json({"jsonrpc": "2.0", **message}).encode() + b"\n"

@@ -9,7 +9,7 @@ from codriver.core import actions
 from codriver.core.evaluation_queue import next_evaluation_id
 from codriver.core.records import Recent
 from codriver.core.values import DESCRIBED_KINDS, Evaluation, Failure
-from codriver.log.output_log import NO_LINE, Category, Entry
+from codriver.log.output_log import UNASSIGNED_LINE, Category, Entry
 from codriver.repls.contract.adapter_values import (
     Display,
     Event,
@@ -123,7 +123,7 @@ class EventRecorder:
         is_error = event.stream == "err"
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
-            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
+            text = self._logbook.redact_chunk(repl.id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
@@ -141,7 +141,7 @@ class EventRecorder:
                 return  # the log describes its end instead
             transcript.server_cut |= event.truncated
             if event.cut:
-                transcript.retain_cut(event.cut, is_stored=event.is_stored)
+                transcript.record_cut(event.cut, is_stored=event.is_stored)
         self._record("evaluationResults", text, repl, evaluation, namespace=event.namespace)
 
     def _display(self, event: Display, repl: Repl, evaluation: Evaluation | None) -> None:
@@ -160,7 +160,7 @@ class EventRecorder:
     def _mark_stored(self, evaluation: Evaluation, cut: str) -> None:
         """Note that the REPL retains the last value, which was cut when it was printed."""
         if (transcript := self._transcripts.get(evaluation.id)) is not None:
-            transcript.retain_cut(cut, is_stored=True)
+            transcript.record_cut(cut, is_stored=True)
 
     def _printed(self, text: str, repl: Repl, evaluation: Evaluation | None, *, is_error: bool) -> None:
         """Record output in the log, and queue it as late output if its evaluation is over or unknown."""
@@ -175,9 +175,13 @@ class EventRecorder:
         """Add a text of a REPL to the log, and return its line number."""
         now = self._core.now()
         if evaluation is None:
-            return self._logbook.record(Entry(NO_LINE, category, text, now, namespace=namespace, session_key=repl.key))
+            return self._logbook.record(
+                Entry(UNASSIGNED_LINE, category, text, now, namespace=namespace, session_key=repl.key)
+            )
         key = repl.session_key(evaluation.session)
-        return self._logbook.record(Entry(NO_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id))
+        return self._logbook.record(
+            Entry(UNASSIGNED_LINE, category, text, now, evaluation.who, namespace, key, evaluation.id)
+        )
 
     def end(self, repl_id: str) -> None:
         """Record the buffered output of a REPL whose connection has ended."""
@@ -209,13 +213,13 @@ class EventRecorder:
             for rest, is_error in transcript.end_streams():
                 if repl is not None:
                     self._record(_category(evaluation, is_error=is_error), rest, repl, evaluation)
-            self._transcripts.mark_over(effect.evaluation)
+            self._transcripts.mark_finished(effect.evaluation)
         transcript.signal()
 
     def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
         """Record output that a REPL's process wrote to its own stdout or stderr."""
         repl = self._core.state.repls.get(repl_id)
-        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
+        text = self._logbook.redact_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._printed(text, repl, None, is_error=stream == "err")

@@ -93,7 +93,7 @@ class Interrupter:
         with anyio.move_on_after(STACKS_AT_INPUT_S if is_reading else STACKS_S):
             dump = await adapter.stacks(session)
             if dump is not None:
-                transcript.retain_stacks(dump.whole, dump.user)
+                transcript.store_stacks(dump.whole, dump.user)
 
     async def _interrupt_until_over(self, evaluation_id: str, settle_s: float) -> tuple[list[str], bool]:
         """Interrupt an evaluation, and return the REPL's reports and whether the evaluation has finished.

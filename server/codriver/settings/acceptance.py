@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from codriver.settings.layers import Loaded
+    from codriver.settings.layers import LoadedSettings
 
 
-def accept_workspace(workspace: Path, loaded: Loaded, environ: Mapping[str, str]) -> None:
+def accept_workspace(workspace: Path, loaded: LoadedSettings, environ: Mapping[str, str]) -> None:
     """Record that the user accepts the workspace with its loaded settings and its environment. Blocks.
 
     Raises:
@@ -23,4 +23,4 @@ def accept_workspace(workspace: Path, loaded: Loaded, environ: Mapping[str, str]
     python = loaded.settings.python
     if loaded.origins["python"].layer in {"default", "user", "workspace"}:
         python = next((str(setting.value) for setting in loaded.withheld if setting.setting == "python"), python)
-    trust.accept(workspace, loaded.granting, directories_to_accept(workspace, environ, python))
+    trust.record_acceptance(workspace, loaded.granting, directories_to_accept(workspace, environ, python))

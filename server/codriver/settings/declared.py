@@ -17,7 +17,7 @@ Grants = Literal["nothing", "any value", "true", "false"]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting(Generic[T]):
+class DeclaredSetting(Generic[T]):
     """A setting that a feature adds. `Settings.value_of` returns its value.
 
     The type of `default` is the type of the setting: a boolean, an integer with bounds, or a non-empty string.

@@ -49,7 +49,7 @@ class EnvironmentState:
         return {"path": self.path, "target": self.target, "owner": self.owner, "tracked": self.is_tracked}
 
 
-def inspect(workspace: Path, path: str) -> EnvironmentState:
+def inspect_directory(workspace: Path, path: str) -> EnvironmentState:
     """Return the current state of a directory of the workspace. Blocks."""
     directory = workspace / path
     real = os.path.realpath(directory)
@@ -73,7 +73,7 @@ def describe_revoking_change(accepted: EnvironmentState, now: EnvironmentState) 
     return None
 
 
-def directory_of(program: str, workspace: Path) -> str | None:
+def environment_directory(program: str, workspace: Path) -> str | None:
     """Return the environment directory of an interpreter, relative to the workspace; None if it is outside."""
     if not is_inside(program, workspace, workspace):
         return None
@@ -91,5 +91,5 @@ def directories_to_accept(workspace: Path, environ: Mapping[str, str], chosen: s
 
     `chosen` is the setting `python`.
     """
-    used = directory_of(find_python(workspace, environ, chosen).path, workspace)
+    used = environment_directory(find_python(workspace, environ, chosen).path, workspace)
     return ENVIRONMENTS if used is None else (used,)

@@ -112,6 +112,6 @@ def describe_grant_condition(name: str, grants: Grants = "nothing") -> str:
     return _ITEM_CONDITIONS.get(name) or ("once accepted" if is_granting else "always")
 
 
-def value_line(value: object) -> str:
+def value_as_json_line(value: object) -> str:
     """Return a value as one line of JSON, truncated if necessary."""
     return cut(json.dumps(value, default=str), MAX_VALUE_CHARACTERS)

@@ -9,7 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.repls.launch.projects import is_inside
-from codriver.settings.environments import EnvironmentState, describe_revoking_change, directory_of, inspect
+from codriver.settings.environments import (
+    EnvironmentState,
+    describe_revoking_change,
+    environment_directory,
+    inspect_directory,
+)
 from codriver.settings.trust import environment_acceptance
 
 if TYPE_CHECKING:
@@ -61,4 +66,4 @@ class InterpreterGrants:
         return is_within and acceptance.lapse_for(python, self._workspace) is not None
 
     def _state_of(self, python: str) -> EnvironmentState:
-        return inspect(self._workspace, directory_of(python, self._workspace) or python)
+        return inspect_directory(self._workspace, environment_directory(python, self._workspace) or python)

@@ -28,11 +28,11 @@ from codriver.settings import granting, machine_policy, trust
 from codriver.settings.model import (
     PREFIX,
     Settings,
-    allowed,
+    describe_allowed_values,
+    environment_variable,
     is_list,
-    printed,
-    spelled,
-    variable,
+    name_in_files,
+    to_toml,
 )
 from codriver.settings.workspace_tables import WorkspaceTables, codriver_file, project_file, read_tables
 
@@ -94,7 +94,7 @@ class SettingsError(StartError):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """Where a value comes from.
 
     `layer` is `default`, `user`, `workspace`, `environment`, `command line` or `machine`; `source` is the file or
@@ -122,7 +122,7 @@ class WithheldSetting:
 
     def __str__(self) -> str:
         """Return the setting as written, with its file."""
-        return f"{self.source}: {self.setting} = {granting.value_line(self.value)}"
+        return f"{self.source}: {self.setting} = {granting.value_as_json_line(self.value)}"
 
     @property
     def change(self) -> str:
@@ -132,14 +132,14 @@ class WithheldSetting:
         if self.accepted:
             items = self.accepted if isinstance(self.value, tuple) else self.accepted[0]
             known = self.accepted if isinstance(self.value, tuple) or len(self.accepted) > 1 else items
-            return f"because it was changed; the accepted value is {granting.value_line(known)}"
+            return f"because it was changed; the accepted value is {granting.value_as_json_line(known)}"
         if self.was_accepted:
             return "because it was added after you accepted this workspace"
         return "because you have not accepted this workspace's settings"
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """The loaded settings, the origin of each, and the warnings.
 
     `withheld` are settings in the workspace's files that are ignored until the user accepts them. `granting` maps each
@@ -147,7 +147,7 @@ class Loaded:
     """
 
     settings: Settings
-    origins: Mapping[str, Origin] = field(default_factory=lambda: MappingProxyType({}))
+    origins: Mapping[str, ValueOrigin] = field(default_factory=lambda: MappingProxyType({}))
     warnings: tuple[str, ...] = ()
     withheld: tuple[WithheldSetting, ...] = ()
     granting: Mapping[str, tuple[object, ...]] = field(default_factory=lambda: MappingProxyType({}))
@@ -158,19 +158,19 @@ class Loaded:
 class _Layer:
     """The values of one layer by attribute name, unvalidated, and the unknown names it contains."""
 
-    origin: Origin
+    origin: ValueOrigin
     values: Mapping[str, object]
     unknown: Mapping[str, str | None] = field(default_factory=lambda: MappingProxyType({}))
     """Each unknown name with the most similar existing name, spelled as in this layer."""
 
 
-def load(
+def load_settings(
     workspace: Path,
     *,
     environ: Mapping[str, str],
     model: type[Settings],
     overrides: Mapping[str, object] | None = None,
-) -> Loaded:
+) -> LoadedSettings:
     """Load the settings of a workspace.
 
     `model` contains the settings of the base and of its features. `overrides` come from the command line, by attribute
@@ -182,7 +182,7 @@ def load(
     """
     errors: list[SettingsError] = []
     values: dict[str, object] = {}
-    origins = {name: Origin("default") for name in model.model_fields}
+    origins = {name: ValueOrigin("default") for name in model.model_fields}
     warnings: list[str] = []
     withheld: list[WithheldSetting] = []
     granted: dict[str, tuple[object, ...]] = {}
@@ -194,7 +194,7 @@ def load(
             warnings.append(f"{layer.origin.source}: there is no setting {given}{hint}")
         for name, value in layer.values.items():
             if layer.origin.layer == "workspace" and (reason := model.reason_ignored(name)):
-                warnings.append(f"{layer.origin.source}: {spelled(name)} {reason}")
+                warnings.append(f"{layer.origin.source}: {name_in_files(name)} {reason}")
                 continue
             try:
                 counting = _checked(name, value, layer.origin, model)
@@ -209,7 +209,7 @@ def load(
                 accepted = record.settings.get(name, ())
                 counting, waiting = granting.split_granting(name, counting, current, accepted, grants)
                 if waiting is not None:
-                    source, setting = layer.origin.source, spelled(name)
+                    source, setting = layer.origin.source, name_in_files(name)
                     withheld.append(WithheldSetting(source, setting, waiting, accepted, record.exists, record.error))
             if model.extends(name) and counting is not None:
                 counting = (*values.get(name, ()), *counting)  # type: ignore[misc]  # both are tuples
@@ -217,26 +217,26 @@ def load(
                 values[name], origins[name] = counting, layer.origin
     if errors:
         raise SettingsError.of_all(errors, warnings)
-    policy = machine_policy.read(machine_policy.policy_file())
-    origins |= dict.fromkeys(model.names_turned_off(policy), Origin("machine", str(policy.path)))
+    policy = machine_policy.read_policy(machine_policy.policy_file())
+    origins |= dict.fromkeys(model.names_turned_off(policy), ValueOrigin("machine", str(policy.path)))
     settings = model.model_validate(values).restricted(policy)
-    return Loaded(
+    return LoadedSettings(
         settings, MappingProxyType(origins), tuple(warnings), tuple(withheld), MappingProxyType(granted), policy
     )
 
 
 def withheld_message(withheld: WithheldSetting, workspace: Path | None = None) -> str:
     """Return the message about a withheld setting, with a complete command if the workspace is given."""
-    command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.command_for(workspace)}`"
+    command = f"`{trust.COMMAND}` there" if workspace is None else f"`{trust.accept_command(workspace)}`"
     return f"{withheld} is ignored, {withheld.change}. Review it, then run {command}"
 
 
-def files(workspace: Path) -> tuple[Path, ...]:
+def settings_files(workspace: Path) -> tuple[Path, ...]:
     """Return the paths of the settings files, whether they exist or not, in increasing order of precedence."""
     return user_settings_file(), project_file(workspace), codriver_file(workspace)
 
 
-def setting_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
+def setting_rows(loaded: LoadedSettings) -> tuple[tuple[str, str, str], ...]:
     """Return the name, the value as TOML and the origin of each setting, for display."""
     rows = []
     for name in type(loaded.settings).model_fields:
@@ -244,7 +244,7 @@ def setting_rows(loaded: Loaded) -> tuple[tuple[str, str, str], ...]:
         origin_text = (
             f"{origin.layer} ({origin.source})" if origin.source and origin.source != origin.layer else origin.layer
         )
-        rows.append((spelled(name), printed(getattr(loaded.settings, name)), origin_text))
+        rows.append((name_in_files(name), to_toml(getattr(loaded.settings, name)), origin_text))
     return tuple(rows)
 
 
@@ -256,30 +256,30 @@ def _layers(
     model: type[Settings],
 ) -> Iterator[_Layer]:
     """Yield the layers of values in increasing order of precedence."""
-    user, project, workspace_file = files(workspace)
+    user, project, workspace_file = settings_files(workspace)
     yield _file_layer("user", user, _read(partial(toml_file.read, root=None), user), model)
     yield _file_layer("workspace", project, tables.project, model)
     yield _file_layer("workspace", workspace_file, tables.codriver_table, model)
-    by_variable = {variable(name): name for name in model.model_fields}
+    by_variable = {environment_variable(name): name for name in model.model_fields}
     no_settings = NOT_SETTINGS.union(*(declared.variables for declared in model.DECLARED.values()))
     for given, text in environ.items():
         if not given.startswith(PREFIX) or given in no_settings:
             continue
-        origin = Origin("environment", given)
+        origin = ValueOrigin("environment", given)
         name = by_variable.get(given)
         if name is None:
             yield _Layer(origin, {}, {given: _nearest(given, by_variable)})
         elif text or is_list(name, model):  # an empty variable counts as unset, except that it empties a list
             yield _Layer(origin, {name: _from_text(name, text, model)})
     given_values = {name: value for name, value in overrides.items() if value is not None}
-    yield _Layer(Origin("command line", "command line"), given_values)
+    yield _Layer(ValueOrigin("command line", "command line"), given_values)
 
 
 def _file_layer(layer: str, path: Path, table: Mapping[str, object], model: type[Settings]) -> _Layer:
-    names = {spelled(name): name for name in model.model_fields}
+    names = {name_in_files(name): name for name in model.model_fields}
     known = {names[key]: value for key, value in table.items() if key in names}
     unknown = {key: _nearest(key, names) for key in table if key not in names}
-    return _Layer(Origin(layer, str(path)), known, unknown)
+    return _Layer(ValueOrigin(layer, str(path)), known, unknown)
 
 
 def _nearest(given: str, names: Mapping[str, str]) -> str | None:
@@ -296,7 +296,7 @@ def _nearest(given: str, names: Mapping[str, str]) -> str | None:
 
 
 def _read(read: Callable[[Path], T], path: Path) -> T:
-    """Return `read(path)`.
+    """Return `read_policy(path)`.
 
     Raises:
         SettingsError: the file cannot be read.
@@ -321,7 +321,7 @@ def _from_text(name: str, text: str, model: type[Settings]) -> object:
     return listed if isinstance(listed, list) else [part.strip() for part in text.split(",") if part.strip()]
 
 
-def _checked(name: str, value: object, origin: Origin, model: type[Settings]) -> object:
+def _checked(name: str, value: object, origin: ValueOrigin, model: type[Settings]) -> object:
     """Validate a value. Files are typed, so `"25"` is not a number in a file. Environment variables are strings."""
     given = list(value) if isinstance(value, tuple) else value
     try:
@@ -335,7 +335,8 @@ def _checked(name: str, value: object, origin: Origin, model: type[Settings]) ->
             raise SettingsError(origin.source, f"{name}: {describe(error)}") from None
         displayed = given if isinstance(given, str | int | float | list) else str(given)
         raise SettingsError(
-            origin.source, f"{spelled(name)} = {printed(displayed)} is invalid; use {allowed(name, model)}"
+            origin.source,
+            f"{name_in_files(name)} = {to_toml(displayed)} is invalid; use {describe_allowed_values(name, model)}",
         ) from error
     checked: object = getattr(validated, name)
     return checked
@@ -361,11 +362,11 @@ class SettingsChange:
     """
 
 
-class Reloader:
+class SettingsReloader:
     """Checks the settings files of one workspace for changes while a server runs. Not thread-safe."""
 
     def __init__(
-        self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: Loaded
+        self, workspace: Path, *, environ: Mapping[str, str], overrides: Mapping[str, object], loaded: LoadedSettings
     ) -> None:
         self._workspace = workspace
         self._environ = environ
@@ -377,7 +378,7 @@ class Reloader:
         self._accepting = tuple(filter(None, (workspace, main_checkout(workspace))))
         # Resolved once, because resolving the workspace on every check takes half of the time that an idle server
         # needs.
-        self._files = files(workspace)
+        self._files = settings_files(workspace)
         self._records = [
             (trust.record_path(directory), partial(trust.read_record, directory)) for directory in self._accepting
         ]
@@ -399,7 +400,9 @@ class Reloader:
             return None
         is_trust_changed, self._seen = seen[-1] != self._seen[-1], seen
         try:
-            loaded = load(self._workspace, environ=self._environ, model=type(self.settings), overrides=self._overrides)
+            loaded = load_settings(
+                self._workspace, environ=self._environ, model=type(self.settings), overrides=self._overrides
+            )
         except SettingsError as error:
             return SettingsChange(
                 self.settings, warnings=(f"the settings were not reloaded: {'; '.join(error.messages)}",), refused=True
@@ -413,7 +416,10 @@ class Reloader:
         for name in type(loaded.settings).model_fields:
             value, current = getattr(loaded.settings, name), getattr(self.settings, name)
             is_new = value != getattr(before.settings, name)
-            words = " = ".join((spelled(name), rows[spelled(name)][0])) + f" from {rows[spelled(name)][1]}"
+            words = (
+                " = ".join((name_in_files(name), rows[name_in_files(name)][0]))
+                + f" from {rows[name_in_files(name)][1]}"
+            )
             if type(self.settings).grows(name):
                 effective[name] = (*current, *(item for item in value if item not in current))
                 if is_new:

@@ -48,7 +48,7 @@ def policy_file() -> Path:
     return Path("/etc/codriver") / NAME
 
 
-def read(path: Path) -> MachinePolicy:
+def read_policy(path: Path) -> MachinePolicy:
     """Read a policy file. A missing file turns off nothing. Blocks."""
     try:
         found = toml_file.read(path, root=None)

@@ -21,7 +21,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 
 from codriver.settings import granting
-from codriver.settings.declared import Setting
+from codriver.settings.declared import DeclaredSetting
 from codriver.settings.machine_policy import SWITCHES
 
 if TYPE_CHECKING:
@@ -38,12 +38,12 @@ SPELLING_EXCEPTIONS: Mapping[str, str] = MappingProxyType({"auto_start_mcp_serve
 """Names whose spelling in files is not plain camelCase, for compatibility with existing configurations."""
 
 
-def spelled(name: str) -> str:
+def name_in_files(name: str) -> str:
     """Return the name of a setting as spelled in files."""
     return SPELLING_EXCEPTIONS.get(name) or to_camel(name)
 
 
-def variable(name: str) -> str:
+def environment_variable(name: str) -> str:
     """Return the name of a setting's environment variable."""
     return PREFIX + name.upper()
 
@@ -66,9 +66,9 @@ Address = Annotated[str, StringConstraints(pattern=ADDRESS), AfterValidator(_wit
 class Settings(BaseModel):
     """All settings of the base, with defaults, bounds and descriptions. Files spell the names in camelCase."""
 
-    model_config = ConfigDict(alias_generator=spelled, populate_by_name=True, frozen=True, extra="forbid")
+    model_config = ConfigDict(alias_generator=name_in_files, populate_by_name=True, frozen=True, extra="forbid")
 
-    DECLARED: ClassVar[Mapping[str, Setting[Any]]] = MappingProxyType({})
+    DECLARED: ClassVar[Mapping[str, DeclaredSetting[Any]]] = MappingProxyType({})
     """The settings that features declare, by name: see `build_settings_model`."""
 
     _turned_off: Mapping[str, str] = PrivateAttr(default_factory=dict)
@@ -87,7 +87,7 @@ class Settings(BaseModel):
         switches = {**SWITCHES, **{declaration.policy: declaration.name for declaration in cls.DECLARED.values()}}
         return [switches[key] for key in policy.off if key in switches]
 
-    def value_of(self, setting: Setting[T]) -> T:
+    def value_of(self, setting: DeclaredSetting[T]) -> T:
         """Return the value of a setting that a feature has declared."""
         found: T = getattr(self, setting.name)
         return found
@@ -245,7 +245,7 @@ GROWING_LISTS = frozenset({"repl", "nrepl"})
 
 
 @cache
-def build_settings_model(declared: tuple[Setting[Any], ...]) -> type[Settings]:
+def build_settings_model(declared: tuple[DeclaredSetting[Any], ...]) -> type[Settings]:
     """Return the settings model of the base and of the features that declare settings. Each program calls this once."""
     added: dict[str, Any] = {
         declaration.name: (
@@ -259,7 +259,7 @@ def build_settings_model(declared: tuple[Setting[Any], ...]) -> type[Settings]:
     return model
 
 
-def _type_of(setting: Setting[Any]) -> Any:
+def _type_of(setting: DeclaredSetting[Any]) -> Any:
     if setting.annotation is not None:
         return setting.annotation()
     kind = type(setting.default)
@@ -276,15 +276,22 @@ def settings_table(model: type[Settings]) -> str:
         change = "at a restart" if model.needs_restart(name) else "at once"
         if model.grows(name):
             change = "additions: immediately"
-        default, when = f"`{printed(info.default)}`", granting.describe_grant_condition(name, model.grants_of(name))
+        default, when = f"`{to_toml(info.default)}`", granting.describe_grant_condition(name, model.grants_of(name))
         if model.reason_ignored(name):
             when = "never"
-        cells = (f"`{spelled(name)}`", default, allowed(name, model), info.description or "", when, change)
+        cells = (
+            f"`{name_in_files(name)}`",
+            default,
+            describe_allowed_values(name, model),
+            info.description or "",
+            when,
+            change,
+        )
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
-def allowed(name: str, model: type[Settings]) -> str:
+def describe_allowed_values(name: str, model: type[Settings]) -> str:
     """Describe the allowed values of a setting, for error messages and the documentation."""
     info = model.model_fields[name]
     if info.annotation is bool:
@@ -302,7 +309,7 @@ def allowed(name: str, model: type[Settings]) -> str:
     return "a non-empty string" if isinstance(info.default, str) else "a list of non-empty strings"
 
 
-def printed(value: object) -> str:
+def to_toml(value: object) -> str:
     """Return a value in TOML syntax."""
     # TOML strings have the syntax of JSON strings, except that DEL must be escaped.
     return json.dumps(value, ensure_ascii=False, default=str).replace("\x7f", "\\u007f")

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.repls.launch.projects import NOT_ACCEPTED, Acceptance, find_python, is_inside
-from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect
+from codriver.settings.environments import EnvironmentState, describe_revoking_change, inspect_directory
 from codriver.settings.workspace_tables import read_tables
-from codriver.systems.programs import typed
+from codriver.systems.programs import quote_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 COMMAND: Final = "codriver trust"
 RECORD: Final = "accepted.json"
-RECORD_RULES: Final = Rules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=True)
+RECORD_RULES: Final = FileRules(Links.OF_USER, 256 * files.KIBIBYTE, is_granting=True)
 
 
 class CannotRememberError(StartError):
@@ -46,7 +46,7 @@ class CannotRememberError(StartError):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class AcceptanceRecord:
     """What the user has accepted in a workspace.
 
     `settings` maps attribute names to accepted items, as JSON. `error` is the reason why an existing record cannot be
@@ -60,16 +60,16 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedWorkspace:
     """A workspace that the user has accepted, with the reason why the acceptance no longer applies, if any."""
 
     workspace: str
     lapsed: str | None
 
 
-def command_for(workspace: Path) -> str:
+def accept_command(workspace: Path) -> str:
     """Return the shell command that accepts a workspace, which works in any directory."""
-    return f"{COMMAND} --workspace {typed([str(workspace)])}"
+    return f"{COMMAND} --workspace {quote_command_line([str(workspace)])}"
 
 
 def record_path(workspace: Path) -> Path:
@@ -77,33 +77,33 @@ def record_path(workspace: Path) -> Path:
     return workspace_state_directory(workspace) / RECORD
 
 
-def read_record(workspace: Path) -> Record:
+def read_record(workspace: Path) -> AcceptanceRecord:
     """Read what the user has accepted in this workspace. Blocks."""
     path = record_path(workspace)
     try:
         found: object = json.loads(files.read(path, RECORD_RULES))
     except FileNotFoundError:
-        return Record()
+        return AcceptanceRecord()
     except (OSError, ValueError, RecursionError) as error:
-        return Record(error=f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
+        return AcceptanceRecord(error=f"{path} cannot be read: {getattr(error, 'strerror', None) or error}")
     record, named = _record_of(found)
     if record is None:
-        return Record(error=f"{path} is not in the format of this version")
-    return record if named == str(workspace.resolve()) else Record()
+        return AcceptanceRecord(error=f"{path} is not in the format of this version")
+    return record if named == str(workspace.resolve()) else AcceptanceRecord()
 
 
-def _record_of(found: object) -> tuple[Record | None, str]:
+def _record_of(found: object) -> tuple[AcceptanceRecord | None, str]:
     match found:
         case {"workspace": str(workspace), "environments": list(directories), "settings": dict(settings)}:
             states = [EnvironmentState.from_json(directory) for directory in directories if isinstance(directory, dict)]
             known = tuple(state for state in states if state is not None)
             is_whole = len(known) == len(directories) and all(isinstance(items, list) for items in settings.values())
             accepted = {name: tuple(items) for name, items in settings.items()} if is_whole else {}
-            return (Record(known, MappingProxyType(accepted), exists=True) if is_whole else None), workspace
+            return (AcceptanceRecord(known, MappingProxyType(accepted), exists=True) if is_whole else None), workspace
     return None, ""
 
 
-def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directories: Iterable[str]) -> None:
+def record_acceptance(workspace: Path, settings: Mapping[str, Iterable[object]], directories: Iterable[str]) -> None:
     """Record that the user accepts these items of granting settings and these environment directories. Blocks.
 
     Raises:
@@ -112,7 +112,7 @@ def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directorie
     path = record_path(workspace)
     found: dict[str, Any] = {
         "workspace": str(workspace.resolve()),
-        "environments": [inspect(workspace, directory).to_json() for directory in directories],
+        "environments": [inspect_directory(workspace, directory).to_json() for directory in directories],
         "settings": {name: list(items) for name, items in settings.items()},
     }
     try:
@@ -122,7 +122,7 @@ def accept(workspace: Path, settings: Mapping[str, Iterable[object]], directorie
         raise CannotRememberError(path, error) from error
 
 
-def forget(workspace: Path) -> bool:
+def revoke_acceptance(workspace: Path) -> bool:
     """Revoke the acceptance, and return whether there was one.
 
     Raises:
@@ -151,7 +151,7 @@ def environment_acceptance(workspace: Path) -> Acceptance:
     except TomlFileError as error:
         return Acceptance(lapsed=str(error))
     for state in record.environments:
-        change = describe_revoking_change(state, inspect(workspace, state.path))
+        change = describe_revoking_change(state, inspect_directory(workspace, state.path))
         if change is not None:
             return Acceptance(lapsed=change)
     return Acceptance(is_given=True, directories=tuple(state.path for state in record.environments))
@@ -171,7 +171,7 @@ def environment_lapse_reason(workspace: Path, environ: Mapping[str, str], chosen
 
 def lapse_message(lapsed: str, workspace: Path | None = None) -> str:
     """Return the message about a lapsed environment grant, with a complete command if the workspace is given."""
-    command = f"`{COMMAND}` there" if workspace is None else f"`{command_for(workspace)}`"
+    command = f"`{COMMAND}` there" if workspace is None else f"`{accept_command(workspace)}`"
     effect = "servers that clients start do not run this project's interpreter"
     return (
         f"the acceptance of this workspace has lapsed because {lapsed}: {effect}. Review the change, then run {command}"
@@ -183,7 +183,7 @@ def is_accepted(workspace: Path) -> bool:
     return environment_acceptance(workspace).is_given
 
 
-def list_accepted() -> tuple[Accepted, ...]:
+def list_accepted() -> tuple[AcceptedWorkspace, ...]:
     """Return all workspaces that were ever accepted, sorted by path. Blocks."""
     from pathlib import Path  # noqa: PLC0415  # only the listing needs it
 
@@ -192,4 +192,4 @@ def list_accepted() -> tuple[Accepted, ...]:
         found = files.read_json(path, RECORD_RULES)
         if isinstance(found, dict) and isinstance(found.get("workspace"), str):
             names.append(found["workspace"])
-    return tuple(Accepted(name, environment_acceptance(Path(name)).lapsed) for name in sorted(names))
+    return tuple(AcceptedWorkspace(name, environment_acceptance(Path(name)).lapsed) for name in sorted(names))

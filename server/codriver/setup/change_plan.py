@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import port_file
 from codriver.setup import jsonc
 from codriver.setup.clients import (
@@ -29,8 +29,8 @@ from codriver.setup.clients import (
     starts_relay,
 )
 from codriver.setup.jsonc import FileFormatError
-from codriver.systems.file_system import mode_of
-from codriver.systems.programs import program_in, typed
+from codriver.systems.file_system import permission_bits
+from codriver.systems.programs import program_in, quote_command_line
 from codriver_relay.workspace_search import is_search_boundary
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ def apply(change: Change) -> None:
 def _put(file_entry: DirectoryEntry, text: str, *, is_executable: bool = False) -> None:
     """Write a file atomically, keeping the mode and owner of an existing one."""
     status = file_entry.status()
-    mode, owner = (None, None) if status is None else (mode_of(status), (status.st_uid, status.st_gid))
+    mode, owner = (None, None) if status is None else (permission_bits(status), (status.st_uid, status.st_gid))
     file_entry.replace(text.encode("utf-8"), mode=PROGRAM_MODE if is_executable else mode, owner=owner)
 
 
@@ -374,7 +374,7 @@ def read_file(file: Path, root: Path | None) -> str | None:
 
 def _read_at(file_entry: DirectoryEntry, links: Links) -> str | None:
     try:
-        return file_entry.read(Rules(links, MAX_BYTES)).decode("utf-8")
+        return file_entry.read(FileRules(links, MAX_BYTES)).decode("utf-8")
     except FileNotFoundError:
         return None
 
@@ -485,7 +485,7 @@ def _reason_not_shared(target: _Target, launch: Launch) -> tuple[str, str]:
     if "user" in client.scopes:
         fix = f"codriver init --client {client.id} --scope user writes your own file"
     elif client.private:
-        words = typed(command_line(client.entry(launch.in_scope("user"), target.name)))
+        words = quote_command_line(command_line(client.entry(launch.in_scope("user"), target.name)))
         fix = f"{fix}, or only for you, in that folder: `{client.private.format(name=target.name)} {words}`"
     return reason, first + fix
 

@@ -18,7 +18,7 @@ from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
 from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
 from codriver.setup.jsonc import FileFormatError
-from codriver.systems.programs import typed
+from codriver.systems.programs import quote_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -55,7 +55,7 @@ class HookFile:
 
     def text(self, words: tuple[str, ...], server: str, *, is_windows: bool) -> str:
         """Return the content of a file that has only Codriver's hooks."""
-        command = typed(words, system="win32" if is_windows else "posix")
+        command = quote_command_line(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = (
             shipped_text(f"{HOOK_DIRECTORY}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)

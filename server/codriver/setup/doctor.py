@@ -16,19 +16,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver import __version__, files
 from codriver.errors import CodriverError
-from codriver.files import OTHERS, LinkRefusedError, is_private
+from codriver.files import OTHERS, LinkRefusedError, is_private_directory
 from codriver.files.own_folders import port_file, server_directory
 from codriver.net import server_record
 from codriver.net.admission import is_loopback
 from codriver.net.registration import is_stopped_for_good
 from codriver.net.relay_install import RULES as RELAY_RULES
-from codriver.net.relay_install import relay_files, shipped_relay
-from codriver.net.server_record import is_claimed, locate_in, read_port, read_record
+from codriver.net.relay_install import relay_files, shipped_relay_directory
+from codriver.net.server_record import is_claimed, locate_server_file, read_port, read_record
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects, find_safe_python
 from codriver.repls.launch.recipes import lapse_clause
 from codriver.settings import trust
-from codriver.settings.layers import SettingsError, load, withheld_message
+from codriver.settings.layers import SettingsError, load_settings, withheld_message
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
@@ -44,10 +44,10 @@ from codriver.setup.doctor_checks import (
     check_state,
     obstacle,
 )
-from codriver.skills import Selection, SkillLibrary
+from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
 from codriver.systems.other_processes import is_running
-from codriver.systems.programs import LAUNCHD_PATH, directories_to_add, to_end, to_open
+from codriver.systems.programs import LAUNCHD_PATH, directories_to_add, grant_access_command, kill_command
 from codriver.wire.untrusted import as_map, as_maps
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _check_programs() -> Iterator[Check]:
 
 def _check_settings(workspace: Path, environment: Environment, model: type[Settings]) -> Iterator[Check]:
     try:
-        loaded = load(workspace, environ=environment.variables, model=model)
+        loaded = load_settings(workspace, environ=environment.variables, model=model)
     except SettingsError as error:
         for location, reason in error.errors:
             yield Check("settings", "wrong", reason, f"correct it in {location}")
@@ -154,7 +154,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
     for warning in loaded.warnings:
         yield Check("settings", "note", warning, "codriver config check")
     for setting in loaded.withheld:
-        yield Check("settings", "note", withheld_message(setting), trust.command_for(workspace))
+        yield Check("settings", "note", withheld_message(setting), trust.accept_command(workspace))
     if loaded.policy is not None and loaded.policy.off:
         text = f"{loaded.policy.path} turns off on this machine: {', '.join(loaded.policy.off)}"
         how = "an administrator of this machine can change that file"
@@ -162,7 +162,7 @@ def _check_settings(workspace: Path, environment: Environment, model: type[Setti
         yield Check("policy", state, f"{text}{_in_brackets(loaded.policy.error)}", how)
     lapsed = trust.environment_lapse_reason(workspace, environment.variables, loaded.settings.python)
     if lapsed is not None:
-        yield Check("acceptance", "note", trust.lapse_message(lapsed), trust.command_for(workspace))
+        yield Check("acceptance", "note", trust.lapse_message(lapsed), trust.accept_command(workspace))
     if not loaded.warnings and not loaded.withheld:
         files_read = sorted({origin.source for origin in loaded.origins.values() if origin.source})
         yield Check("settings", "ok", f"from {', '.join(files_read)}" if files_read else "all defaults")
@@ -175,7 +175,7 @@ def _in_brackets(reason: str | None) -> str:
 
 def _check_skills(workspace: Path, settings: Settings) -> Iterator[Check]:
     """Report skills that agents do not receive, because their source is not enabled or they cannot be read."""
-    allowed = Selection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
+    allowed = SkillSelection(frozenset(settings.skill_sources), frozenset(settings.disabled_skills))
     found = SkillLibrary(workspace, allowed).find_all()
     off: dict[str, list[str]] = {}
     for skill in found.skills:
@@ -246,15 +246,15 @@ def _no_server_check(workspace: Path, file: Path, reason: str) -> Check:
 def _end_of(record: ServerRecord, directory: Path) -> str:
     """Describe how to terminate a server that hangs, with its process id if the kernel can identify it."""
     with contextlib.suppress(OSError, CodriverError):
-        process = server_record.process_of(record, directory)
+        process = server_record.recorded_process_id(record, directory)
         if process is not None:
-            return f"{to_end(process)}, then codriver serve"
+            return f"{kill_command(process)}, then codriver serve"
     return "codriver stop, which explains what to do if it does not stop; then codriver serve"
 
 
 def _check_relay(launch: Launch, reach: Reach | None) -> Check:
     try:
-        shipped = relay_files(shipped_relay(), launch.relay)
+        shipped = relay_files(shipped_relay_directory(), launch.relay)
         is_current = all(files.read(current, RELAY_RULES) == text for current, text in reversed(shipped.items()))
     except FileNotFoundError:
         cure = "codriver init or codriver serve installs it"
@@ -279,7 +279,9 @@ def _check_permissions(workspace: Path) -> Iterator[Check]:
     """Check the permissions of the files by which clients find and trust the server."""
     directory = server_directory(workspace)
     if not os.access(workspace, os.W_OK | os.X_OK):
-        yield Check("permissions", "wrong", f"{workspace} cannot be written by this user", to_open(workspace))
+        yield Check(
+            "permissions", "wrong", f"{workspace} cannot be written by this user", grant_access_command(workspace)
+        )
         return
     checks = list(_file_checks(directory))
     yield from checks
@@ -293,7 +295,7 @@ def _file_checks(directory: Path) -> Iterator[Check]:
     Anybody who can write the port file can redirect clients.
     """
     try:
-        with locate_in(directory, "port", is_last_followed=False) as entry:
+        with locate_server_file(directory, "port", is_last_followed=False) as entry:
             status = entry.directory_status()
     except FileNotFoundError:
         return
@@ -306,16 +308,16 @@ def _file_checks(directory: Path) -> Iterator[Check]:
         yield Check("permissions", "wrong", text, f"mv {directory.parent} …")
         return
     except OSError as error:
-        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", to_open(directory))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", grant_access_command(directory))
         return
-    yield from _mode_checks(directory, is_directory_private=is_private(status))
+    yield from _mode_checks(directory, is_directory_private=is_private_directory(status))
 
 
 def _mode_checks(directory: Path, *, is_directory_private: bool) -> Iterator[Check]:
     try:
         entries = [directory, *sorted(directory.iterdir())]
     except OSError as error:
-        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", to_open(directory))
+        yield Check("permissions", "wrong", f"{directory}: {error.strerror}", grant_access_command(directory))
         return
     if not is_directory_private and not _others_may_write(directory.lstat()):
         text = f"others can access {directory}, so its content is ignored: "
@@ -396,12 +398,12 @@ def _check_python(workspace: Path, environment: Environment, model: type[Setting
     This is not checked if a server is running, because a running server reports it itself.
     """
     with contextlib.suppress(SettingsError):
-        chosen = load(workspace, environ=environment.variables, model=model).settings.python
+        chosen = load_settings(workspace, environ=environment.variables, model=model).settings.python
         found = find_safe_python(workspace, environment.variables, chosen, trust.environment_acceptance)
         if found.waits_for is not None and (found.lapsed is None or found.waits_for != workspace):
             text = f"agents' code runs in {found.path} and not in the project's own environment"
             why = f"you have not accepted {found.waits_for}" if found.lapsed is None else lapse_clause(found.lapsed)
-            yield Check("REPLs", "note", f"{text}, because {why}", trust.command_for(found.waits_for))
+            yield Check("REPLs", "note", f"{text}, because {why}", trust.accept_command(found.waits_for))
         elif found.waits_for is None and (note := found.caution or found.remark):
             yield Check("REPLs", "note", note, 'python3 -m venv .venv, or python = "PATH" in codriver.toml')
 

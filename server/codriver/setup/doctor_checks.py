@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from codriver.errors import CodriverError, cut
 from codriver.files.own_folders import workspace_state_directory
 from codriver.net.admission import is_loopback
-from codriver.net.kernel_sockets import listening_hosts, objection_at
+from codriver.net.kernel_sockets import address_objection, listening_hosts
 from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import read_port_text
 from codriver.setup.change_plan import find_entry, plan
 from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
 from codriver.setup.clients import command_line, detect_clients, entry_name, known_clients, shipped_text, starts_relay
-from codriver.systems.programs import to_open
+from codriver.systems.programs import grant_access_command
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
 
@@ -204,7 +204,7 @@ def check_state(workspace: Path) -> Iterator[Check]:
             f"mv {existing} …",
         )
     elif not os.access(existing, os.W_OK | os.X_OK):
-        remedy = f"{to_open(existing)}, or {alternative} written"
+        remedy = f"{grant_access_command(existing)}, or {alternative} written"
         yield Check("state", "wrong", f"{existing} cannot be written by this user: {MEMORY_ONLY_WARNING}", remedy)
     elif (free := shutil.disk_usage(existing).free) < MIN_FREE_BYTES:
         text = f"{free / 2**20:.0f} MiB are free on the disk of {existing}: once it is full, {MEMORY_ONLY_WARNING}"
@@ -444,7 +444,7 @@ def check_found_port(repl: Mapping[str, Any], text: str) -> Check | None:
     host, _, port = str(repl.get("address", "")).rpartition(":")
     if repl.get("kind") != "port-file" or not port.isdecimal() or not has_listener(int(port)):
         return None
-    why = objection_at((host, int(port)), Path(str(repl.get("origin"))))
+    why = address_objection((host, int(port)), Path(str(repl.get("origin"))))
     return Check("REPLs", "wrong", f"{text}: {why}", _way(f"{host}:{port}")) if why else None
 
 
@@ -461,7 +461,7 @@ def check_port_files(workspace: Path) -> Iterator[Check]:
         if written.isdecimal() and not has_listener(int(written)):
             message = f"{name} has port {written}, where nothing listens: its REPL has ended"
             yield Check("REPLs", "note", message, f"start the REPL again, or rm {name}")
-        elif written.isdecimal() and (why := objection_at(("127.0.0.1", int(written)), workspace / name)):
+        elif written.isdecimal() and (why := address_objection(("127.0.0.1", int(written)), workspace / name)):
             yield Check("REPLs", "wrong", f"{name} has port {written}: {why}", _way(f"127.0.0.1:{written}"))
         elif written.isdecimal():
             yield Check("REPLs", "note", f"{name} has port {written}", "codriver serve connects to it")

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, get_args
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules, toml_file
+from codriver.files import FileRules, Links, toml_file
 from codriver.files.own_folders import state_directory, workspace_state_directory
 from codriver.files.toml_file import TomlFileError
 from codriver.files.working_trees import main_checkout
@@ -46,7 +46,7 @@ from codriver.setup.clients import (
     printed_clients,
     select_clients,
 )
-from codriver.systems.programs import to_open, typed
+from codriver.systems.programs import grant_access_command, quote_command_line
 from codriver.wire.untrusted import as_map
 from codriver_relay.workspace_search import is_workspace
 
@@ -212,7 +212,7 @@ def _check_readable(workspace: Path) -> None:
         os.listdir(workspace)  # noqa: PTH208  # `iterdir` would not raise before it is iterated
     except OSError as error:
         raise StartError(
-            f"{workspace} cannot be read: {error.strerror}; run `{to_open(workspace)}` if it is "
+            f"{workspace} cannot be read: {error.strerror}; run `{grant_access_command(workspace)}` if it is "
             "yours, or choose another --workspace"
         ) from error
 
@@ -458,7 +458,7 @@ def _other_scope_lines(
             named = " ".join(f"--client {client.id}" for client, _ in left)
             lines += ["", *(f"{change.title:<15} an entry remains in {change.file}" for _, change in left)]
             workspace_option = (
-                "" if launch.workspace == Path.cwd() else f" --workspace {typed([str(launch.workspace)])}"
+                "" if launch.workspace == Path.cwd() else f" --workspace {quote_command_line([str(launch.workspace)])}"
             )
             lines.append(
                 f"  codriver init --remove --scope {scope} {named}{workspace_option} also removes {_pronoun(left)}"
@@ -471,7 +471,7 @@ def _pronoun(several: Sequence[object]) -> str:
 
 
 RECORD: Final = "made-folders.json"
-RECORD_RULES: Final = Rules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
+RECORD_RULES: Final = FileRules(Links.OF_USER, files.MEBIBYTE, is_granting=True)
 """Rules for reading the record. Directories in it may be removed, so it must belong to the user."""
 
 

@@ -19,17 +19,17 @@ their source. Otherwise they are not listed, cannot be read, and do not appear i
 from codriver.skills.discovery import OWN
 from codriver.skills.folders import FILE, MAX_FILES, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
-from codriver.skills.instructions import INSTRUCTIONS_CHARS, Connected, instructions
+from codriver.skills.instructions import INSTRUCTIONS_CHARS, DescribedRepl, build_instructions
 from codriver.skills.library import (
     EDITING,
     LIVE_APP,
     LIVE_REPL,
     OF_DEPENDENCY,
     SCHEME,
-    Found,
-    Selection,
+    FoundSkills,
     Skill,
     SkillLibrary,
+    SkillSelection,
     rank,
     switched_off,
 )
@@ -44,14 +44,14 @@ __all__ = [
     "OF_DEPENDENCY",
     "OWN",
     "SCHEME",
-    "Connected",
-    "Found",
+    "DescribedRepl",
+    "FoundSkills",
     "FrontMatterError",
-    "Selection",
     "Skill",
     "SkillLibrary",
+    "SkillSelection",
     "TooManyFilesError",
-    "instructions",
+    "build_instructions",
     "rank",
     "read_front_matter",
     "switched_off",

@@ -8,15 +8,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
-from codriver.skills.folders import FILE, DiskFolder, JarFolder, file_stamp, resolved
+from codriver.files import FileRules, Links
+from codriver.skills.folders import FILE, DiskDirectory, JarDirectory, file_stamp, resolve_links
 from codriver.skills.jars import entry_sizes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from codriver.skills.folders import Folder
+    from codriver.skills.folders import SkillDirectory
 
 
 OWN: Final = "codriver"
@@ -26,18 +26,18 @@ MAX_ENTRIES: Final = 1000
 """Maximum number of skills in one location, and of jars in one project. Any more are ignored."""
 WRITTEN_AT: Final = 3
 """Index in a stamp of the time when the content was last changed."""
-_CLASSPATH: Final = Rules(Links.WITHIN, files.MEBIBYTE)
+_CLASSPATH: Final = FileRules(Links.WITHIN, files.MEBIBYTE)
 _IN_PACKAGE: Final = ("*/skills/*/SKILL.md", "*/.codriver/skills/*/SKILL.md")
 _IN_JAR: Final = re.compile(r"((?:META-INF/)?skills/([^/]+)/)SKILL\.md")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class SkillCandidate:
     """A directory that may be a skill: the last component of its name, its files, and a path to display."""
 
     source: str
     name: str
-    folder: Folder
+    folder: SkillDirectory
     path: Path
 
 
@@ -57,23 +57,23 @@ class JarIndex:
         return known[1]
 
 
-def find_own(workspace: Path, shipped: Path) -> Iterator[Candidate]:
+def find_workspace_and_shipped(workspace: Path, shipped: Path) -> Iterator[SkillCandidate]:
     """Yield the candidates in the workspace and in Codriver, in order of precedence."""
     yield from _on_disk(WORKSPACE, workspace / ".codriver" / "skills", workspace)
     yield from _on_disk(OWN, shipped, shipped)
 
 
-def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[Candidate]:
+def find_in_dependencies(workspace: Path, jars: JarIndex) -> Iterator[SkillCandidate]:
     """Yield the candidates in the packages and jars that the workspace depends on."""
     for packages in _site_packages(workspace):
         for pattern in _IN_PACKAGE:
             for file in sorted(islice(packages.glob(pattern), MAX_ENTRIES)):
-                if resolved(file).is_relative_to(resolved(packages)):
+                if resolve_links(file).is_relative_to(resolve_links(packages)):
                     source = file.relative_to(packages).parts[0]
-                    yield Candidate(source, file.parent.name, DiskFolder(file.parent, packages), file.parent)
+                    yield SkillCandidate(source, file.parent.name, DiskDirectory(file.parent, packages), file.parent)
     for jar in _jars(workspace):
         for prefix, name in jars.skills(jar):
-            yield Candidate(jar_name(jar), name, JarFolder(jar, prefix, workspace), jar / prefix)
+            yield SkillCandidate(jar_name(jar), name, JarDirectory(jar, prefix, workspace), jar / prefix)
 
 
 def jar_name(jar: Path) -> str:
@@ -81,16 +81,16 @@ def jar_name(jar: Path) -> str:
     return re.sub(r"-\d.*\Z", "", jar.stem).lower()
 
 
-def _on_disk(source: str, place: Path, within: Path) -> Iterator[Candidate]:
+def _on_disk(source: str, place: Path, within: Path) -> Iterator[SkillCandidate]:
     """Yield the candidates in a directory of skills. Links that lead out of `within` are skipped."""
     try:
         entries = sorted(islice(place.iterdir(), MAX_ENTRIES))
     except OSError:
         return
     for entry in entries:
-        root = resolved(entry)
-        if (root / FILE).is_file() and root.is_relative_to(resolved(within)):
-            yield Candidate(source, entry.name, DiskFolder(entry, within), entry)
+        root = resolve_links(entry)
+        if (root / FILE).is_file() and root.is_relative_to(resolve_links(within)):
+            yield SkillCandidate(source, entry.name, DiskDirectory(entry, within), entry)
 
 
 def _site_packages(workspace: Path) -> Iterator[Path]:

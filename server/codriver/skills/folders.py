@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Protocol
 
 from codriver import files
-from codriver.files import LinkRefusedError, Links, NotRegularError, Rules, TooLargeError
+from codriver.files import FileRules, LinkRefusedError, Links, NotRegularError, TooLargeError
 from codriver.files.whole_files import MISSING, stamp_of
 from codriver.skills.jars import entry_sizes, read_entry
 
@@ -30,7 +30,7 @@ MAX_FILES: Final = 512
 MAX_BYTES: Final = 16 * files.MEBIBYTE
 """Maximum number of files of a skill, and of their bytes. Source: MCP Skills extension, limits."""
 MAX_FOLDERS: Final = 512
-_FILE_RULES: Final = Rules(Links.WITHIN, MAX_BYTES)
+_FILE_RULES: Final = FileRules(Links.WITHIN, MAX_BYTES)
 _UNSERVED: Final = re.compile(r"[\\\x00-\x1f\x7f:\ud800-\udfff]")
 """Matches characters of file names that cannot be addressed."""
 
@@ -40,14 +40,14 @@ class TooManyFilesError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class SkillTree:
     """The files of a skill with their sizes, and its directories. Paths are relative and use `/`."""
 
     files: Mapping[str, int]
     folders: frozenset[str]
 
 
-class Folder(Protocol):
+class SkillDirectory(Protocol):
     """The directory with the files of one skill."""
 
     def read(self, path: str) -> bytes | None:
@@ -57,7 +57,7 @@ class Folder(Protocol):
             PermissionError: a link leads out of the skill.
         """
 
-    def tree(self) -> Tree:
+    def tree(self) -> SkillTree:
         """Return all readable files and directories.
 
         Raises:
@@ -69,7 +69,7 @@ class Folder(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class DiskFolder:
+class DiskDirectory:
     """A directory on disk. Its links must stay inside `within`, such as the workspace for its own skills."""
 
     root: Path
@@ -84,7 +84,7 @@ class DiskFolder:
         except LinkRefusedError as error:
             raise PermissionError(path) from error
 
-    def tree(self) -> Tree:
+    def tree(self) -> SkillTree:
         """See `Folder.tree`. Links to files count as files, links to directories are not followed."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
@@ -95,7 +95,7 @@ class DiskFolder:
             elif (size := self._size(path)) is not None:
                 sizes[path] = size
                 _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES)
-        return Tree(dict(sorted(sizes.items())), frozenset(folders))
+        return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
         """See `Folder.stamp`."""
@@ -128,12 +128,12 @@ class DiskFolder:
             status = file.stat()
         except OSError:
             return None
-        is_inside = resolved(file).is_relative_to(resolved(self.within))
+        is_inside = resolve_links(file).is_relative_to(resolve_links(self.within))
         return status.st_size if stat.S_ISREG(status.st_mode) and is_inside else None
 
 
 @dataclass(frozen=True, slots=True)
-class JarFolder:
+class JarDirectory:
     """A directory in a jar."""
 
     jar: Path
@@ -144,7 +144,7 @@ class JarFolder:
         """See `Folder.read`."""
         return read_entry(self.jar, self.workspace, self.prefix + path, MAX_BYTES)
 
-    def tree(self) -> Tree:
+    def tree(self) -> SkillTree:
         """See `Folder.tree`."""
         sizes: dict[str, int] = {}
         folders: set[str] = set()
@@ -159,7 +159,7 @@ class JarFolder:
             else:
                 sizes[path] = size
             _check(len(sizes) <= MAX_FILES and sum(sizes.values()) <= MAX_BYTES and len(folders) <= MAX_FOLDERS)
-        return Tree(dict(sorted(sizes.items())), frozenset(folders))
+        return SkillTree(dict(sorted(sizes.items())), frozenset(folders))
 
     def stamp(self) -> object:
         """See `Folder.stamp`."""
@@ -182,7 +182,7 @@ def file_stamp(file: Path) -> tuple[str, Stamp]:
         return str(file), MISSING
 
 
-def resolved(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Return the path with all links resolved.
 
     Unlike `Path.resolve`, this treats a link to itself as a missing file.

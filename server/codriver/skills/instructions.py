@@ -50,7 +50,7 @@ CLAUSE_CHARS: Final = 220
 
 
 @dataclass(frozen=True, slots=True)
-class Connected:
+class DescribedRepl:
     """A REPL as the instructions describe it. `why` is the reason why it is stopped or not yet available."""
 
     key: str
@@ -63,9 +63,9 @@ class Connected:
     """What the REPL belongs to, such as `running application board.py`; empty for a plain REPL."""
 
 
-def instructions(
+def build_instructions(
     skills: Sequence[Skill],
-    connected: Sequence[Connected],
+    connected: Sequence[DescribedRepl],
     *,
     evaluates: bool = True,
     offered: Collection[str] | None = None,
@@ -94,7 +94,7 @@ def instructions(
     return "\n".join([*parts, *_say_skills(skills, budget)])
 
 
-def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
+def _say_connected(connected: Sequence[DescribedRepl], to_have_one: str) -> str:
     live = [repl for repl in connected if repl.state not in NOT_LIVE]
     away = _say_away([repl for repl in connected if repl.state in NOT_LIVE])
     cautions = [f" {repl.key}: {words}."[:CAUTION_CHARS] for repl in connected for words in repl.cautions]
@@ -116,7 +116,7 @@ def _say_connected(connected: Sequence[Connected], to_have_one: str) -> str:
     return said + away
 
 
-def _say_away(away: Sequence[Connected]) -> str:
+def _say_away(away: Sequence[DescribedRepl]) -> str:
     said = ""
     for repl in away[:MAX_WHYS]:
         how = "is stopped" if repl.state == "stopped" else "cannot be reached now"
@@ -140,7 +140,7 @@ def _first_clauses(words: str) -> str:
     return cut(said, CLAUSE_CHARS)
 
 
-def _named(repl: Connected) -> str:
+def _named(repl: DescribedRepl) -> str:
     known = [repl.kind, repl.dialect if repl.dialect != "unknown" else "", repl.state]
     return f"{repl.key} ({', '.join(filter(None, known))})"[:NAME_CHARS]
 

@@ -10,7 +10,7 @@ import zlib
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ class _BoundedFile(io.FileIO):
 def _open(jar: Path, workspace: Path, max_bytes: int) -> Iterator[zipfile.ZipFile]:
     """Open a jar inside the workspace, or one elsewhere that belongs to the user, such as in `~/.m2`."""
     is_inside = _normal(jar).startswith(f"{_normal(workspace)}{os.sep}")
-    rules = Rules(Links.WITHIN if is_inside else Links.OF_USER, 0)
+    rules = FileRules(Links.WITHIN if is_inside else Links.OF_USER, 0)
     with files.locate(jar, rules.links, root=workspace if is_inside else None) as place:
         descriptor = place.open(rules)
     with _BoundedFile(descriptor, max_bytes) as file, zipfile.ZipFile(file) as archive:

@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from codriver.errors import RefusedError, refused
 from codriver.files.own_folders import shipped_directory
-from codriver.skills.discovery import OWN, WORKSPACE, JarIndex, find_in_dependencies, find_own
+from codriver.skills.discovery import OWN, WORKSPACE, JarIndex, find_in_dependencies, find_workspace_and_shipped
 from codriver.skills.folders import FILE, TooManyFilesError
 from codriver.skills.front_matter import FrontMatterError, read_front_matter
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from codriver.skills.discovery import Candidate
-    from codriver.skills.folders import Folder
+    from codriver.skills.discovery import SkillCandidate
+    from codriver.skills.folders import SkillDirectory
 
 
 LIVE_REPL: Final = "live-repl"
@@ -41,7 +41,7 @@ class Skill:
 
     id: str
     source: str
-    folder: Folder
+    folder: SkillDirectory
     guide: bytes
     """The content of its `SKILL.md`."""
 
@@ -70,7 +70,7 @@ class Skill:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundSkills:
     """All skills that were found, available or not, and the errors of those that are not usable."""
 
     skills: tuple[Skill, ...] = ()
@@ -78,7 +78,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class SkillSelection:
     """The skills that the settings allow: those of Codriver and of `sources`, except the `disabled` names."""
 
     sources: frozenset[str] = frozenset()
@@ -106,19 +106,22 @@ class SkillLibrary:
     """
 
     workspace: Path
-    selection: Selection = field(default_factory=Selection)
+    selection: SkillSelection = field(default_factory=SkillSelection)
     shipped: Path = field(default_factory=lambda: shipped_directory("skills"))
     _jars: JarIndex = field(init=False)
-    _found: Found = field(init=False)
+    _found: FoundSkills = field(init=False)
     _stamp: object = field(init=False)
 
     def __post_init__(self) -> None:
         self._jars = JarIndex(self.workspace)
         self._look()
 
-    def find_all(self) -> Found:
+    def find_all(self) -> FoundSkills:
         """Return all skills, available or not, so that people can decide which to allow."""
-        candidates = [*find_own(self.workspace, self.shipped), *find_in_dependencies(self.workspace, self._jars)]
+        candidates = [
+            *find_workspace_and_shipped(self.workspace, self.shipped),
+            *find_in_dependencies(self.workspace, self._jars),
+        ]
         return _read_skills(candidates, checks_own=True)
 
     def skills(self) -> tuple[Skill, ...]:
@@ -181,7 +184,7 @@ class SkillLibrary:
         hint = f"skills/list and resources/list have the addresses of all skills; they are: {names}"
         return refused("no-such-skill", f"there is nothing at {uri}", hint=hint)
 
-    def select(self, selection: Selection) -> bool:
+    def select(self, selection: SkillSelection) -> bool:
         """Change the selection. Return whether this changes the available skills."""
         before, self.selection = self.skills(), selection
         self._look()
@@ -194,7 +197,7 @@ class SkillLibrary:
         return self.skills() != before or self._stamp != stamp
 
     def _look(self) -> None:
-        candidates = [*find_own(self.workspace, self.shipped)]
+        candidates = [*find_workspace_and_shipped(self.workspace, self.shipped)]
         if self.selection.looks_into_dependencies:
             candidates += find_in_dependencies(self.workspace, self._jars)
         self._found = _read_skills([candidate for candidate in candidates if self.selection.allows(candidate.source)])
@@ -212,7 +215,7 @@ def rank(skill_id: str) -> tuple[int, str]:
     return _ORDER.index(skill_id) if skill_id in _ORDER else len(_ORDER), skill_id
 
 
-def _read_skills(candidates: Sequence[Candidate], *, checks_own: bool = False) -> Found:
+def _read_skills(candidates: Sequence[SkillCandidate], *, checks_own: bool = False) -> FoundSkills:
     """Return every skill in order. Skills with the same name are in the order of their locations."""
     skills: list[Skill] = []
     problems: list[str] = []
@@ -224,10 +227,10 @@ def _read_skills(candidates: Sequence[Candidate], *, checks_own: bool = False) -
             subject = "" if isinstance(error, TooManyFilesError) else f"{FILE} "
             verb = "cannot be read: " if isinstance(error, OSError) else ""
             problems.append(f"{candidate.path}: {subject}{verb}{problem}")
-    return Found(tuple(sorted(skills, key=lambda skill: rank(skill.id))), tuple(problems))
+    return FoundSkills(tuple(sorted(skills, key=lambda skill: rank(skill.id))), tuple(problems))
 
 
-def _read_skill(candidate: Candidate, *, checks: bool) -> Skill:
+def _read_skill(candidate: SkillCandidate, *, checks: bool) -> Skill:
     """Return the skill in a directory.
 
     Raises:

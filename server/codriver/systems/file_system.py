@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
-from codriver.systems.machine import put_on_disk
+from codriver.systems.machine import sync_to_disk
 from codriver_relay import own_files
 from codriver_relay.own_files import is_mine, is_open, is_trusted
 
@@ -30,17 +30,17 @@ __all__ = [
     "HAS_MODES",
     "NOFOLLOW",
     "OpenDirectory",
-    "as_spelled",
-    "give",
+    "change_owner",
     "is_current_group",
     "is_mine",
     "is_open",
     "is_trusted",
-    "mode_of",
+    "permission_bits",
     "remove",
     "remove_tree",
     "rename",
     "set_mode",
+    "with_spelling_on_disk",
 ]
 
 T = TypeVar("T")
@@ -62,15 +62,13 @@ _TRAVERSE_FLAGS: Final = (
 """Flags for opening a directory only to reach its entries."""
 
 
-def mode_of(status: os.stat_result) -> int:
+def permission_bits(status: os.stat_result) -> int:
     """Return the permission bits of a mode, without the file type."""
     return stat.S_IMODE(status.st_mode)
 
 
 if sys.platform == "win32":
     import ctypes
-
-    from codriver_relay.windows import patiently
 
     def is_current_group(_number: int) -> bool:
         """Return True, because on Windows every status has the same group."""
@@ -79,7 +77,7 @@ if sys.platform == "win32":
     def set_mode(_file: int, _mode: int) -> None:
         """Do nothing, because on Windows a file inherits the access list of its directory."""
 
-    def give(_file: int, _owner: tuple[int, int]) -> None:
+    def change_owner(_file: int, _owner: tuple[int, int]) -> None:
         """Do nothing, because on Windows a file belongs to the user who created it."""
 
     OWNER_ALONE: Final = "D:P(A;OICI;FA;;;OW)(A;OICI;FA;;;SY)(A;OICI;FA;;;BA)"
@@ -90,7 +88,7 @@ if sys.platform == "win32":
     DACL: Final = 0x80000004
     """Selects the protected access list of a security descriptor. Source: Microsoft, SECURITY_INFORMATION."""
 
-    def close_directory(path: str) -> None:
+    def restrict_directory(path: str) -> None:
         """Restrict access to a directory to this user, the system and its administrators.
 
         Raises:
@@ -120,13 +118,13 @@ else:
         """Change the mode of an open file."""
         os.fchmod(file, mode)
 
-    def give(file: int, owner: tuple[int, int]) -> None:
+    def change_owner(file: int, owner: tuple[int, int]) -> None:
         """Change the owner of an open file to this user and group, if permitted."""
         if owner != (os.geteuid(), os.getegid()):
             with contextlib.suppress(PermissionError):
                 os.fchown(file, *owner)
 
-    def patiently(act: Callable[[], T]) -> T:
+    def retry_while_open(act: Callable[[], T]) -> T:
         """Call `act` once. Unlike Windows, this system allows it while another process has the file open."""
         return act()
 
@@ -135,7 +133,7 @@ FINDS_OTHER_SPELLINGS: Final = sys.platform in ("win32", "darwin")
 """Whether file systems usually ignore the case or the Unicode normalization of names."""
 
 
-def as_spelled(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
+def with_spelling_on_disk(path: Path, *, finds_others: bool = FINDS_OTHER_SPELLINGS) -> Path:
     """Return the path with each name spelled as in its directory, where it exists. Reads the disk."""
     if not finds_others:
         return path
@@ -222,7 +220,7 @@ class OpenDirectory:
 
     def open(self, name: str, flags: int, mode: int) -> int:
         """Open an entry with flags of `os.open`, and return its descriptor. `mode` applies if the file is created."""
-        return patiently(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
+        return retry_while_open(lambda: os.open(self._where(name), flags, mode, dir_fd=self._descriptor))
 
     def is_writable(self, name: str) -> bool:
         """Return whether this user may write to an entry."""
@@ -231,7 +229,7 @@ class OpenDirectory:
     def replace(self, name: str, by: str) -> None:
         """Rename the entry `by` to `name`, replacing an existing entry with that name."""
         source = self._descriptor
-        patiently(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
+        retry_while_open(lambda: os.replace(self._where(by), self._where(name), src_dir_fd=source, dst_dir_fd=source))
 
     def link(self, name: str, to: str) -> None:
         """Create a hard link `name` to the entry `to`.
@@ -242,7 +240,9 @@ class OpenDirectory:
         """
         descriptor = self._descriptor
         target, new = self._where(to), self._where(name)
-        patiently(lambda: os.link(target, new, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False))
+        retry_while_open(
+            lambda: os.link(target, new, src_dir_fd=descriptor, dst_dir_fd=descriptor, follow_symlinks=False)
+        )
 
     def remove(self, name: str) -> None:
         """Remove an entry that is not a directory.
@@ -250,7 +250,7 @@ class OpenDirectory:
         Raises:
             FileNotFoundError: there is no such entry.
         """
-        patiently(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
+        retry_while_open(lambda: os.unlink(self._where(name), dir_fd=self._descriptor))
 
     def make_directory(self, name: str, mode: int = 0o777) -> None:
         """Create a subdirectory with this mode, restricted by the umask.
@@ -266,12 +266,12 @@ class OpenDirectory:
         Raises:
             OSError: it is missing, not empty, or not a directory.
         """
-        patiently(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
+        retry_while_open(lambda: os.rmdir(self._where(name), dir_fd=self._descriptor))
 
     def restrict_to_owner(self) -> None:
         """Restrict access to the directory to this user and administrators."""
         if sys.platform == "win32":
-            close_directory(self._where("."))
+            restrict_directory(self._where("."))
         else:
             os.chmod(self._where("."), PRIVATE_MODE, dir_fd=self._descriptor)
 
@@ -280,7 +280,7 @@ class OpenDirectory:
         with contextlib.suppress(OSError):
             descriptor = os.open(self._where("."), _OPEN_DIRECTORY, dir_fd=self._descriptor)
             try:
-                put_on_disk(descriptor)
+                sync_to_disk(descriptor)
             finally:
                 os.close(descriptor)
 
@@ -294,12 +294,12 @@ def remove(path: Path) -> None:
     Raises:
         FileNotFoundError: nothing has this path.
     """
-    patiently(path.unlink)
+    retry_while_open(path.unlink)
 
 
 def rename(path: Path, to: Path) -> None:
     """Move a file to the path `to`, which must not be in use."""
-    patiently(lambda: path.rename(to))
+    retry_while_open(lambda: path.rename(to))
 
 
 def remove_tree(directory: Path) -> None:
@@ -307,6 +307,6 @@ def remove_tree(directory: Path) -> None:
     from shutil import rmtree  # noqa: PLC0415  # not needed for reading files
 
     try:
-        patiently(lambda: rmtree(directory))
+        retry_while_open(lambda: rmtree(directory))
     except OSError:
         rmtree(directory, ignore_errors=True)

@@ -24,7 +24,7 @@ IS_TCP, LISTENS = 2, 1
 
 if sys.platform == "win32":
 
-    def started_at() -> float:
+    def boot_time_s() -> float:
         """Return the time at which the machine was started, in seconds since the epoch."""
         return time.time() - time.monotonic()
 
@@ -38,7 +38,7 @@ if sys.platform == "win32":
 
 else:
 
-    def started_at() -> float:
+    def boot_time_s() -> float:
         """Return the time at which the machine was started, in seconds since the epoch."""
         # On Linux, the monotonic clock stops while the machine is suspended.
         clock = time.CLOCK_MONOTONIC
@@ -83,7 +83,7 @@ _MMAP_THRESHOLD: Final = -3
 """The `mallopt` parameter that sets the threshold. Source: mallopt(3), `M_MMAP_THRESHOLD`."""
 
 
-def put_on_disk(descriptor: int) -> None:
+def sync_to_disk(descriptor: int) -> None:
     """Flush a file to permanent storage. On macOS, `fsync` alone leaves the data in the drive's cache.
 
     Source: macOS, fsync(2) and fcntl(2), `F_FULLFSYNC`.
@@ -117,7 +117,7 @@ if sys.platform == "darwin":
     SPARE = 16
     """Number of additional descriptors to allow for, in case some were opened since they were counted."""
 
-    def listens(process: int, port: int) -> bool | None:
+    def is_listening_at(process: int, port: int) -> bool | None:
         """Return whether a process listens at a TCP port, or None if unknown, as for other users' processes."""
         system = ctypes.CDLL(None, use_errno=True)
         nothing = ctypes.c_uint64(0)
@@ -129,7 +129,7 @@ if sys.platform == "darwin":
         if given <= 0:
             return None
         info = ctypes.create_string_buffer(SOCKET_INFO_BYTES)
-        for number in sockets_in(rows.raw[:given]):
+        for number in socket_descriptors(rows.raw[:given]):
             size = system.proc_pidfdinfo(process, number, SOCKET_INFO, info, SOCKET_INFO_BYTES)
             if size >= SOCKET_INFO_BYTES and listening_port(info.raw) == port:
                 return True
@@ -137,12 +137,12 @@ if sys.platform == "darwin":
 
 else:
 
-    def listens(_process: int, _port: int) -> bool | None:
+    def is_listening_at(_process: int, _port: int) -> bool | None:
         """Return None, because only macOS is queried this way."""
         return None
 
 
-def sockets_in(rows: bytes) -> list[int]:
+def socket_descriptors(rows: bytes) -> list[int]:
     """Return the numbers of the descriptors that are sockets, from a process's list of descriptors."""
     pairs = [
         (_number(rows, at), _number(rows, at + 4)) for at in range(0, len(rows) - FD_ENTRY_BYTES + 1, FD_ENTRY_BYTES)

@@ -161,7 +161,7 @@ else:
             return True
 
 
-def stay() -> None:
+def do_nothing() -> None:
     """Do nothing, in place of the function that `daemonize` returns."""
 
 
@@ -169,7 +169,7 @@ if sys.platform == "win32":
 
     def daemonize() -> Callable[[], None]:
         """Return a function that does nothing, because Windows cannot fork."""
-        return stay
+        return do_nothing
 
 else:
 

@@ -20,13 +20,13 @@ __all__ = [
     "LAUNCHD_PATH",
     "complete_path",
     "directories_to_add",
+    "existing_python",
     "is_path",
-    "passes_quotes_on",
+    "passes_arguments_unchanged",
     "program_in",
     "python_in_path",
-    "python_of",
+    "quote_command_line",
     "split_command",
-    "typed",
 ]
 
 _IS_WINDOWS: Final = sys.platform == "win32"
@@ -63,12 +63,12 @@ def is_path(program: str) -> bool:
     return any(mark in program for mark in (os.sep, os.altsep) if mark)
 
 
-def typed(words: Sequence[str], *, system: str = sys.platform) -> str:
+def quote_command_line(words: Sequence[str], *, system: str = sys.platform) -> str:
     """Quote a command line for the shell of the operating system. The Windows console only knows double quotes."""
     return subprocess.list2cmdline(words) if system == "win32" else shlex.join(words)
 
 
-def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
+def passes_arguments_unchanged(program: str, *, system: str = sys.platform) -> bool:
     """Return whether a program receives its arguments unchanged.
 
     This is false for batch files on Windows, which are run through `cmd.exe`.
@@ -76,7 +76,7 @@ def passes_quotes_on(program: str, *, system: str = sys.platform) -> bool:
     return system != "win32" or not program.lower().endswith((".cmd", ".bat"))
 
 
-def python_of(environment: Path) -> Path | None:
+def existing_python(environment: Path) -> Path | None:
     """Return the interpreter of a virtual environment, or None if it does not exist."""
     python = python_path(environment)
     return python if python.exists() else None
@@ -105,28 +105,28 @@ def python_in_path(path: str | None) -> str | None:
 
 if sys.platform == "win32":
 
-    def to_end(process: int | str) -> str:
+    def kill_command(process: int | str) -> str:
         """Return the shell command that kills a process."""
         return f"taskkill /F /PID {process}"
 
-    def to_name_holder(file: Path) -> str:
+    def open_file_users_command(file: Path) -> str:
         """Return the shell command that lists the processes that have a file open."""
         return f"handle {file}"
 
-    def to_open(path: Path) -> str:
+    def grant_access_command(path: Path) -> str:
         """Return the shell command that gives this user full access to a directory."""
         return f'icacls "{path}" /grant "%USERNAME%:(OI)(CI)F"'
 
 else:
 
-    def to_end(process: int | str) -> str:
+    def kill_command(process: int | str) -> str:
         """Return the shell command that kills a process."""
         return f"kill -9 {process}"
 
-    def to_name_holder(file: Path) -> str:
+    def open_file_users_command(file: Path) -> str:
         """Return the shell command that lists the processes that have a file open."""
         return f"fuser {file}"
 
-    def to_open(path: Path) -> str:
+    def grant_access_command(path: Path) -> str:
         """Return the shell command that gives this user full access to a directory."""
         return f"chmod u+rwx {shlex.quote(str(path))}"

@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> None:
         os.write(report, f"failed {error.strerror}\n".encode())
         return
     os.write(report, b"pid %d\n" % child)
-    status = wait(child, wake)
+    status = wait_for_command(child, wake)
     if status is None:
         os.killpg(0, signal.SIGTERM)
         deadline = time.monotonic() + GRACE_S
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def wait(child: int, wake: int) -> int | None:
+def wait_for_command(child: int, wake: int) -> int | None:
     """Return the exit status of the command, or None if Codriver ended first."""
     while (status := poll_child(child)) is None:
         ready, _, _ = select.select([0, wake], [], [])

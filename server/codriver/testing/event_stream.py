@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 
 from codriver.testing.runs import (
     Collected,
-    Counts,
     Event,
     FailureFrame,
     Interruption,
     LinkedError,
     Outcome,
+    OutcomeCounts,
     Phase,
     Recorded,
     RunError,
     RunErrorKind,
-    SecretsSeen,
+    SecretsFound,
     TestFailure,
     TestFinished,
     TestStarted,
@@ -41,7 +41,7 @@ _ERROR_KINDS: Final[Mapping[str, RunErrorKind]] = {argument: argument for argume
 """Kinds of errors of a run, by their strings in events."""
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 """Color codes, which pytest writes into comparisons with the option `--color=yes`."""
-_COUNT_NAMES: Final = tuple(field.name for field in fields(Counts))
+_COUNT_NAMES: Final = tuple(field.name for field in fields(OutcomeCounts))
 """Names of the counts in an event."""
 
 
@@ -50,7 +50,7 @@ class RunEnd:
     """What the process reported when its run finished."""
 
     status: int | None
-    counts: Counts
+    counts: OutcomeCounts
     warnings: tuple[str, ...] = ()
 
 
@@ -104,7 +104,7 @@ class EventStream:
                 return Recorded(_text(found.get("recorder")), found.get("data"), _text(found.get("problem")))
             case "secrets":
                 pairs = [item for item in _list(found.get("named")) if isinstance(item, list) and len(item) == 2]
-                return SecretsSeen(tuple((_text(name), _text(value)) for name, value in pairs))
+                return SecretsFound(tuple((_text(name), _text(value)) for name, value in pairs))
             case _:
                 self._note(found)
         return None
@@ -206,10 +206,10 @@ def _run_error(found: Mapping[str, Any]) -> RunError:
     )
 
 
-def _counts(found: object) -> Counts:
+def _counts(found: object) -> OutcomeCounts:
     """Return the counts that a map in an event has, with zeros for missing ones."""
     known = found if isinstance(found, dict) else {}
-    return Counts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
+    return OutcomeCounts(**{name: _number(known.get(name)) for name in _COUNT_NAMES})
 
 
 def _strings(found: object) -> dict[str, str]:

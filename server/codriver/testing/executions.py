@@ -23,12 +23,12 @@ MAX_ENTRIES: Final = 2_000_000
 """Maximum number of functions of all tests together, at most 100 MB. The oldest tests are discarded first."""
 
 
-def function_of(nodeid: str) -> str:
+def without_parameters(nodeid: str) -> str:
     """Return the id of a test without its parameters."""
     return nodeid.partition("[")[0]
 
 
-class Executions:
+class RecordedExecutions:
     """What the tests of one workspace executed, for the lifetime of a server."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class Executions:
         found = executed_functions(recorded)
         fresh: dict[Function, frozenset[Function]] = {}
         for nodeid, functions in found.by_test.items():
-            test = found.file_of[nodeid], function_of(nodeid).partition("::")[2]
+            test = found.file_of[nodeid], without_parameters(nodeid).partition("::")[2]
             pairs = [(function.file, function.name) for function in functions]
             fresh[test] = fresh.get(test, frozenset()) | {self._known.setdefault(pair, pair) for pair in pairs}
         for test, executed in fresh.items():

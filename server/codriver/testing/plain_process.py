@@ -30,7 +30,7 @@ from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTre
 from codriver.systems.other_processes import interrupt as send_interrupt
 from codriver.testing import program_bundle
 from codriver.testing.event_stream import EventStream, read_retained_failure
-from codriver.testing.runs import Counts, Interruption, Output, RunError, RunFinished, SecretsSeen
+from codriver.testing.runs import Interruption, OutcomeCounts, Output, RunError, RunFinished, SecretsFound
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping, Sequence
@@ -120,12 +120,12 @@ class PlainRun:
                 events = self._stream.feed(data)
                 # Secrets have to be known before the output is redacted.
                 for event in events:
-                    if isinstance(event, SecretsSeen):
+                    if isinstance(event, SecretsFound):
                         yield event
                 if text := self._decoder.decode(output, final=has_exited and is_rest):
                     yield Output(text)
                 for event in events:
-                    if not isinstance(event, SecretsSeen):
+                    if not isinstance(event, SecretsFound):
                         yield event
             if has_exited or self._stream.retained is not None:
                 break
@@ -164,7 +164,7 @@ class PlainRun:
             interruption = Interruption("")
         return RunFinished(
             exit_status=status,
-            counts=end.counts if end is not None else Counts(),
+            counts=end.counts if end is not None else OutcomeCounts(),
             seconds=time.monotonic() - self._started_at,
             interruption=interruption,
             error=error,
@@ -454,7 +454,7 @@ def _write_start_files(spec: RunSpec, directory: Path) -> Path:
         (directory / name).touch(mode=0o600)
     if spec.sources:
         _write_sources(spec, directory / SOURCES)
-    programs = program_bundle.bundle(
+    programs = program_bundle.bundle_programs(
         spec.runner, (*_recorder_options(spec), *([RETAINED_PROCESS_PROGRAMS] if _retains_process(spec) else []))
     )
     (directory / "request").write_text(ascii(_request(spec, directory, programs)), "ascii")
@@ -486,7 +486,7 @@ def _request(spec: RunSpec, directory: Path, programs: Path) -> Mapping[str, Any
     recorders = [(program_bundle.recorder_program(name), options) for name, options in _recorder_options(spec).items()]
     request: dict[str, Any] = {
         "events": str(directory / "events"),
-        "without_runner": program_bundle.without_runner(),
+        "without_runner": program_bundle.runner_independent_programs(),
         "plugin": program_bundle.plugin_program(spec.runner),
         "recorders": recorders,
         "path": str(directory / "request"),
@@ -541,7 +541,7 @@ async def open_plain_process(spec: RunSpec, command: Sequence[str], run_director
     """Run a command in a new process. See `OpenProcess`."""
     with (run_directory / "output").open("ab") as output:
         return await anyio.open_process(
-            program_bundle.command_of(*command),
+            program_bundle.script_command(*command),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,

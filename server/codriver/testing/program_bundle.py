@@ -97,17 +97,17 @@ def recorder_program(recorder: str) -> str:
     return _EXTRA_PROGRAMS[recorder][-1].rpartition(".")[2]
 
 
-def without_runner() -> list[str]:
+def runner_independent_programs() -> list[str]:
     """Return the names of the programs that need neither the test runner nor anything it imports."""
     return [f"{_PROGRAMS_PACKAGE}.{name}" for name in _RUNNER_INDEPENDENT_PROGRAMS]
 
 
-def command_of(python: str, script: str, *arguments: str) -> list[str]:
+def script_command(python: str, script: str, *arguments: str) -> list[str]:
     """Return the command that runs a script as if the script were in the current directory."""
     return [python, "-c", _RUN_AS_MAIN, script, *arguments]
 
 
-def bundle(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
+def bundle_programs(runner: Runner, extras: tuple[str, ...] = ()) -> Path:
     """Return the file with the sources of the programs of a run, writing it if it is missing. Blocks.
 
     `extras` names recorders and other additional programs.

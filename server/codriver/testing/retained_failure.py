@@ -14,7 +14,7 @@ import anyio
 from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError
-from codriver.log.output_log import NO_LINE, Category, Entry
+from codriver.log.output_log import UNASSIGNED_LINE, Category, Entry
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
@@ -149,7 +149,7 @@ class RetainedFailure:
 
         def log(category: Category, text: str) -> None:
             now = self._core.now()
-            self._logbook.record(Entry(NO_LINE, category, text, now, who, None, TEST_JOBS_REPL, identity))
+            self._logbook.record(Entry(UNASSIGNED_LINE, category, text, now, who, None, TEST_JOBS_REPL, identity))
 
         if transcript is None:
             return EvaluationFinished(identity, "done")

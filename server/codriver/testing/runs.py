@@ -183,7 +183,7 @@ class Recorded:
 
 
 @dataclass(frozen=True, slots=True)
-class SecretsSeen:
+class SecretsFound:
     """Values in the run's environment and settings whose names are those of secrets."""
 
     named: tuple[tuple[str, str], ...]
@@ -191,7 +191,7 @@ class SecretsSeen:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class OutcomeCounts:
     """Counts of a run as in pytest's summary. A test that passed and whose teardown failed counts twice."""
 
     passed: int = 0
@@ -249,7 +249,7 @@ class RunFinished:
 
     exit_status: int | None
     """Exit status of the runner, negative for the signal that ended it, or None if it did not end by itself."""
-    counts: Counts = field(default_factory=Counts)
+    counts: OutcomeCounts = field(default_factory=OutcomeCounts)
     seconds: float = 0.0
     interruption: Interruption | None = None
     error: RunError | None = None
@@ -266,7 +266,7 @@ class RunFinished:
     """Hash seed of a process that was copied from another one. That of a new process is unknown."""
 
 
-Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsSeen | RunFinished
+Event = Output | Collected | TestStarted | TestFinished | Recorded | SecretsFound | RunFinished
 
 
 class RetainedProcess(Protocol):
@@ -360,7 +360,7 @@ class TestReport:
 
     __test__ = False
 
-    counts: Counts
+    counts: OutcomeCounts
     results: tuple[TestFinished, ...]
     """Results in the order in which the tests finished."""
     exit_status: int | None = None
@@ -414,7 +414,7 @@ class ReportBuilder:
                 self._recorded.append(event)
             case RunFinished():
                 self._finished = event
-            case Output() | SecretsSeen():
+            case Output() | SecretsFound():
                 pass
 
     def report(self) -> TestReport:
@@ -436,10 +436,10 @@ class ReportBuilder:
             finished=finished,
         )
 
-    def _counts(self) -> Counts:
+    def _counts(self) -> OutcomeCounts:
         """Return the counts of an unfinished run, from the outcomes of its tests."""
         outcomes = Counter(result.outcome for result in self._results)
-        return Counts(
+        return OutcomeCounts(
             passed=outcomes["passed"],
             failed=outcomes["failed"],
             errors=outcomes["error"],

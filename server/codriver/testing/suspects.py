@@ -48,7 +48,7 @@ class Suspect:
         return self.coefficient * math.sqrt(math.log(8 + self.size / INSTRUCTION_BYTES))
 
 
-def suspects_of(
+def rank_suspects(
     test: TestFinished, executed: ExecutedFunctions, results: Iterable[TestFinished], *, root: Path
 ) -> list[Suspect]:
     """Return the functions outside of test files that a failed test executed, most suspicious first.

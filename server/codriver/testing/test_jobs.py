@@ -19,8 +19,8 @@ from codriver.core.actions import EvaluationFinished, StopRequested
 from codriver.core.records import Recent
 from codriver.core.values import TEST_JOBS_REPL, Failure
 from codriver.errors import CodriverError, few
-from codriver.log.output_log import NO_LINE, Entry
-from codriver.testing.executions import Executions
+from codriver.log.output_log import UNASSIGNED_LINE, Entry
+from codriver.testing.executions import RecordedExecutions
 from codriver.testing.recordings import executed_functions
 from codriver.testing.retained_failure import FrameCode, RetainedFailure
 from codriver.testing.runs import (
@@ -29,11 +29,11 @@ from codriver.testing.runs import (
     ReportBuilder,
     RunFinished,
     RunSpec,
-    SecretsSeen,
+    SecretsFound,
     StartState,
     TestReport,
 )
-from codriver.testing.suspects import suspects_of
+from codriver.testing.suspects import rank_suspects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -196,7 +196,7 @@ class TestJobs:
         self.changed_since = changed_since
         self.recorded: tuple[Callable[[str, TestJob, TestReport], None], ...] = ()
         """Called with the records of a run's recorders. Set once, before the server starts listening."""
-        self.executions = Executions()
+        self.executions = RecordedExecutions()
         self.requests = 0
         """Number of runs that callers requested."""
         self._started_ms = core.now()
@@ -306,7 +306,7 @@ class TestJobs:
     def _handle_event(self, job_id: str, running: _RunningJob, event: Event) -> None:
         """Add an event to the report, and its output to the transcript and the log."""
         running.builder.add(event)
-        if isinstance(event, SecretsSeen):
+        if isinstance(event, SecretsFound):
             self._logbook.learn_secrets(TEST_JOBS_REPL, event.named)
         transcript = self._transcripts.get(job_id)
         if isinstance(event, Output):
@@ -323,7 +323,7 @@ class TestJobs:
         """Add output of a job to the log."""
         who = self._core.state.evaluations[job_id].who
         now = self._core.now()
-        self._logbook.record(Entry(NO_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS_REPL, job_id))
+        self._logbook.record(Entry(UNASSIGNED_LINE, "evaluationOutput", text, now, who, None, TEST_JOBS_REPL, job_id))
 
     async def _end(self, job_id: str, running: _RunningJob, failure: Failure | None) -> None:
         """Store the report of a run, and report its end to the core."""
@@ -346,12 +346,12 @@ class TestJobs:
         del self._running[job_id]
         running.over.set()
         status, failure = _status_and_failure(job_report, failure, is_interrupted=running.is_interrupted)
-        words = failure.message if failure is not None and not report.results else words_of(report)
+        words = failure.message if failure is not None and not report.results else summarize_report(report)
         why = PURPOSES[running.job.purpose]
         log_summary = f"{evaluation.head} {why} ({words})" if why else f"{evaluation.head}: {words}"
         transcript = self._transcripts.get(job_id)
         if transcript is not None and not evaluation.is_finished:
-            transcript.add_value(words_of(report))
+            transcript.add_value(summarize_report(report))
         failures = dict.fromkeys(test.nodeid for test in report.failures)
         test_facts = log_facts.TestFacts(
             job=job_id,
@@ -376,7 +376,7 @@ class TestJobs:
         root = Path(spec.roots[0]) if spec.roots else spec.directory
         executed = executed_functions(report.recorded)
         return {
-            failure.nodeid: suspects_of(failure, executed, report.results, root=root)[:MAX_SUSPECTS]
+            failure.nodeid: rank_suspects(failure, executed, report.results, root=root)[:MAX_SUSPECTS]
             for failure in report.failures[:EXPLAINED]
         }
 
@@ -457,10 +457,10 @@ def _status_and_failure(
         return "failed", Failure(error.kind, error.message)
     if report.exit_status == NO_TESTS_STATUS:
         return "failed", Failure("no-tests", "no test was found")
-    return "failed", Failure("tests-failed", words_of(report))
+    return "failed", Failure("tests-failed", summarize_report(report))
 
 
-def words_of(report: TestReport) -> str:
+def summarize_report(report: TestReport) -> str:
     """Return the counts of a run, and the names of the first failures."""
     counts = report.counts
     tests = counts.passed + counts.failed + counts.errors + counts.skipped + counts.xfailed + counts.xpassed

@@ -10,7 +10,7 @@ from codriver import files
 if TYPE_CHECKING:
     from pathlib import Path
 
-RULES: Final = files.Rules(files.Links.ANY, most_bytes=files.MEBIBYTE)
+RULES: Final = files.FileRules(files.Links.ANY, most_bytes=files.MEBIBYTE)
 """Limits for reading configuration files."""
 INI_FILES: Final = (
     ("pytest.ini", "pytest"),

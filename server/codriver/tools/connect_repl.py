@@ -16,7 +16,7 @@ from pydantic import Field
 from codriver.core.actions import AddRepl, DropRepl
 from codriver.core.state import Origin
 from codriver.errors import refused
-from codriver.net.kernel_sockets import KernelSilentError, listener_of, objection_to_listener
+from codriver.net.kernel_sockets import UnsupportedQueryError, listener_behind, listener_objection
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.gate import CHECK_INTERVAL_S
@@ -107,10 +107,10 @@ def _objection(address: str) -> str | None:
     try:
         with socket.create_connection((host.strip("[]"), int(port)), CONNECT_S) as connection:
             try:
-                listener = listener_of(connection)
-            except KernelSilentError:
+                listener = listener_behind(connection)
+            except UnsupportedQueryError:
                 listener = None
-            return objection_to_listener(listener, None)
+            return listener_objection(listener, None)
     except OSError as error:
         return f"nothing listens at this address ({error.strerror or error})"
 

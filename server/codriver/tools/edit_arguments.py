@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
-from codriver.editing import Create, InsertDef, ReplaceDef, ReplaceText
+from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import argument_name, fields_of
 from codriver.tools.calls.arguments import UNLISTED, Given, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
@@ -148,7 +148,7 @@ class EditArguments(Given):
         edit._part = part  # noqa: SLF001  # of this class
         return edit
 
-    def to_edit(self) -> FileEdit | Create:
+    def to_edit(self) -> FileEdit | CreateFile:
         """Convert the arguments to an edit of the editor. The type `undo` has none."""
         target = Target(self.line or 0, self.target_line_text or "")
         match self.type:
@@ -161,7 +161,7 @@ class EditArguments(Given):
             case "append":
                 return Append(self.code or "")
             case "create":
-                return Create(self.code or "", overwrite=self.overwrite or False)
+                return CreateFile(self.code or "", overwrite=self.overwrite or False)
             case "move":
                 side: Literal["before", "after"] = "after" if self.side == "after" else "before"
                 return Move(target, Target(self.to_line or 0, self.to_line_text or ""), side)

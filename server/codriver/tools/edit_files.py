@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
-from codriver.editing import HY, Act, EditRequest, Limits, lint
+from codriver.editing import HY, Act, EditRequest, SearchLimits, lint
 from codriver.tools import evaluate_code
 from codriver.tools.acts import later_tests
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
@@ -117,7 +117,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             services.editor.edit,
             caller_of_batch(call, arguments.who),
             requests,
-            limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
+            limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
             allow_outside=settings.allow_edits_outside_workspace,
             guard=partial(why_not, services, who),
             dry_run=arguments.dry_run,
@@ -184,7 +184,7 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
     return await services.editor.edit(
         caller_of_batch(call, given_who),
         requests,
-        limits=Limits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
+        limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=False,
         guard=partial(why_not, services, call.who(given_who)),
         dry_run=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.editing import HY
-from codriver.editing.batch import cut
+from codriver.editing.batch import truncate_diff
 from codriver.editing.editable_paths import SUFFIXES
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from codriver.editing import FileResult
     from codriver.tools.edit_arguments import EditArguments
-    from codriver_lisp.edit import Done
+    from codriver_lisp.edit import EditEffect
 
 MAX_DIFF_CHARS = 12_000
 """Maximum characters of all diffs in an answer, about as much as an agent reads at once."""
@@ -57,7 +57,7 @@ def edit_rows(
                 row["edits"] = [{"index": index, "line": done.new_line} for index, done in result.done.items()]
             rows.append(row)
             continue
-        diff, is_cut = cut(result.diff, left)
+        diff, is_cut = truncate_diff(result.diff, left)
         left = max(0, left - len(diff))
         row["diff"] = diff
         if is_cut:
@@ -79,7 +79,7 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
     return bool(result.done) and all(edits[index].type in types for index in result.done)
 
 
-def _edit_row(index: int, kind: str, done: Done) -> dict[str, object]:
+def _edit_row(index: int, kind: str, done: EditEffect) -> dict[str, object]:
     """Return the row of one edit: its position and its effect."""
     row: dict[str, object] = {
         "index": index,

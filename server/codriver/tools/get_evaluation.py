@@ -10,7 +10,7 @@ from pydantic import Field
 
 from codriver.core.values import OCCUPYING_STATUSES, Evaluation, PrintLimits, ValuePart
 from codriver.errors import RefusedError, refused
-from codriver.log.transcripts import Part, Transcript, read
+from codriver.log.transcripts import Part, Transcript, read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.answer_budget import budget, head, requested_budget
@@ -126,7 +126,7 @@ async def _requested_part(
     start, length = arguments.start or 0, arguments.length
     part = cast("Part", arguments.part)
     read_part = partial(excerpt, transcript, part, start=start, length=length, max_bytes=max_bytes)
-    return await read(read_part, transcript)
+    return await read_transcripts(read_part, transcript)
 
 
 async def _part_of_value(call: Call, current: Evaluation, arguments: GetArguments) -> Answer:

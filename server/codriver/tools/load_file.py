@@ -11,7 +11,7 @@ from pydantic import Field
 from codriver.core import evaluation_queue
 from codriver.core.records import replace
 from codriver.core.values import Evaluation, Form, Request
-from codriver.systems.file_system import as_spelled
+from codriver.systems.file_system import with_spelling_on_disk
 from codriver.tools.acts.dependent_loads import DependentLoads, check, follow, reload_python_dependents
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.acts.submission import MAX_ELEMENTS, begin, default_limits
@@ -99,7 +99,7 @@ class _Loads:
     async def file(self, path: Path) -> Evaluation:
         """Load a file, and return the evaluation when it finishes or its time is up."""
         call, arguments = self._call, self._arguments
-        path = await call.services.work.files.run(call.client, partial(as_spelled, path))
+        path = await call.services.work.files.run(call.client, partial(with_spelling_on_disk, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
         target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from codriver.core.actions import AddServerLine
 from codriver.core.log_facts import EDIT_KIND, edit_facts
-from codriver.editing.editable_paths import NotEditableError, editable_path, show
+from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
 from codriver.tools.acts.affected_tests import failures
 from codriver.tools.acts.edited_files import describe_syntax_error, is_lisp, read_edited_lisp
 from codriver.tools.answers.file_editors import record_written_file
@@ -175,7 +175,7 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
     for path, file in files.items():
         if not await services.work.files.run(call.client, partial(os.path.isfile, path)):
             continue
-        display_path = show(services.workspace, path)
+        display_path = path_for_display(services.workspace, path)
         services.ledger.edits.add(who, path)
         note_change(call, who, path)
         facts = edit_facts([(display_path, _diff(file, arguments.before))], services.log.without_secrets)
@@ -218,7 +218,10 @@ async def _refusal(call: Call, arguments: NoteEditArguments) -> str:
     files = await services.work.files.run(call.client, partial(_files_in_workspace, services.workspace, arguments))
     for path, file in files.items():
         if file.added is not None and is_lisp(path, file.added):
-            display_path, most = show(services.workspace, path), MAX_REFUSAL_CHARACTERS - len(NOTHING_WRITTEN)
+            display_path, most = (
+                path_for_display(services.workspace, path),
+                MAX_REFUSAL_CHARACTERS - len(NOTHING_WRITTEN),
+            )
             syntax_error = await services.work.editing.run(
                 call.client, partial(describe_syntax_error, display_path, file.added, most)
             )

@@ -184,10 +184,13 @@ def _gone(call: Call, arguments: LogArguments, count: int) -> list[str]:
     log, since = call.services.log, arguments.since
     is_short = count < arguments.limit and any((arguments.category, arguments.by))
     is_chosen = arguments.query is not None or since is not None or is_short
-    if not log.evicted or not is_chosen or (since or 0) >= log.last_evicted_line:
+    if not log.evicted_count or not is_chosen or (since or 0) >= log.last_evicted_line:
         return []
     return [
-        f"{log.evicted} entities up to line {log.last_evicted_line} were evicted from the log; $history has their code"
+        (
+            f"{log.evicted_count} entities up to line {log.last_evicted_line} were evicted from the log; "
+            "$history has their code"
+        )
     ]
 
 

@@ -44,7 +44,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "lastLine": log.last_line,
             "entities": log.entity_count,
             "textBytes": log.text_bytes,
-            "evicted": log.evicted,
+            "evicted": log.evicted_count,
         },
         **{event_log.usage_as: usage for event_log, store in log.sources.growing.values() if (usage := store.usage())},
         "history": services.history.usage(),

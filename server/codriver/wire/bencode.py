@@ -31,9 +31,9 @@ memory.
 MAX_STRING_BYTES: Final = 256 * 1024 * 1024
 """Maximum size of one string. A printed value is one string, and a longer one means an attack or a corrupt length."""
 
-MAX_HEAD: Final = 8 * 1024 * 1024
+MAX_HEAD_BYTES: Final = 8 * 1024 * 1024
 """Maximum number of bytes that are stored from the start of a string that arrives in chunks."""
-MAX_TAIL: Final = 4 * 1024 * 1024
+MAX_TAIL_BYTES: Final = 4 * 1024 * 1024
 """Maximum number of bytes that are stored from the end of a string that arrives in chunks.
 
 Nobody reads more of one value, and decoding a complete string of 256 MiB takes four times as much memory.
@@ -42,7 +42,7 @@ Nobody reads more of one value, and decoding a complete string of 256 MiB takes 
 MAX_INTEGER_DIGITS: Final = 1000
 """Maximum length of an integer: more than any count needs, and below the length that Python refuses to parse."""
 
-REPLACED: Final = "\ufffd"
+REPLACEMENT_CHARACTER: Final = "\ufffd"
 _MAX_LENGTH_DIGITS: Final = 12
 _MAX_CACHED_KEYS: Final = 256
 """Maximum number of encoded keys that are cached. A protocol uses a few dozen field names."""
@@ -53,7 +53,7 @@ _DICTIONARY: Final = 0x64
 _END: Final = 0x65
 
 
-class CutText(str):
+class TruncatedText(str):
     """A string whose middle was replaced by a mark. `left_out` is the number of bytes that were dropped."""
 
     __slots__ = ("left_out",)
@@ -85,7 +85,7 @@ class Decoder:
         self._max_string_bytes = max_string_bytes
         self._rest = b""
         """The bytes of an incomplete integer, or of an incomplete length of a string."""
-        self._partial = HeadAndTail(MAX_HEAD, MAX_TAIL)
+        self._partial = HeadAndTail(MAX_HEAD_BYTES, MAX_TAIL_BYTES)
         """The received part of an incomplete string."""
         self._missing = 0
         self._done: list[Value] = []
@@ -121,7 +121,7 @@ class Decoder:
             if start:
                 self._partial.add(data[:start])
                 partial, self._missing = self._partial, 0
-                self._partial = HeadAndTail(MAX_HEAD, MAX_TAIL)
+                self._partial = HeadAndTail(MAX_HEAD_BYTES, MAX_TAIL_BYTES)
                 self._add_string(partial)
             elif self._rest:
                 data = self._rest + data
@@ -251,11 +251,11 @@ class Decoder:
             self._key = None
 
 
-def _cut(string: HeadAndTail) -> CutText:
+def _cut(string: HeadAndTail) -> TruncatedText:
     """Join the stored beginning and end of a string, without characters that were split by the cut."""
-    head = string.head.decode(errors="replace").removesuffix(REPLACED)
-    tail = string.tail.decode(errors="replace").lstrip(REPLACED)
-    text = CutText(f"{head}{left_out_mark(string.left_out)}{tail}")
+    head = string.head.decode(errors="replace").removesuffix(REPLACEMENT_CHARACTER)
+    tail = string.tail.decode(errors="replace").lstrip(REPLACEMENT_CHARACTER)
+    text = TruncatedText(f"{head}{left_out_mark(string.left_out)}{tail}")
     text.left_out = string.left_out
     return text
 

@@ -13,7 +13,7 @@ from codriver.errors import PeerError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-UNCOUNTED_BYTES = 64 * 1024
+FREE_LINE_BYTES = 64 * 1024
 """Size below which an incomplete line is not charged to the budget, so that every client can have one."""
 
 
@@ -29,7 +29,7 @@ class LineTooLongError(PeerError):
         self.limit_bytes = limit_bytes
 
 
-class LinesCrowdedError(PeerError):
+class LineBudgetError(PeerError):
     """Raised when the incomplete lines of all clients exceed their budget, for the client with the longest line."""
 
     def __init__(self, line_bytes: int, limit_bytes: int) -> None:
@@ -54,12 +54,12 @@ class LineBudget:
     def charge(self, holder: LineDecoder, buffered_bytes: int) -> None:
         """Record how many bytes a decoder has buffered. While the budget is exceeded, the longest line is dropped."""
         before = self._charged.pop(holder, 0)
-        if buffered_bytes > UNCOUNTED_BYTES:
+        if buffered_bytes > FREE_LINE_BYTES:
             self._charged[holder] = buffered_bytes
         self._total += self._charged.get(holder, 0) - before
         while self._total > self._max_bytes:
             longest = max(self._charged, key=self._charged.__getitem__)
-            longest.give_up(LinesCrowdedError(self._charged[longest], self._max_bytes))
+            longest.give_up(LineBudgetError(self._charged[longest], self._max_bytes))
 
 
 class LineDecoder:
@@ -148,8 +148,8 @@ class LineDecoder:
     def _count(self) -> None:
         """Update the charge to the budget, if this line is or was long enough to be charged."""
         buffered_bytes = len(self._buffer) + self._reserved_bytes
-        if self._budget is not None and (self.is_counted or buffered_bytes > UNCOUNTED_BYTES):
-            self.is_counted = buffered_bytes > UNCOUNTED_BYTES
+        if self._budget is not None and (self.is_counted or buffered_bytes > FREE_LINE_BYTES):
+            self.is_counted = buffered_bytes > FREE_LINE_BYTES
             self._budget.charge(self, buffered_bytes)
 
     def _check(self, line_bytes: int) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, cast
 
-NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+EMPTY_MAPPING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 def as_text(value: object) -> str | None:
@@ -44,7 +44,7 @@ def as_int(value: object) -> int | None:
 
 def as_map(value: object) -> Mapping[str, object]:
     """Return `value` if it is a dictionary, otherwise an empty mapping."""
-    return value if isinstance(value, dict) else NOTHING
+    return value if isinstance(value, dict) else EMPTY_MAPPING
 
 
 def as_list(value: object) -> list[object]:
@@ -63,19 +63,19 @@ def as_number(value: object) -> float | None:
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]  # it is one
 
 
-def text_of(holder: Mapping[str, object], key: str) -> str:
+def text_at(holder: Mapping[str, object], key: str) -> str:
     """Return the string under `key`, or an empty string if there is none."""
     value = holder.get(key)
     return value if isinstance(value, str) else ""
 
 
-def mapping_of(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
+def mapping_at(holder: Mapping[str, object], key: str) -> Mapping[str, object]:
     """Return the mapping under `key`, or an empty one if there is none."""
     value = holder.get(key)
-    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else NOTHING
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else EMPTY_MAPPING
 
 
-def strings_of(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
+def strings_at(holder: Mapping[str, object], key: str) -> tuple[str, ...]:
     """Return the strings in the list under `key`, ignoring items of other types."""
     value = holder.get(key)
     return tuple(item for item in value if isinstance(item, str)) if isinstance(value, list | tuple) else ()
@@ -91,20 +91,20 @@ MAX_DEPTH = 200
 CHUNK_BYTES = 256 * 1024
 """Number of bytes of a string that one regular-expression match may scan, after which other threads can run."""
 
-_MARK = re.compile(rb'["\[\]{},]')
-_TEXT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
-_IDENTITY = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
+_STRUCTURAL_CHARACTER = re.compile(rb'["\[\]{},]')
+_STRING_CONTENT = re.compile(rb'[^"\\]*+(?:\\.[^"\\]*+)*+', re.DOTALL)
+_ID_VALUE = re.compile(rb'\s*:\s*(-?[0-9]{1,300}|"[^"\\]{0,300}")')
 
 
 @dataclass(frozen=True, slots=True)
-class Excess:
+class ExceededLimit:
     """The reason why a line is not parsed. `identity` is the id of its request as JSON, if that was found in time."""
 
     error: str
     identity: bytes | None
 
 
-def may_be_heavy(line: bytes) -> bool:
+def may_exceed_limits(line: bytes) -> bool:
     """Return whether a line may exceed a limit.
 
     If False, it certainly has no more than the maximum number of elements.
@@ -112,20 +112,22 @@ def may_be_heavy(line: bytes) -> bool:
     return line.count(b",") + line.count(b"[") + line.count(b"{") > MAX_ELEMENTS
 
 
-def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH) -> Excess | None:
+def find_exceeded_limit(
+    line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MAX_DEPTH
+) -> ExceededLimit | None:
     """Return which limit a line of JSON exceeds, or None if it is within both limits.
 
     Text that is not valid JSON may pass; the parser rejects it.
     """
     elements = depth = position = marks = 0
     identity = None
-    while mark := _MARK.search(line, position):
+    while mark := _STRUCTURAL_CHARACTER.search(line, position):
         position, kind = mark.end(), mark[0]
         marks += 1
         if kind == b'"':
-            start, position = position, end_of_text(line, position)
+            start, position = position, end_of_string(line, position)
             if identity is None and depth == 1 and line[start:position] == b'id"':
-                found = _IDENTITY.match(line, position)
+                found = _ID_VALUE.match(line, position)
                 identity = found[1] if found else None
             continue
         if kind in b"]}":
@@ -134,17 +136,17 @@ def excess(line: bytes, *, max_elements: int = MAX_ELEMENTS, max_depth: int = MA
         elements += 1
         depth += kind != b","
         if depth > max_depth:
-            return Excess(f"arrays and objects nested more than {max_depth} levels deep", identity)
+            return ExceededLimit(f"arrays and objects nested more than {max_depth} levels deep", identity)
         if elements > max_elements or marks > 4 * max_elements:
-            return Excess(f"more than {max_elements} elements", identity)
+            return ExceededLimit(f"more than {max_elements} elements", identity)
     return None
 
 
-def end_of_text(line: bytes, position: int) -> int:
+def end_of_string(line: bytes, position: int) -> int:
     """Return the offset after the closing quote of the string that starts at `position`, or the end of the line."""
     while position < len(line):
         last = position
-        found = _TEXT.match(line, position, position + CHUNK_BYTES)
+        found = _STRING_CONTENT.match(line, position, position + CHUNK_BYTES)
         position = found.end() if found else position
         if line[position : position + 1] == b'"':
             return position + 1

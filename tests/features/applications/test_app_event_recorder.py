@@ -34,7 +34,7 @@ class Recording:
             AddRepl("r1", "py", Origin("address", "x:1"), "x:1"),
             ReplConnected("r1", PROFILE, "x:1"),
         )
-        self.log = AppLog(OutputLog().line_for_another)
+        self.log = AppLog(OutputLog().allocate_line)
         self.begun = []
         tasks = SimpleNamespace(start_soon=lambda *job: self.begun.append(job))
         self.recorder = AppEventRecorder(self.core, self.log, tasks, Path("/home/ann/shop"))

@@ -8,8 +8,8 @@ import pytest
 
 from codriver.core.state import State
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
-from codriver.net.fair_threads import Work
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
+from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
@@ -33,12 +33,12 @@ class Logs:
 
     def __init__(self, next_line=1, max_events=2000):
         self.log = OutputLog(next_line=next_line)
-        self.app_log = AppLog(self.log.line_for_another, max_events=max_events)
+        self.app_log = AppLog(self.log.allocate_line, max_events=max_events)
         self.log.sources = self.log.sources.with_sources([(APP_SOURCE, self.app_log)])
         self.asked = []
         self.core = SimpleNamespace(state=State())
         self.live = SimpleNamespace(settings=Settings())
-        self.work = Work()
+        self.work = WorkThreads()
         self.waits = Waits()
         self.durations = Durations()
 
@@ -50,7 +50,7 @@ class Logs:
         )  # fmt: skip
 
     def append(self, category, text="text", **known):
-        return self.log.append(Entry(NO_LINE, category, text, 0, **known))
+        return self.log.append(Entry(UNASSIGNED_LINE, category, text, 0, **known))
 
     def record_event(self, text="1 fx db/write", **known):
         return self.app_log.record(AppEvent(text, 0, **known))

@@ -13,7 +13,7 @@ from codriver.log.event_store import MAX_EVENTS
 from codriver.log.history import History
 from codriver.log.logbook import Logbook
 from codriver.log.memory import Memory, RunRecorder
-from codriver.log.output_log import NO_LINE, SCHEMA, Entry, LogQuery, OutputLog
+from codriver.log.output_log import SCHEMA, UNASSIGNED_LINE, Entry, LogQuery, OutputLog
 from codriver.log.redaction import Redactor
 from codriver.log.transcripts import Transcripts
 
@@ -38,7 +38,7 @@ def app(log):
 
 def app_log_of(log, **options):
     """Return an app log that queries to this log can read."""
-    app = AppLog(log.line_for_another, **options)
+    app = AppLog(log.allocate_line, **options)
     log.sources = log.sources.with_sources([(APP_SOURCE, app)])
     return app
 
@@ -68,8 +68,8 @@ def query_result(log, app, query, *inputs):
 
 
 def test_both_logs_share_one_line_counter(log, app):
-    given = [log.append(Entry(NO_LINE, CODE, "1", 1)), app.record(event()), app.record(event())]
-    given.append(log.append(Entry(NO_LINE, CODE, "2", 2)))
+    given = [log.append(Entry(UNASSIGNED_LINE, CODE, "1", 1)), app.record(event()), app.record(event())]
+    given.append(log.append(Entry(UNASSIGNED_LINE, CODE, "2", 2)))
     assert given == [5, 6, 7, 8]
     assert ([entry.line for entry in log.entries()], [entry["line"] for entry in app.entries(limit=9)]) == (
         [5, 8],
@@ -104,7 +104,9 @@ def test_an_event_has_only_known_attributes(app):
 
 def test_one_query_can_join_an_evaluation_with_its_events(log, app):
     for number in range(3):
-        log.append(Entry(NO_LINE, CODE, f"add {number}", 1, who="ann" if number else "bob", evaluation=f"e{number}"))
+        log.append(
+            Entry(UNASSIGNED_LINE, CODE, f"add {number}", 1, who="ann" if number else "bob", evaluation=f"e{number}")
+        )
     app.record(event("3 fx by ann", evaluation="e1", who="ann"))
     app.record(event("4 fx by bob", evaluation="e0", who="bob"))
     app.record(event("5 fx of the app's own"))
@@ -139,7 +141,7 @@ def test_events_are_found_by_their_own_attributes(log, app, clause, found):
     ],
 )
 def test_log_entities_lack_the_attributes_of_events(log, app, where):
-    log.append(Entry(NO_LINE, CODE, "1", 1, who="ann", evaluation="e1"))
+    log.append(Entry(UNASSIGNED_LINE, CODE, "1", 1, who="ann", evaluation="e1"))
     app.record(event(op="fx"))
     assert query_result(log, app, f"[:find ?e ?op :in $ $app :where {where}]") == []
     absent = '[:find ?e . :where [?e :output/line] (not [?e :output/op "fx"])]'
@@ -150,7 +152,7 @@ def test_log_entities_lack_the_attributes_of_events(log, app, where):
 
 
 def test_pulls_support_attributes_of_both_logs(log, app):
-    log.append(Entry(NO_LINE, CODE, "1", 1))
+    log.append(Entry(UNASSIGNED_LINE, CODE, "1", 1))
     app.record(event(op="fx"))
     pattern = '[:output/line [:output/op :default "none"]]'
     assert query_result(log, app, f"[:find (pull ?e {pattern}) . :where [?e :output/line]]") == {
@@ -199,7 +201,7 @@ def test_a_query_up_to_a_line_excludes_later_events(log, app):
 
 
 def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
-    log.append(Entry(NO_LINE, CODE, "the oldest", 1))
+    log.append(Entry(UNASSIGNED_LINE, CODE, "the oldest", 1))
     for _ in range(MAX_EVENTS + 50):
         app.record(event())
     assert [entry.text for entry in log.entries()] == ["the oldest"]
@@ -209,18 +211,18 @@ def test_a_flood_of_events_evicts_nothing_from_the_log(log, app):
         56,
         55,
     )
-    assert (log.evicted, log.last_evicted_line) == (0, 4)
+    assert (log.evicted_count, log.last_evicted_line) == (0, 4)
 
 
 def test_events_are_evicted_by_size_too(log):
-    app = AppLog(log.line_for_another, max_bytes=10_000)
+    app = AppLog(log.allocate_line, max_bytes=10_000)
     for _ in range(10):
         app.record(event("x" * 3000))
     assert (app.entity_count, app.text_bytes <= 10_000, app.last_evicted_line) == (2, True, 12)
 
 
 def test_event_texts_are_single_line_redacted_and_bounded(log):
-    app = AppLog(log.line_for_another, redact=lambda text: text.replace("s3cret", "***"))
+    app = AppLog(log.allocate_line, redact=lambda text: text.replace("s3cret", "***"))
     app.record(event("a\n\x1b[2J s3cret", op="s3cret", name="n" * 999, frame="s3cret", cause="s3cret", who="s3cret"))
     app.record(event("y" * 9000 + "s3cret", ms=float("nan")))
     first, second = app.entries(limit=2)
@@ -259,7 +261,7 @@ def test_threads_recording_in_both_logs_share_no_line_number(log, app):
         go.wait()
         seen.extend([record() for _ in range(500)])
 
-    recorders = [lambda: app.record(event()), lambda: log.append(Entry(NO_LINE, CODE, "x", 1))] * 2
+    recorders = [lambda: app.record(event()), lambda: log.append(Entry(UNASSIGNED_LINE, CODE, "x", 1))] * 2
     threads = [threading.Thread(target=fill, args=(one,)) for one in recorders]
     for thread in threads:
         thread.start()
@@ -280,7 +282,7 @@ def test_the_log_attributes_come_first_and_are_unchanged():
 
 
 def test_application_events_are_queried_with_the_log_and_redacted(logbook, history):
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1, evaluation="e1"))
     app = app_log_of(logbook.log, redact=logbook.log.without_secrets)
     app.record(event(f"1 fx {SECRET}", evaluation="e1"))
     query = "[:find ?c ?t :in $ $app :where [?e :output/text ?c] [$app ?a :output/text ?t]]"
@@ -308,7 +310,7 @@ async def test_application_events_do_not_notify_growth_of_the_log(logbook):
             await anyio.sleep(0.001)
         app.record(event())
         assert logbook._notification._timer is None
-        logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+        logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
         assert logbook._notification._timer is not None
         tasks.cancel_scope.cancel()
 
@@ -316,12 +318,12 @@ async def test_application_events_do_not_notify_growth_of_the_log(logbook):
 def test_application_events_do_not_cause_a_run_to_be_rewritten(logbook, tmp_path):
     memory = Memory(tmp_path / "memory")
     recorder = RunRecorder(memory, logbook.log, session="s", started_ms=0, max_runs=lambda: 5)
-    logbook.record(Entry(NO_LINE, "evaluatedCode", "(run)", 1))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluatedCode", "(run)", 1))
     recorder._write_run(None)
     memory.forget_runs(memory.run_ids())
     app_log_of(logbook.log).record(event())
     recorder._write_run(None)
     assert not memory.run_ids()
-    logbook.record(Entry(NO_LINE, "evaluationResults", "1", 1))
+    logbook.record(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 1))
     recorder._write_run(None)
     assert [entry.text for entry in memory.entries(*memory.run_ids())] == ["(run)", "1"]

@@ -42,7 +42,7 @@ class Server:
         )
         self.core.report(ClientConnected("c1"), ClientConnected("c2"))
         self.core.report(AddRepl("r1", "py", Origin("address", "x:1"), "x:1"), ReplConnected("r1", PROFILE, "x:1"))
-        self.log = AppLog(OutputLog().line_for_another)
+        self.log = AppLog(OutputLog().allocate_line)
         self.existing = {FIRST.id, SECOND.id}
         self.queries = []
         self.streams = AppStreams(self.core, self.log, tasks, self.query)

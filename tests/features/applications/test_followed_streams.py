@@ -6,7 +6,7 @@ import pytest
 
 from codriver.features.applications.app_log import APP_SOURCE, AppEvent, AppLog
 from codriver.features.applications.followed_streams import follow_stream
-from codriver.log.output_log import NO_LINE, Entry, OutputLog
+from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 
 
 class Logs:
@@ -14,12 +14,12 @@ class Logs:
 
     def __init__(self):
         self.log = OutputLog()
-        self.app_log = AppLog(self.log.line_for_another)
+        self.app_log = AppLog(self.log.allocate_line)
         self.log.sources = self.log.sources.with_sources([(APP_SOURCE, self.app_log)])
         for number in range(3):
-            self.log.append(Entry(NO_LINE, "evaluatedCode", f"code {number}", 0, who="ann"))
+            self.log.append(Entry(UNASSIGNED_LINE, "evaluatedCode", f"code {number}", 0, who="ann"))
             self.app_log.record(AppEvent(f"event {number}", 0, op="fx", who="bob" if number else "ann"))
-        self.log.append(Entry(NO_LINE, "evaluationResults", "1", 0, who="ann"))
+        self.log.append(Entry(UNASSIGNED_LINE, "evaluationResults", "1", 0, who="ann"))
 
     def call(self, tool, asked):
         assert tool == "wait_for"

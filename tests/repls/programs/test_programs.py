@@ -12,7 +12,7 @@ from codriver.repls import dialects, programs
 from codriver.repls.dialects.removal import REMOVALS
 from codriver.repls.dialects.server_dialect import Dialect
 from codriver.repls.worker.basics.plain_values import SECRET
-from codriver_lisp.reader import read, top_level_forms
+from codriver_lisp.reader import read_forms, top_level_forms
 
 PLACE = Path(programs.__file__).parent
 LISP = sorted(path for path in PLACE.rglob("*") if path.suffix in (".clj", ".cljc", ".cljs", ".lpy"))
@@ -36,7 +36,7 @@ def test_the_existence_of_a_program_is_known_without_generating_it():
 @pytest.mark.parametrize("path", LISP, ids=name_of)
 def test_a_lisp_file_is_one_form_after_a_comment(path):
     text = path.read_text("utf-8")
-    reading = read(text)
+    reading = read_forms(text)
     assert reading.imbalance is None
     assert len(top_level_forms(text, reading)) == 1
     assert text.startswith(";; ")

@@ -13,7 +13,7 @@ import anyio
 from codriver.core.records import Recent
 from codriver.features.applications.app_log import AppEvent, AppLog, shorten_paths
 from codriver.wire import untrusted
-from codriver.wire.untrusted import as_int, as_list, as_map, as_number, mapping_of
+from codriver.wire.untrusted import as_int, as_list, as_map, as_number, mapping_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -119,17 +119,17 @@ def parse_event(row: object, session_key: str) -> AppEvent | None:
     """Parse a row of a frame: see `AppEventRecorder.record_frame`. Return None if the row is invalid."""
     if not isinstance(row, dict) or not isinstance(row.get("line"), str):
         return None
-    origin, time_s, cause = mapping_of(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
+    origin, time_s, cause = mapping_at(row, "origin"), as_number(row.get("time")), row.get("dispatchId")
     return AppEvent(
         row["line"],
         round((time_s or 0) * 1000),
-        op=untrusted.text_of(row, "opType") or None,
-        name=untrusted.text_of(row, "operation") or None,
-        frame=untrusted.text_of(row, "frame") or None,
+        op=untrusted.text_at(row, "opType") or None,
+        name=untrusted.text_at(row, "operation") or None,
+        frame=untrusted.text_at(row, "frame") or None,
         cause=cause if isinstance(cause, str) else as_int(cause),
         ms=as_number(row.get("ms")),
         app_id=as_int(row.get("id")),
-        who=untrusted.text_of(origin, "who") or None,
-        evaluation=untrusted.text_of(origin, "evaluation") or None,
+        who=untrusted.text_at(origin, "who") or None,
+        evaluation=untrusted.text_at(origin, "evaluation") or None,
         session_key=session_key,
     )

@@ -14,7 +14,7 @@ from codriver.features.applications.inspect_app import format_change
 from codriver.features.applications.seam import SEAM
 from codriver.features.applications.seam_answers import app_repl, parse_answer, refusal_answer, with_restart_note
 from codriver.features.applications.seam_notation import read_string
-from codriver.log.transcripts import read
+from codriver.log.transcripts import read_transcripts
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
@@ -105,7 +105,7 @@ async def _value(call: Call, evaluation: Evaluation, repl: Repl, accessor: str) 
     transcript = call.services.transcripts.get(evaluation.id)
     assert transcript is not None  # noqa: S101  # the evaluation has just finished
     [location] = transcript.values()[-1:]
-    printed = await read(lambda: transcript.result.read(location.start, location.stop).text, transcript)
+    printed = await read_transcripts(lambda: transcript.result.read(location.start, location.stop).text, transcript)
     return seam_providers.read_answer(_provider(repl), accessor, read_string(repl.dialect, printed))
 
 

@@ -29,7 +29,7 @@ EVENTS_FIELD: Final = "codriver/app-events"
 
 def _log(services: Services, _tasks: TaskGroup) -> AppLog:
     log = services.log
-    return AppLog(log.line_for_another, redact=log.without_secrets, follower=services.history.saw_line)
+    return AppLog(log.allocate_line, redact=log.without_secrets, follower=services.history.saw_line)
 
 
 def _recorder(services: Services, tasks: TaskGroup) -> AppEventRecorder:

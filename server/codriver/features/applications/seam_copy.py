@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import codriver
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import cache_directory
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ CLOJURE: Final = PACKAGE / "clojure"
 WORKER: Final = Path(codriver.__file__).resolve().parent / "repls" / "worker"
 RECORD_NAME: Final = "copied-files.txt"
 """File name of the record, which has the format of `sha256sum --check`."""
-SOURCE_RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
-RULES: Final = Rules(Links.NEVER, files.MEBIBYTE)
+SOURCE_RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
+RULES: Final = FileRules(Links.NEVER, files.MEBIBYTE)
 _RECORD_HEADER: Final = "# Files of codriver "
 _RECORD_LINE: Final = re.compile(r"([0-9a-f]{64})  ((?:[\w-]+/)*[\w-]+\.(?:py|cljc))")
 """Matches a line of the record. Paths contain no `..`, so that they cannot leave the directory."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from codriver.settings.declared import Setting
+from codriver.settings.declared import DeclaredSetting
 
-SHOWS_SENSITIVE: Final = Setting(
+SHOWS_SENSITIVE: Final = DeclaredSetting(
     "allow_sensitive_reads",
     default=False,
     description="Let inspect_app reveal values that an application marks as sensitive, on request.",

@@ -20,7 +20,7 @@ from anyio import to_thread
 from codriver import files
 from codriver.errors import refused
 from codriver.features.clojuredocs.entries import Entry
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.wire.untrusted import as_maps
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def _age_s(file: Path, url: str) -> float | None:
 
 def _opened(file: Path) -> TextIO:
     with files.locate(file, Links.OF_USER) as entry:
-        return os.fdopen(entry.open(Rules(Links.OF_USER, 0)), encoding="utf-8")
+        return os.fdopen(entry.open(FileRules(Links.OF_USER, 0)), encoding="utf-8")
 
 
 def _scan(file: Path, symbol: str) -> SearchResult:

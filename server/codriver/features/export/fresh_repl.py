@@ -17,7 +17,7 @@ import anyio
 
 from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
-from codriver.net.task_set import cancelled_on_exit
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
 from codriver.repls.contract.adapter_values import (
@@ -270,7 +270,7 @@ async def fresh_repl(
         address = str(file.path if file else await running.endpoint())
         adapter = await _connected(stack, partial(connect, address), running, recipe)
         fresh = FreshRepl(adapter, received, timeout_s, is_kernel=file is not None)
-        tasks = await stack.enter_async_context(cancelled_on_exit())
+        tasks = await stack.enter_async_context(task_group_cancelled_on_exit())
 
         async def end_inputs() -> None:
             nonlocal reading

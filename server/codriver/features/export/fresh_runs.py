@@ -32,7 +32,7 @@ from codriver.features.export.documents.verification import (
 )
 from codriver.features.export.fresh_repl import FreshRepl, fresh_repl
 from codriver.features.jupyter.kernel_recipe import launch_kernel
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.log.redaction import Redactor, StreamRedactor
 from codriver.net import known_servers
 from codriver.repls.kinds import JUPYTER, KINDS, NREPL, PYTHON, find_kind
@@ -40,7 +40,7 @@ from codriver.repls.launch.recipes import find_recipe
 from codriver.repls.nrepl.nrepl_adapter import connect_nrepl
 from codriver.repls.programs import join_python_modules
 from codriver.settings import machine_policy, trust
-from codriver.settings.layers import load
+from codriver.settings.layers import load_settings
 from codriver.settings.model import Settings
 from codriver.testing.plain_process import start_plain
 from codriver.testing.runs import NO_TESTS_STATUS, ChosenTests, ReportBuilder, RunSpec
@@ -168,7 +168,7 @@ class FreshRuns:
         Raises:
             StartError: evaluation is disabled on this machine, or no such REPL can be started.
         """
-        policy = machine_policy.read(machine_policy.policy_file())
+        policy = machine_policy.read_policy(machine_policy.policy_file())
         if machine_policy.EVALUATION in policy.off:
             raise StartError(f"evaluation is switched off on this machine by {policy.path}")
         python = self.python or _interpreter(self.workspace)
@@ -200,7 +200,7 @@ class FreshRuns:
         async with AsyncExitStack() as stack:
             on_output: OnOutput = (lambda _stream, _text: None) if self.is_quiet else printed.write
             repl = await self._repl_or_replacement(stack, on_output)
-            settings = load(self.workspace, environ=os.environ, model=Settings).settings
+            settings = load_settings(self.workspace, environ=os.environ, model=Settings).settings
             agent_limits = PrintLimits(settings.max_length, settings.max_depth)
             self.progress.of = len(recording.evaluations)
             delivery = _determine_delivery(recording, repl)
@@ -332,7 +332,7 @@ class FreshRuns:
 def _interpreter(workspace: Path) -> str:
     """Return the interpreter that the workspace's server uses, or the one in the settings."""
     served = known_servers.health_of(workspace, "codriver-export").health or {}
-    return str(served.get("python") or load(workspace, environ=os.environ, model=Settings).settings.python)
+    return str(served.get("python") or load_settings(workspace, environ=os.environ, model=Settings).settings.python)
 
 
 def selects_kernel(words: str) -> bool:
@@ -359,7 +359,7 @@ class ReplDiedError(CodriverError):
     """An evaluation ended the fresh REPL."""
 
     def __init__(self, evaluation: RecordedEvaluation, error: ReplDisconnectedError) -> None:
-        head = one_line(evaluation.code.strip().partition("\n")[0][:60])
+        head = escape_to_one_line(evaluation.code.strip().partition("\n")[0][:60])
         super().__init__(
             f"evaluation {evaluation.id}, `{head}`, ended the fresh REPL ({error.cause}): name the evaluations to use,"
             " without this one"
@@ -545,4 +545,4 @@ def report_differences(checked: Sequence[CheckedStep]) -> None:
     for check in checked:
         if check.note and not check.is_typo:
             head = check.step.text.strip().partition("\n")[0]
-            echo(one_line(f"{check.of.id} {head[:60]}: {check.note}"), err=True)
+            echo(escape_to_one_line(f"{check.of.id} {head[:60]}: {check.note}"), err=True)

@@ -30,8 +30,8 @@ from codriver.features.export.documents.recordings import (
     RecordingError,
     parse_recording,
 )
-from codriver.files import MEBIBYTE, Links, Rules
-from codriver.log.control_characters import one_line
+from codriver.files import MEBIBYTE, FileRules, Links
+from codriver.log.control_characters import escape_to_one_line
 from codriver.repls.kinds import find_kind
 
 if TYPE_CHECKING:
@@ -106,11 +106,11 @@ def replay_command(
         write_file(junit, render_junit_xml(cases, started_at), workspace)
     for case in cases:
         if case.outcome == "fail":
-            echo(one_line(case.name))
+            echo(escape_to_one_line(case.name))
             echo("".join(f"  {line}\n" for line in case.details.splitlines()), end="")
     for check in () if is_quiet else checked:
         if check.is_alike and check.reproduces:
-            echo(one_line(f"{check.of.id} {check.note}"), hang=2)
+            echo(escape_to_one_line(f"{check.of.id} {check.note}"), hang=2)
     wrong, skipped = (sum(case.outcome == outcome for case in cases) for outcome in ("fail", "skip"))
     if not is_quiet:
         echo(f"{_summary(len(cases), wrong, skipped)}, in {time.monotonic() - started_s:.1f} s", hang=2)
@@ -130,7 +130,7 @@ def _read(file: Path) -> Recording:
         RecordingError: the file is not a recording.
     """
     try:
-        return parse_recording(files.read(file, Rules(Links.OF_USER, MAX_BYTES)).decode())
+        return parse_recording(files.read(file, FileRules(Links.OF_USER, MAX_BYTES)).decode())
     except UnicodeDecodeError as error:
         raise RecordingError("it is not a text file") from error
 

@@ -15,7 +15,7 @@ from codriver.commands.options import json_option, workspace_option
 from codriver.commands.runs import memory_of
 from codriver.commands.terminal import echo, echo_json, reading
 from codriver.files.own_folders import history_file
-from codriver.log.control_characters import visible
+from codriver.log.control_characters import escape_controls
 from codriver.net import client
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
     if as_json:
         echo_json({"handoff": text})
     else:
-        echo(visible(text), hang=2)
+        echo(escape_controls(text), hang=2)
 
 
 def _from_logs(workspace: Path, who: str) -> str:
@@ -68,9 +68,9 @@ def _from_logs(workspace: Path, who: str) -> str:
 
 
 def _entries(workspace: Path) -> tuple[Entry, ...]:
-    """Return the entries that earlier runs of the server recorded: see `earlier_runs`."""
+    """Return the entries that earlier runs of the server recorded: see `merge_earlier_runs`."""
     from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
-    from codriver.log.output_log import Entry, earlier_runs  # noqa: PLC0415  # as above
+    from codriver.log.output_log import Entry, merge_earlier_runs  # noqa: PLC0415  # as above
 
     known = [Entry.from_record(record) for record in memory_of(workspace).snapshot().records]
     try:
@@ -78,4 +78,4 @@ def _entries(workspace: Path) -> tuple[Entry, ...]:
     except (NewerFormatError, UnreadableError, OSError) as error:
         echo(f"codriver: cannot read the history: {error}", err=True)
         code = ()
-    return earlier_runs(known, code)
+    return merge_earlier_runs(known, code)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from codriver.core.state import Repl, State
-    from codriver.editing.code_names import Language, Making
+    from codriver.editing.code_names import Language, NameDefinition
 
 MAX_SUBMISSIONS: Final = 1000
 """Maximum number of evaluations of one REPL that are searched for conflicts."""
@@ -64,14 +64,14 @@ class Submission:
     """The imports of the file that contains the code, needed to resolve names of other namespaces."""
     location: str = ""
     """A description of the file, for a definition that was written but not evaluated."""
-    found: tuple[Making, ...] | None = None
+    found: tuple[NameDefinition, ...] | None = None
     is_compared: bool = False
     """Whether an answer has already reported the conflicts of this code."""
 
-    def makings(self) -> tuple[Making, ...]:
+    def makings(self) -> tuple[NameDefinition, ...]:
         """Return the definitions in the code. The first call parses it."""
         if self.found is None:
-            self.found = code_names.makings(self.code, self.language, self.space)
+            self.found = code_names.definitions_in(self.code, self.language, self.space)
         return self.found
 
     def names(self) -> set[str]:
@@ -117,7 +117,7 @@ class ReplHistory:
         self.characters += len(base.code)
         for name in base.names():
             self.by_name.setdefault(name, []).insert(0, base)
-        if head := code_names.header(base.code, base.language):
+        if head := code_names.import_statements(base.code, base.language):
             self.headers[base.space] = f"{head}\n{self.headers.get(base.space, '')}"[-MAX_NAMESPACE_HEADER_CHARACTERS:]
 
     def add(self, submission: Submission) -> None:
@@ -141,7 +141,7 @@ class ReplHistory:
                 known = self.by_name.setdefault(name, [])
                 known.append(submission)
                 del known[: len(known) - MAX_SUBMISSIONS_PER_NAME]
-            if head := code_names.header(submission.code, submission.language):
+            if head := code_names.import_statements(submission.code, submission.language):
                 named = None if submission.language == "python" else NS_FORM_NAME.search(head)
                 space = named[1] if named else submission.space
                 self.headers[space] = f"{self.headers.get(space, '')}\n{head}"[-MAX_NAMESPACE_HEADER_CHARACTERS:]
@@ -190,19 +190,19 @@ class Conflict:
         """Return a sentence that describes the conflict."""
         age = format_elapsed(now - self.at_ms)
         what = f"eval {self.evaluation}" if self.evaluation else self.location
-        change = code_names.delta(self.before, self.made) if self.before is not None else ""
+        change = code_names.short_difference(self.before, self.made) if self.before is not None else ""
         verb = "redefined" if self.before is not None or self.text is None else "defined"
         words = f"{self.who} {verb} `{self.name}` {age} ago ({what}{', ' + change if change else ''})"
         if self.text is None:
             return words
-        return f"{words}, and this replaces it:\n{code_names.diff(self.made, self.text)}"
+        return f"{words}, and this replaces it:\n{code_names.line_diff(self.made, self.text)}"
 
 
 def find_conflicts(state: State, history: ReplHistory, submission: Submission) -> list[Conflict]:
     """Return the conflicts of a submission with earlier code by other callers, newest first."""
     history.index_new_names()
     met: list[Conflict] = []
-    for name in code_names.words(submission.code, submission.language) & history.by_name.keys():
+    for name in code_names.possible_names(submission.code, submission.language) & history.by_name.keys():
         earlier = [
             other
             for other in history.by_name[name]
@@ -210,7 +210,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
         ]
         if all(is_same_caller(state, submission, other) for other in earlier):
             continue
-        chains: dict[str, list[tuple[Submission, Making]]] = {}
+        chains: dict[str, list[tuple[Submission, NameDefinition]]] = {}
         for other in earlier:
             for making in other.makings() if _counts(state, other) else ():
                 if making.name == name:
@@ -221,7 +221,7 @@ def find_conflicts(state: State, history: ReplHistory, submission: Submission) -
 
 
 def _conflicts_about_name(
-    state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, Making]]
+    state: State, history: ReplHistory, submission: Submission, chain: list[tuple[Submission, NameDefinition]]
 ) -> Iterator[Conflict]:
     """Yield the conflicts about one name, given its definitions in order."""
     last, made = chain[-1]
@@ -257,16 +257,18 @@ def _conflicts_about_name(
         yield conflict(before.text if before else "")
 
 
-def _used_before(state: State, history: ReplHistory, submission: Submission, last: Submission, made: Making) -> bool:
+def _used_before(
+    state: State, history: ReplHistory, submission: Submission, last: Submission, made: NameDefinition
+) -> bool:
     """Return whether the caller used the name before the other caller first defined it, so that it existed already."""
     earlier = (other for other in history.submissions if other.number < last.number and made.name in other.code)
     same_caller = (other for other in earlier if is_same_caller(state, submission, other) and _counts(state, other))
     return any(_uses_definition(history, other, made) for other in islice(same_caller, MAX_SUBMISSIONS_PER_NAME))
 
 
-def _uses_definition(history: ReplHistory, submission: Submission, made: Making) -> bool:
+def _uses_definition(history: ReplHistory, submission: Submission, made: NameDefinition) -> bool:
     name, known = (made.space, made.name), submission.head or history.headers.get(submission.space, "")
-    return code_names.uses(submission.code, submission.language, submission.space, name, known=known)
+    return code_names.uses_name(submission.code, submission.language, submission.space, name, known=known)
 
 
 def is_same_caller(state: State, submission: Submission, other: Submission) -> bool:
@@ -281,7 +283,7 @@ def _counts(state: State, submission: Submission) -> bool:
     return evaluation is None or evaluation.status in ("done", "running", "needs-input")
 
 
-def _qualified(submission: Submission, made: Making) -> str:
+def _qualified(submission: Submission, made: NameDefinition) -> str:
     """Return the qualified name of a definition."""
     if submission.language == "lisp":
         return f"{made.space}/{made.name}"

@@ -25,7 +25,7 @@ from codriver.features.handoff.conflict_ledger import (
     find_conflicts,
     format_elapsed,
 )
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.session_choice import server_of
 from codriver.tools.ledgers.file_edits import is_edit_by
@@ -205,8 +205,8 @@ def _without_whitespace(text: str) -> str:
 
 def _changed(of: FileEditHistory, edit: Edit, number: int) -> Submission:
     """Return an edit as a submission: the definitions that it changed, added or removed."""
-    before = code_names.makings(edit.before or "", of.language, of.space)
-    after = code_names.makings(edit.after or "", of.language, of.space)
+    before = code_names.definitions_in(edit.before or "", of.language, of.space)
+    after = code_names.definitions_in(edit.after or "", of.language, of.space)
     old, names = (
         {(conflict.space, conflict.name, conflict.form) for conflict in before},
         {(conflict.space, conflict.name) for conflict in after},
@@ -219,7 +219,7 @@ def _changed(of: FileEditHistory, edit: Edit, number: int) -> Submission:
         dict.fromkeys([*(conflict.text for conflict in new), *(f"(def {conflict.name})" for conflict in gone)])
     )
     space = after[0].space if after else of.space
-    head = code_names.header(edit.after or "", of.language)
+    head = code_names.import_statements(edit.after or "", of.language)
     return Submission(
         "", number, edit.who, edit.client, edit.at_ms, code, of.language, space,
         head=head, location=f"in {of.file_name}", found=(*new, *gone),
@@ -236,7 +236,7 @@ def _module(file: str, workspace: str) -> str:
     return file.removeprefix(workspace).removesuffix(".py").strip("/\\").replace("/", ".").replace("\\", ".")
 
 
-RULES: Final = Rules(Links.NEVER, 2**18)
+RULES: Final = FileRules(Links.NEVER, 2**18)
 """Limits for reading a source file of the workspace."""
 SOURCE_ROOTS: Final = ("", "src", "test", "tests")
 """Directories of a workspace in which modules and namespaces are searched for."""

@@ -9,7 +9,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Final
 
-from codriver.files import KIBIBYTE, MEBIBYTE, Links, Rules, read
+from codriver.files import KIBIBYTE, MEBIBYTE, FileRules, Links, read
 from codriver.files.tree_walk import files_of
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ MAX_SEARCHED_BYTES: Final = 8 * MEBIBYTE
 """Maximum number of bytes of source files to read in a search."""
 MAX_VISITED_ENTRIES: Final = 20_000
 """Maximum number of directory entries to visit in a search."""
-RULES: Final = Rules(Links.WITHIN, 512 * KIBIBYTE)
+RULES: Final = FileRules(Links.WITHIN, 512 * KIBIBYTE)
 """Limits for reading a source file."""
 LISP_DEFINITION: Final = re.compile(r"^\s*\([^\s()]*def[^\s()]*\s+(?:\^\S+\s+)*([^\s()\[\]{}\"';,@^`~]+)", re.MULTILINE)
 PYTHON_DEFINITION: Final = re.compile(r"^(?:async\s+)?(?:def|class)\s+(\w+)", re.MULTILINE)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.errors import cut
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -287,7 +287,7 @@ def _age(then: int, now: int) -> str:
 
 def _short(text: str) -> str:
     """Return the text on one line, cut to `PART_CHARACTERS`."""
-    return cut(one_line(" ".join(text.split())), PART_CHARACTERS)
+    return cut(escape_to_one_line(" ".join(text.split())), PART_CHARACTERS)
 
 
 def _bytes(text: str) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.wire.untrusted import end_of_text
+from codriver.wire.untrusted import end_of_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -147,7 +147,7 @@ def skip_value(data: bytes, position: int) -> tuple[None, int]:
     """
     first = data[position : position + 1]
     if first == b'"':
-        end = end_of_text(data, position + 1)
+        end = end_of_string(data, position + 1)
         if data[end - 1 : end] != b'"' or end == position + 1:
             raise JsonError("a string without an end", position)
         return None, end

@@ -134,7 +134,7 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
     """
     try:
         path = editable_path(workspace, file_path, allow_outside=allow_outside)
-        rules = files.Rules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_BYTES)
+        rules = files.FileRules(files.Links.ANY if allow_outside else files.Links.WITHIN, MAX_BYTES)
         data = files.read(path, rules, root=None if allow_outside else workspace)
     except NotEditableError as error:
         raise not_a_notebook(file_path, str(error)) from error

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.editing.file_languages import FilePart, apply_string_edits
-from codriver.editing.python_edits import parsed, words_of
+from codriver.editing.python_edits import describe_syntax_error, parse_python
 from codriver.errors import RefusedError
 from codriver.features.jupyter.notebooks import parse_notebook, with_source
-from codriver_lisp.edit import Done, Edited, Refused
+from codriver_lisp.edit import EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.splices import check_new as check_lisp
 
@@ -28,24 +28,24 @@ def cell_part(cell: str) -> FilePart:
     return FilePart("cell", cell, "cell is only for notebooks (.ipynb): omit it")
 
 
-def apply_to_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> Edited | Refused:
+def apply_to_notebook(path: Path, text: str, edits: Mapping[int, ReplaceText]) -> EditedText | RefusedEdits:
     """Apply edits to the text of a notebook in order of their numbers, or refuse all if one of them fails."""
     edit_errors: list[tuple[int, EditError]] = []
-    replacements: dict[int, Done] = {}
+    replacements: dict[int, EditEffect] = {}
     for number, edit in edits.items():
         try:
             result = _edited_notebook(path, text, number, edit)
         except RefusedError as error:
             edit_errors.append((number, EditError(str(error))))
             continue
-        if isinstance(result, Refused):
+        if isinstance(result, RefusedEdits):
             edit_errors += result.errors
         else:
             text, replacements = result.text, {**replacements, **result.done}
-    return Refused(tuple(edit_errors)) if edit_errors else Edited(text, replacements)
+    return RefusedEdits(tuple(edit_errors)) if edit_errors else EditedText(text, replacements)
 
 
-def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> Edited | Refused:
+def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> EditedText | RefusedEdits:
     """Apply one edit to the text of a notebook. Its line numbers are relative to its cell.
 
     Raises:
@@ -57,11 +57,11 @@ def _edited_notebook(path: Path, text: str, number: int, edit: ReplaceText) -> E
     cell = notebook.cell(edit.part.name)
     language = notebook.language if cell.type == "code" else ""
     result = apply_string_edits(cell.source, {number: replace(edit, part=None)}, is_python=language == "python")
-    if isinstance(result, Refused):
+    if isinstance(result, RefusedEdits):
         return result
     if error := _new_syntax_error(language, cell.source, result.text):
-        return Refused(((number, EditError(error)),))
-    return Edited(with_source(text, path.name, cell.index, result.text), result.done)
+        return RefusedEdits(((number, EditError(error)),))
+    return EditedText(with_source(text, path.name, cell.index, result.text), result.done)
 
 
 def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:
@@ -73,11 +73,11 @@ def _new_syntax_error(language: str, old_source: str, new_source: str) -> str:
     for source in (old_source, new_source):
         try:
             if language == "python":
-                parsed(source, compiles=False)
+                parse_python(source, compiles=False)
             elif language in LISPS:
                 check_lisp(source)
         except (SyntaxError, EditFailedError) as error:
-            errors.append(words_of(error) if isinstance(error, SyntaxError) else str(error))
+            errors.append(describe_syntax_error(error) if isinstance(error, SyntaxError) else str(error))
         else:
             errors.append("")
     return f"with this edit the cell {errors[1]}" if errors[1] and not errors[0] else ""

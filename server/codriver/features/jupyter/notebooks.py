@@ -26,7 +26,7 @@ from codriver.features.jupyter.json_spans import (
     skip_space,
     skip_value,
 )
-from codriver.wire.untrusted import excess
+from codriver.wire.untrusted import find_exceeded_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -162,7 +162,7 @@ def parse_notebook(data: bytes, name: str) -> Notebook:
     Raises:
         RefusedError: the file is not a notebook, or is too large.
     """
-    if excess_found := excess(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
+    if excess_found := find_exceeded_limit(data, max_elements=MAX_ELEMENTS, max_depth=MAX_DEPTH):
         raise not_a_notebook(name, f"it has {excess_found.error}, which exceeds the limit for a notebook")
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:

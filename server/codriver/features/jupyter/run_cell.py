@@ -15,9 +15,9 @@ from pydantic import Field, model_validator
 from codriver.core import evaluation_queue
 from codriver.core.pictures import replace_image_data
 from codriver.core.values import NOTEBOOK, Request
-from codriver.editing.editable_paths import NotEditableError, editable_path, show
-from codriver.editing.file_changes import UnreadableError, read
-from codriver.editing.vscode import editor_with
+from codriver.editing.editable_paths import NotEditableError, editable_path, path_for_display
+from codriver.editing.file_changes import UnreadableError, read_snapshot
+from codriver.editing.vscode import find_open_editor
 from codriver.errors import RefusedError, cut, refused
 from codriver.features.jupyter.arguments import CellName  # noqa: TC001  # pydantic evaluates the annotation
 from codriver.features.jupyter.cell_output_writes import CellOutputWrites, OutputWrite, content_digest
@@ -148,7 +148,7 @@ async def _open(call: Call, arguments: RunCellArguments) -> OpenedNotebook:
             f"{path.name} is open in {program}, whose copy would lack the outputs: nothing was run",
             hint=f"{alternative or 'Evaluate its code with evaluate_code'}. The file is left to the human.",
         )
-    return OpenedNotebook(who, path, show(services.workspace, path), stamp, content, find_open)
+    return OpenedNotebook(who, path, path_for_display(services.workspace, path), stamp, content, find_open)
 
 
 def _check_cell(cell: Cell, name: str) -> None:
@@ -262,7 +262,9 @@ async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: An
     subject = ("editor", notebook.path)
     if not call.services.delivered.notes.is_new(notebook.who, subject):
         return answer
-    editor = await call.services.work.files.run(call.client, partial(editor_with, notebook.path.parent, os.environ))
+    editor = await call.services.work.files.run(
+        call.client, partial(find_open_editor, notebook.path.parent, os.environ)
+    )
     if editor is None and any(_is_of_vscode(repl) for repl in call.state.repls.values()):
         editor = "VS Code"
     if editor is None:
@@ -286,7 +288,7 @@ def _read(workspace: Path, file_path: str, *, allow_outside: bool) -> tuple[Path
     """
     try:
         path = editable_path(workspace, file_path, allow_outside=allow_outside)
-        data = read(path, workspace).data
+        data = read_snapshot(path, workspace).data
     except (NotEditableError, UnreadableError) as error:
         raise not_a_notebook(file_path, str(error)) from error
     if data is None:

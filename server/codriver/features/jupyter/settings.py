@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.settings.declared import Setting
+from codriver.settings.declared import DeclaredSetting
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -25,7 +25,7 @@ def _describe_error(error: ValidationError) -> str:
     return first_error(error)
 
 
-KERNELS: Final[Setting[Any]] = Setting(
+KERNELS: Final[DeclaredSetting[Any]] = DeclaredSetting(
     "kernels",
     (),
     "Jupyter kernels to connect to: files, URLs, or tables [[kernels]].",

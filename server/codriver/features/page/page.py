@@ -9,7 +9,7 @@ import anyio
 
 from codriver.features.page.page_redirect import redirect_file, remove_redirect
 from codriver.features.page.settings import IS_ON
-from codriver.settings.model import spelled
+from codriver.settings.model import name_in_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +43,7 @@ class Page:
         settings = self._live.settings
         if not settings.value_of(IS_ON):
             policy = settings.policy_path(IS_ON.name)
-            by = f"on this machine by {policy}" if policy else f"by the setting {spelled(IS_ON.name)}"
+            by = f"on this machine by {policy}" if policy else f"by the setting {name_in_files(IS_ON.name)}"
             return {"problem": f"the page is switched off {by}"}
         try:
             async with self._opening:

@@ -29,7 +29,7 @@ from codriver.features.page.page_queries import (
     search_history,
 )
 from codriver.features.page.table_markup import remove_external_references
-from codriver.systems.programs import typed
+from codriver.systems.programs import quote_command_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -126,7 +126,7 @@ class PageCalls:
             case "found":
                 return {"ids": await matching_row_ids(services, client, given.text("part"))}
             case "history":
-                workspace_option = typed(["--workspace", str(services.workspace)])
+                workspace_option = quote_command_line(["--workspace", str(services.workspace)])
                 found_code = await search_history(services, client, given.text("part"))
                 return {
                     **found_code,

@@ -119,7 +119,7 @@ class RowReader:
         self._seen = state
         rows: dict[str, Row] = {}
         entries = log.entries(since=self.since)
-        if entries and self.since and log.evicted and log.last_evicted_line > self.since:
+        if entries and self.since and log.evicted_count and log.last_evicted_line > self.since:
             self.gap += 1
         coming: list[Entry | Mapping[str, Any]] = [*entries, *self._events(since=self.since)]
         for item in sorted(coming, key=_line_of):
@@ -326,7 +326,7 @@ def server_header(services: Services) -> dict[str, object]:
         "repls": [_repl(state, repl) for repl in state.repls.values()],
         "clients": [_head(name, SHORT_BYTES) for name in clients if not name.startswith("codriver-")][:32],
         "isSearching": state.lifecycle.is_searching,
-        "evicted": services.log.evicted,
+        "evicted": services.log.evicted_count,
         "problems": [_head(latch.text, SHORT_BYTES * 3) for latch in state.latches.values()][:4],
     }
 

@@ -236,7 +236,7 @@ class PageServer:
                 spoke_at = started_at_s
             if reader.gap != gap:
                 gap = reader.gap
-                await self._send_event(http, "gap", {"evicted": self._services.log.evicted})
+                await self._send_event(http, "gap", {"evicted": self._services.log.evicted_count})
             if started_at_s - header_at >= HEADER_INTERVAL_S:
                 header_at, text = started_at_s, self._caller.text_of(server_header(self._services))
                 if text != last_header:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from codriver.settings.declared import Setting
+from codriver.settings.declared import DeclaredSetting
 
-IS_ON: Final = Setting(
+IS_ON: Final = DeclaredSetting(
     "enable_page",
     default=True,
     description="Let `codriver watch --web` open the page.",

@@ -86,7 +86,7 @@ def page_address(workspace: Path, host: str = "") -> str:
     """
     try:
         answer = client.send_request(workspace, PAGE_REQUEST, host)
-    except client.ServerGoneError:
+    except client.ConnectionClosedError:
         answer = {}
     address = answer.get("address")
     if not isinstance(address, str):

@@ -124,7 +124,7 @@ def _run_server_starter(workspace: Path, requested_ms: int, program: int) -> Non
             if find_process(program) is None:
                 os.dup2(nothing, STDERR)
             time.sleep(POLL_S)
-        if starter.process.returncode == server_record.STOPPED_WHILE_STARTING:
+        if starter.process.returncode == server_record.STOPPED_WHILE_STARTING_STATUS:
             return
         starter.check_process()
     # It also fails if another run or client has just started a server.

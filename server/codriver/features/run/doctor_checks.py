@@ -11,7 +11,7 @@ from codriver import files
 from codriver.features.run.naming import name_processes
 from codriver.features.run.processes import find_run_processes
 from codriver.features.run.run_directory import read_runs
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.tree_walk import files_of
 from codriver.repls import kinds
 from codriver.repls.launch.projects import find_projects
@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 2
 """Maximum depth of the directories that are searched for applications."""
 MAX_ENTRIES: Final = 500
 """Maximum number of files searched for applications, because the doctor must answer quickly in a large project."""
-SOURCE: Final = Rules(Links.NEVER, 256 * files.KIBIBYTE)
+SOURCE: Final = FileRules(Links.NEVER, 256 * files.KIBIBYTE)
 """Limits for reading a source file."""
 APPLICATION: Final = re.compile(r"^(\w+)\s*(?::[^=\n]+)?=\s*(?:\w+\.)*(Flask|FastAPI|Celery)\(", re.MULTILINE)
 """Matches an application that a module creates at its top level."""

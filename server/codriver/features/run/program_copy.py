@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.run_directory import check_private
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import cache_directory, make_private_directory
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-RULES: Final = Rules(Links.ANY, files.MEBIBYTE)
+RULES: Final = FileRules(Links.ANY, files.MEBIBYTE)
 """Limits for reading a file of the program."""
 PROGRAM: Final = Path(__file__).with_name("program")
 """The directory of the program that runs in users' processes."""

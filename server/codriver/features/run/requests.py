@@ -99,7 +99,7 @@ async def _accept(
         if find_process(pid) is None:
             raise ProcessLookupError
         if failed.exists():  # as above
-            words = files.read_text(failed, files.Rules(Links.ANY, 65536)).strip().rpartition("\n")[2]
+            words = files.read_text(failed, files.FileRules(Links.ANY, 65536)).strip().rpartition("\n")[2]
             raise ReplUnreachableError(f"process {pid}", f"the REPL could not be started in the process: {words}")
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.processes import find_process, find_run_processes
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RECORD: Final = "run.json"
 """The name of the file that describes a run."""
-RULES: Final = Rules(Links.ANY, 256 * 1024)
+RULES: Final = FileRules(Links.ANY, 256 * 1024)
 """Limits for reading the file that describes a run."""
 VARIABLE: Final = "CODRIVER_RUN"
 """The environment variable that contains the path of the run's directory. The path is not a secret."""

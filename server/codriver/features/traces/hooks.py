@@ -29,7 +29,7 @@ def _make(services: Services, _tasks: TaskGroup) -> RecordedRuns:
 
 def _log(services: Services, _tasks: TaskGroup) -> CallLog:
     log = services.log
-    return CallLog(log.line_for_another, redact=log.without_secrets, follower=services.history.saw_line)
+    return CallLog(log.allocate_line, redact=log.without_secrets, follower=services.history.saw_line)
 
 
 def _watches(services: Services, tasks: TaskGroup) -> CallWatches:

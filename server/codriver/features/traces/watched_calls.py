@@ -17,7 +17,7 @@ from codriver.log.event_logs import EventLog
 from codriver.log.event_store import EventStore
 from codriver.log.output_log import SCHEMA
 from codriver.log.query_sources import QuerySource
-from codriver.wire.untrusted import as_int, as_list, as_map, text_of
+from codriver.wire.untrusted import as_int, as_list, as_map, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -177,11 +177,11 @@ class CallWatches:
             self.forget(watch)
 
     def _record_call(self, watch: CallWatch, row: Mapping[str, object]) -> None:
-        function = text_of(row, "function") or watch.function
+        function = text_at(row, "function") or watch.function
         pairs = [as_list(pair) for pair in as_list(row.get("arguments"))]
         arguments = ", ".join(f"{pair[0]}={pair[1]}" for pair in pairs if len(pair) == 2)  # a pair
-        error, result, us = text_of(row, "raised"), text_of(row, "result"), as_int(row.get("us")) or 0
-        caller = (text_of(row, "caller") or "").replace(f"{self._workspace}/", "")
+        error, result, us = text_at(row, "raised"), text_at(row, "result"), as_int(row.get("us")) or 0
+        caller = (text_at(row, "caller") or "").replace(f"{self._workspace}/", "")
         outcome = f"raised {error}" if error else f"returned {result}"
         origin = f", called at {caller}" if caller else ""
         text = f"{function}({arguments}) {outcome} in {us / 1000:g} ms{origin}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from codriver.settings.declared import Setting
+from codriver.settings.declared import DeclaredSetting
 
-IS_ON: Final = Setting(
+IS_ON: Final = DeclaredSetting(
     "warm_tests",
     default=False,
     description="Start Python test runs as copies of a process that has imported the packages.",
 )
 """The setting that enables warm test runs."""
-MEMORY_MB_SETTING: Final = Setting(
+MEMORY_MB_SETTING: Final = DeclaredSetting(
     "warm_tests_memory_mb",
     1024,
     "Maximum memory of such a process; a larger one is ended.",

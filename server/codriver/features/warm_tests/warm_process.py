@@ -15,7 +15,7 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from codriver.errors import CodriverError, cut
 from codriver.features.warm_tests.decisions import WarmState, start_variables
 from codriver.systems.other_processes import ProcessTree
-from codriver.testing.program_bundle import command_of
+from codriver.testing.program_bundle import script_command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +106,7 @@ class WarmProcess:
         moved = {"PWD": str(directory)} if "PWD" in environment else {}  # as for a plain run
         try:
             process = await anyio.open_process(
-                command_of(python, str(PROGRAM), str(plan)),
+                script_command(python, str(PROGRAM), str(plan)),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,  # what Python prints when it starts, see `_line`

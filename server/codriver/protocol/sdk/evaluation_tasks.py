@@ -29,7 +29,7 @@ from mcp_types.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, 
 from codriver.core.values import OCCUPYING_STATUSES, Evaluation
 from codriver.errors import CodriverError, RefusedError, ReplDisconnectedError
 from codriver.net.task_set import TaskSet
-from codriver.protocol.calls import ToolAnswer, ToolRunner, result_of
+from codriver.protocol.calls import ToolAnswer, ToolRunner, encode_result
 from codriver.protocol.error_messages import (
     CALL,
     CAPABILITIES_KEY,
@@ -39,7 +39,7 @@ from codriver.protocol.error_messages import (
     TASKS,
     TOKEN,
     TOO_MANY_CODE,
-    meta_of,
+    request_meta,
 )
 from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.call import Call, LastingCall, Services
@@ -70,10 +70,10 @@ ERAS: Mapping[str, frozenset[str]] = MappingProxyType(
 """Requests about tasks by method, with the versions that have them."""
 
 
-def offered(ctx: Context) -> bool:
+def supports_tasks(ctx: Context) -> bool:
     """Return whether the client of this request can have tasks."""
     if ctx.protocol_version == MODERN:
-        extensions = capabilities_of(ctx).get("extensions")
+        extensions = declared_capabilities(ctx).get("extensions")
         return isinstance(extensions, dict) and isinstance(extensions.get(TASKS), dict)
     return ctx.lifespan_context.accepts_tasks
 
@@ -86,7 +86,7 @@ def require_task_support(ctx: Context) -> None:
     """
     if ctx.protocol_version not in ERAS.get(ctx.method, TASK_VERSIONS):
         raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
-    if offered(ctx):
+    if supports_tasks(ctx):
         return
     if ctx.protocol_version == MODERN:
         missing: dict[str, Any] = {"requiredCapabilities": {"extensions": {TASKS: {}}}}
@@ -95,14 +95,14 @@ def require_task_support(ctx: Context) -> None:
     raise MCPError(METHOD_NOT_FOUND, "Method not found", ctx.method)
 
 
-def token_of(ctx: Context) -> object:
+def progress_token(ctx: Context) -> object:
     """Return the request's progress token, if it requests progress."""
-    return meta_of(ctx.params).get(TOKEN)
+    return request_meta(ctx.params).get(TOKEN)
 
 
-def capabilities_of(ctx: Context) -> Mapping[str, Any]:
+def declared_capabilities(ctx: Context) -> Mapping[str, Any]:
     """Return the capabilities that a request of 2026-07-28 declares."""
-    found = meta_of(ctx.params).get(CAPABILITIES_KEY)
+    found = request_meta(ctx.params).get(CAPABILITIES_KEY)
     return found if isinstance(found, dict) else {}
 
 
@@ -188,15 +188,15 @@ class EvaluationTasks:
         ttl_ms = params.task.ttl if params.task is not None and params.task.ttl is not None else MAX_TTL_MS
         task = self._new(client, ttl_ms, accepts_input=accepts_input, fails=True)
         self._publish(task)
-        self._begin(task, *called, token=token_of(ctx))
+        self._begin(task, *called, token=progress_token(ctx))
         words = f"{params.name} runs as task {task.id}; its result follows."
         return {"task": task.older(), "_meta": {IMMEDIATE_RESPONSE_KEY: words}}
 
     async def call(self, ctx: Context, tool: Tool, arguments: dict[str, Any]) -> ToolAnswer | dict[str, Any]:
         """Return the answer to a call of a client with the extension, or a task if it takes long or needs input."""
-        client, capabilities = ctx.lifespan_context, capabilities_of(ctx)
+        client, capabilities = ctx.lifespan_context, declared_capabilities(ctx)
         task = self._new(client, MAX_TTL_MS, accepts_input=supports_forms(capabilities.get("elicitation")), fails=False)
-        self._begin(task, tool, arguments, token=token_of(ctx))
+        self._begin(task, tool, arguments, token=progress_token(ctx))
         try:
             with anyio.move_on_after(self._services.durations.task_s):
                 while task.status == "working":
@@ -213,7 +213,7 @@ class EvaluationTasks:
 
     def is_able(self, ctx: Context, tool: Tool) -> bool:
         """Return whether this call may become a task, because its client supports them."""
-        if not offered(ctx) or not tool.may_be_task:
+        if not supports_tasks(ctx) or not tool.may_be_task:
             return False
         return self.can_add(ctx.lifespan_context)
 
@@ -431,7 +431,7 @@ class EvaluationTasks:
     def _as_json(self, task: Task) -> dict[str, Any]:
         """Return the call's answer, in the form that the call would have returned."""
         assert task.answered is not None  # noqa: S101 - requested only when it exists
-        result: dict[str, Any] = json.loads(result_of(task.client, task.answered))
+        result: dict[str, Any] = json.loads(encode_result(task.client, task.answered))
         return result if task.fails else {**result, "resultType": "complete"}
 
     def _prompt(self, task: Task) -> str:

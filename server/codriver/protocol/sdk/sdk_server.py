@@ -33,7 +33,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from codriver.net.client_sessions import ClientSession
-from codriver.protocol.calls import result_of
+from codriver.protocol.calls import encode_result
 from codriver.protocol.error_messages import (
     CANCELLED,
     DISCOVER,
@@ -52,14 +52,14 @@ from codriver.protocol.error_messages import (
     VERSION_KEY,
     Refusal,
     RequestRefusedError,
-    envelope,
+    client_description,
     is_stateless,
-    meta_of,
-    refusal,
+    refusal_of_line,
+    request_meta,
 )
 from codriver.protocol.plain_requests import METHODS
 from codriver.protocol.results import NAME, TITLE
-from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, offered
+from codriver.protocol.sdk.evaluation_tasks import EvaluationTasks, supports_tasks
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult
 
     from codriver.protocol.calls import ToolAnswer
-    from codriver.protocol.mcp_server import Shared
+    from codriver.protocol.mcp_server import SharedParts
     from codriver.protocol.plain_requests import PlainRequests
 
 
@@ -108,7 +108,7 @@ NO_CACHING: Mapping[str, Any] = MappingProxyType({})
 class SdkServer:
     """The SDK's part of one server, for all its clients. Exists from its first use until the server ends."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: SharedParts) -> None:
         self._results = shared.results
         self._caller = shared.caller
         self._resources = shared.resources
@@ -121,7 +121,7 @@ class SdkServer:
     def _new_server(self, version: str) -> Server[ClientSession]:
         server: Server[ClientSession] = Server(NAME, version=version, title=TITLE)
         server.middleware.clear()  # unused tracing takes a tenth of the time of every call
-        server.middleware += [worded, self._with_log_messages, self._handle_initialize, self._tasks.answer_call]
+        server.middleware += [explain_errors, self._with_log_messages, self._handle_initialize, self._tasks.answer_call]
         for method, parameters in SHARED.items():
             server.add_request_handler(method, parameters, _guarded(self._shared(method)))
         handlers_by_method: dict[str, tuple[type[types.RequestParams], Callable[[Context, Any], Awaitable[Any]]]] = {
@@ -159,7 +159,7 @@ class SdkServer:
 
     async def _with_log_messages(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Return the answer to a request, sending log messages during it if the request enables them."""
-        level = meta_of(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
+        level = request_meta(ctx.params).get(LEVEL_KEY) if ctx.protocol_version == MODERN else None
         if level is None or ctx.request_id is None or ctx.method == LISTEN:
             return await call_next(ctx)
         with _converted_refusals(), self._log_messages.sending_to(ctx.lifespan_context, level):
@@ -178,14 +178,14 @@ class SdkServer:
 
     async def _call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> dict[str, Any]:
         self._introduce(ctx)
-        client, meta, is_modern = ctx.lifespan_context, meta_of(ctx.params), ctx.protocol_version == MODERN
+        client, meta, is_modern = ctx.lifespan_context, request_meta(ctx.params), ctx.protocol_version == MODERN
         called = self._caller.find(params.name, params.arguments or {})
         if called is None:
             raise MCPError(INVALID_PARAMS, f"unknown tool {params.name!r}: tools/list has the available ones")
         tool, arguments = called
         client.note_conversation(meta)
-        if is_modern and LEVEL_KEY not in meta and not offered(ctx):
-            client.envelope = envelope(meta)
+        if is_modern and LEVEL_KEY not in meta and not supports_tasks(ctx):
+            client.envelope = client_description(meta)
         decisions = self._caller.decisions
         if tool.name == decisions.tool and (elicitation := await decisions.required(client, ctx.params or {})):
             return elicitation
@@ -199,7 +199,9 @@ class SdkServer:
             return given
         if given.handed_out is not None and not client.has_left:
             given.handed_out()
-        result: dict[str, Any] = json.loads(result_of(client, given, self._results.more_members if is_modern else ""))
+        result: dict[str, Any] = json.loads(
+            encode_result(client, given, self._results.more_members if is_modern else "")
+        )
         return result
 
     def _progress(self, ctx: Context) -> Callable[[float, str], Awaitable[None]]:
@@ -277,7 +279,7 @@ BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 """Methods that a client may send before its handshake. Source: MCP, lifecycle, initialization."""
 
 
-async def worded(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+async def explain_errors(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
     """Return the answer to a request, or an error with an explanation and a remedy.
 
     Raises:
@@ -419,7 +421,7 @@ class SdkConnection:
         try:
             message = jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValidationError:
-            if (refused := refusal(line)) is not None:
+            if (refused := refusal_of_line(line)) is not None:
                 self._replies.refuse(refused)
             return None
         if isinstance(message, JSONRPCRequest):

@@ -33,7 +33,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, Failure, PrintLimits, Profile, Request, ValuePart
 from codriver.errors import RefusedError, StartError, install_extra, refused
-from codriver.net.kernel_sockets import objection_to
+from codriver.net.kernel_sockets import connection_objection
 
 if TYPE_CHECKING:
     import socket
@@ -412,5 +412,5 @@ async def check_listener(connection: socket.socket, endpoint: Endpoint) -> None:
     file = endpoint.found_by
     if file is None:
         return
-    if why := await anyio.to_thread.run_sync(objection_to, connection, file):
+    if why := await anyio.to_thread.run_sync(connection_objection, connection, file):
         raise UntrustedListenerError(endpoint, file, why, way=f"--nrepl {endpoint}, or nrepl in your own settings")

@@ -29,12 +29,12 @@ import anyio
 
 from codriver import files, systems
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.polling import PORT_FILE_CHECK_INTERVAL_S, Poller
 from codriver.files.tree_walk import walk
 from codriver.files.whole_files import ReadCache
 from codriver.net.server_record import LARGEST_PORT
-from codriver.net.task_set import cancelled_on_exit
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter_values import Endpoint
 from codriver.systems.other_processes import HAS_GROUPS, NEW_CONSOLE, ProcessTree
@@ -266,7 +266,7 @@ async def start_repl_process(
         process, command, port_file=port_file, stale=stale, start_timeout_s=start_timeout_s, farewell=farewell
     )
     try:
-        async with cancelled_on_exit() as tasks:
+        async with task_group_cancelled_on_exit() as tasks:
             try:
                 if process.stdout is not None and process.stderr is not None:
                     tasks.start_soon(_drain, process.stdout, "out", running, on_output)
@@ -407,7 +407,7 @@ RESCAN_INTERVALS: Final = 4
 
 PORT_CHARS: Final = 32
 """Maximum number of characters of a port file that are considered."""
-PORT_FILE_RULES: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
+PORT_FILE_RULES: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
 """The port decides where code is sent, so the file must be small and in the workspace itself."""
 
 
@@ -525,7 +525,7 @@ def read_port_file(path: Path, workspace: Path) -> tuple[bytes, os.stat_result]:
         OSError: the file is missing, a link, or not a regular file.
     """
     is_inside = Path(os.path.normpath(path)).is_relative_to(workspace)
-    return files.read_stamped(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
+    return files.read_with_status(path, PORT_FILE_RULES, root=workspace if is_inside else path.parent)
 
 
 def _known_name(path: Path) -> str:

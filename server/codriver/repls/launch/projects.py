@@ -21,20 +21,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from codriver import files
-from codriver.files import Links, Rules, toml_file
+from codriver.files import FileRules, Links, toml_file
 from codriver.files.toml_file import TomlFileError
 from codriver.files.tree_walk import files_of
 from codriver.files.working_trees import main_checkout
 from codriver.repls import kinds
 from codriver.repls.kinds import PYTHON
-from codriver.systems.programs import is_path, python_in_path, python_of, python_path
+from codriver.systems.programs import existing_python, is_path, python_in_path, python_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
-PORT_FILE: Final = Rules(Links.NEVER, 4 * files.KIBIBYTE)
-PROJECT_FILE: Final = Rules(Links.WITHIN, 4 * files.MEBIBYTE)
+PORT_FILE: Final = FileRules(Links.NEVER, 4 * files.KIBIBYTE)
+PROJECT_FILE: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
 
 NO_MARKS: Final = ("codriver.toml", "opencode.json", "opencode.jsonc", "AGENTS.md", "CLAUDE.md", "GEMINI.md")
 """Files for agents and clients. A workspace that contains nothing else counts as empty."""
@@ -284,7 +284,7 @@ def read_port_text(workspace: Path, name: str) -> str:
     return _text(workspace, name, PORT_FILE).strip()
 
 
-def _text(workspace: Path, name: str, rules: Rules) -> str:
+def _text(workspace: Path, name: str, rules: FileRules) -> str:
     try:
         return files.read_text(workspace / name, rules, root=workspace)
     except (OSError, UnicodeDecodeError):
@@ -496,7 +496,7 @@ def _codrivers_python(workspace: Path) -> Interpreter:
 
 
 def _python_of(environment: Path) -> str | None:
-    python = python_of(environment)
+    python = existing_python(environment)
     return None if python is None else str(python)
 
 

@@ -19,7 +19,7 @@ from typing import Final
 
 from codriver import files
 from codriver.errors import StartError
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.files.working_trees import main_checkout
 from codriver.repls.kinds import (
     KINDS,
@@ -45,7 +45,7 @@ from codriver.repls.launch.projects import (
     find_safe_python,
     is_inside,
 )
-from codriver.systems.programs import is_path, passes_quotes_on, program_in, split_command
+from codriver.systems.programs import is_path, passes_arguments_unchanged, program_in, split_command
 from codriver_lisp.reader import top_level_forms
 from codriver_relay.starter import CLIENTS_PATH, server_environment
 
@@ -413,7 +413,7 @@ def _python_program(kind: ReplKind, words: str, project: Project) -> Recipe:
 
 def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
     program = next((path for name in CLOJURE_PROGRAMS if (path := _which(name, project))), None)
-    if program is not None and not passes_quotes_on(program):
+    if program is not None and not passes_arguments_unchanged(program):
         why = f"{program} is a batch file, and Windows removes quotes from its arguments"
         raise RecipeError(words, f"{why}; install deps.exe (github.com/borkdude/deps.clj) into a folder of PATH")
     if program is not None and not _is_plain_launcher(program):
@@ -447,7 +447,7 @@ def _clojure(kind: ReplKind, words: str, project: Project) -> Recipe:
 def _deps_paths(workspace: Path) -> tuple[str, ...]:
     """Return the strings in `:paths` of the project's deps.edn, or () if there are none or it cannot be read."""
     try:
-        text = files.read(workspace / "deps.edn", Rules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
+        text = files.read(workspace / "deps.edn", FileRules(Links.WITHIN, DEPS_BYTES), root=workspace).decode()
     except (OSError, UnicodeDecodeError):
         return ()
     of_map = _forms(next((form for form in _forms(text) if form.startswith("{")), ""), "{")
@@ -490,7 +490,7 @@ def _is_plain_launcher(program: str) -> bool:
     if Path(program).suffix == ".exe":
         return False
     try:
-        return b"-Sdeps" not in files.read_head(Path(program), Rules(Links.ANY, 100_000))
+        return b"-Sdeps" not in files.read_head(Path(program), FileRules(Links.ANY, 100_000))
     except OSError:
         return True
 

@@ -26,7 +26,7 @@ import anyio
 
 from codriver.core.records import Recent, dataclass
 from codriver.errors import PeerError, ReplDisconnectedError
-from codriver.net.cooperative_turns import Turns
+from codriver.net.cooperative_turns import TurnTimer
 from codriver.net.tcp_transport import TcpTransport
 from codriver.repls.contract.adapter import (
     OpTimedOutError,
@@ -36,7 +36,7 @@ from codriver.repls.contract.adapter import (
 )
 from codriver.repls.contract.adapter_values import AcceptedStream
 from codriver.wire.bencode import BencodeError, Decoder, Value, encode
-from codriver.wire.untrusted import NOTHING, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -68,7 +68,7 @@ class Message:
     id: str | None = None
     session: str | None = None
     status: frozenset[str] = frozenset()
-    fields: Mapping[str, Value] = field(default_factory=lambda: NOTHING)
+    fields: Mapping[str, Value] = field(default_factory=lambda: EMPTY_MAPPING)
 
     @property
     def is_done(self) -> bool:
@@ -247,11 +247,11 @@ class NreplConnection:
         self.cause: str | None = None
         self.received_at = monotonic()
         """The time at which the REPL last sent anything."""
-        transport.hand_to(self._receive, self._lost)
+        transport.set_callbacks(self._receive, self._lost)
 
     async def read(self) -> None:
         """Process received data until the connection ends. Raises the exceptions of message handlers."""
-        turns = Turns()
+        turns = TurnTimer()
         try:
             while self._error is None and (self._backlog or self._end is None):
                 if self._backlog:
@@ -261,7 +261,7 @@ class NreplConnection:
                     self._transport.resume_reading()
                     self._stream_changed = anyio.Event()
                     await self._stream_changed.wait()
-                    turns = Turns()
+                    turns = TurnTimer()
             if self._error is not None:
                 raise self._error
             middle = "" if self._decoder.is_idle else " in the middle of a message"
@@ -291,7 +291,7 @@ class NreplConnection:
         self._end = f"the connection broke ({error})" if error else "the REPL closed the connection"
         self._stream_changed.set()
 
-    async def _file_in_turns(self, data: bytes, turns: Turns) -> None:
+    async def _file_in_turns(self, data: bytes, turns: TurnTimer) -> None:
         """Process the messages that these bytes complete, yielding to other tasks regularly."""
         values: list[Value] = []
         start = 0

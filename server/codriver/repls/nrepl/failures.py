@@ -29,8 +29,8 @@ from codriver.repls.stack_traces import (
     trace_with_chain,
     trace_without_chain,
 )
-from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
-from codriver_lisp.reader import read, top_level_forms
+from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
+from codriver_lisp.reader import read_forms, top_level_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ class SentFailure:
     ex: str | None = None
     root_ex: str | None = None
     status: frozenset[str] = frozenset()
-    parts: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    parts: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     """The fields that Codriver's worker sends, such as `type`, `message`, `file`, `line`, `trace` and `chain`."""
 
     @property
@@ -268,7 +268,7 @@ def parse_nbb_errors(printed: str) -> Iterator[Failure]:
 
 def _nbb_parts(printed: str) -> dict[str, str]:
     """Return the values of an error that nbb printed, by key, or an empty dict for any other text."""
-    if not printed.startswith("#error {") or read(printed).imbalance is not None:
+    if not printed.startswith("#error {") or read_forms(printed).imbalance is not None:
         return {}
     inner = printed.removeprefix("#error {")[:-1]
     forms = [inner[span.start : span.end] for span in top_level_forms(inner)]

@@ -42,7 +42,7 @@ from codriver.repls.nrepl.failures import (
 from codriver.repls.nrepl.responses import check_no_failure, parse_program_data, require_capability
 from codriver.repls.nrepl.session_routes import TOOL_SESSION
 from codriver.repls.stack_traces import add_locals, mark_user_frames
-from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -177,7 +177,7 @@ class Introspection:
             return {name: value for message in messages for name, value in message.fields.items()}
         op = f"{WORKER_OPS}{query.name}"
         if op not in self._ops:
-            return NOTHING
+            return EMPTY_MAPPING
         timeout_s = max(self._op_timeout_s, query.timeout_s)
         fields = {**target.address(), **query.request_fields(where)}
         answer = await target.connection.request(op, timeout_s=timeout_s, **fields)

@@ -15,7 +15,7 @@ import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION
 from codriver.errors import ReplDisconnectedError
-from codriver.net.task_set import cancelled_on_exit
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import (
     NO_ANSWER,
     Adapter,
@@ -139,7 +139,7 @@ async def connect(  # all but the first are optional
     """
     adapter: NreplAdapter | None = None
     reports = tuple(hooks.reply_fields.items())
-    async with cancelled_on_exit() as tasks:
+    async with task_group_cancelled_on_exit() as tasks:
 
         def on_stray(message: Message) -> None:
             if SENSITIVE_OP in message.fields:

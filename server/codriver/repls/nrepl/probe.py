@@ -17,7 +17,7 @@ from codriver.repls import dialects
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.responses import BACKGROUND, FRAME, OUTPUT_OPS, STORED_VALUE
-from codriver.wire.untrusted import NOTHING, as_int, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -127,7 +127,7 @@ class ProbeResult:
     """
     file_evaluator: str | None = None
     """The function sent as `eval` with code of a file, or None if the server does not support that."""
-    description: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    description: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     """The fields of the server's reply to `describe`."""
 
 

@@ -28,8 +28,8 @@ from codriver.repls.contract.fresh_imports import FreshFinding, finding_lines, r
 from codriver.repls.nrepl.connection import FAILED, Message
 from codriver.repls.nrepl.failures import SentFailure, parse_failure
 from codriver.repls.test_results import build_test_run, parse_test_result
-from codriver.wire.bencode import CutText
-from codriver.wire.untrusted import NOTHING, as_int, as_list, as_map, as_text
+from codriver.wire.bencode import TruncatedText
+from codriver.wire.untrusted import EMPTY_MAPPING, as_int, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class Reply:
         self._err = ""
         self._ex: str | None = None
         self._root_ex: str | None = None
-        self._parts: Mapping[str, object] = NOTHING
+        self._parts: Mapping[str, object] = EMPTY_MAPPING
         self.status: set[str] = set()
         self.namespace: str | None = None
         self.values: list[str] = []
@@ -143,7 +143,7 @@ class Reply:
             self._listener(self._evaluation, InputNeeded())
 
     def _print(self, stream: Literal["out", "err"], text: str) -> None:
-        if isinstance(text, CutText):
+        if isinstance(text, TruncatedText):
             self.left_out += text.left_out
         self._listener(self._evaluation, Output(stream, text))
 
@@ -151,7 +151,7 @@ class Reply:
         is_cut, cut = TRUNCATED in message.status, ""
         if "codriver/cut" in message.fields:
             cut = message.text("codriver/cut") or ""
-        if isinstance(text, CutText):
+        if isinstance(text, TruncatedText):
             self.left_out += text.left_out
         seen = cut or (describe_cuts(text, self._limits) if self._limits else "")
         self.cut = "" if cut else seen

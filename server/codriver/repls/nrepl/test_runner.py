@@ -342,7 +342,7 @@ MAX_FILES: Final = 2000
 """Maximum number of test files."""
 MAX_ENTRIES: Final = 50_000
 """Maximum number of directory entries that are scanned."""
-RULES: Final = files.Rules(files.Links.WITHIN, files.MEBIBYTE)
+RULES: Final = files.FileRules(files.Links.WITHIN, files.MEBIBYTE)
 _NAMESPACE: Final = re.compile(r"^\(ns\s+(?:\^\S+\s+)*([^\s()\[\]{}\";]+)", re.MULTILINE)
 
 

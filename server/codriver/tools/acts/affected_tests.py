@@ -28,7 +28,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, few
 from codriver.files.tree_walk import files_of
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.testing.changed_functions import changed_functions, functions_with_changed_bodies
-from codriver.testing.executions import function_of
+from codriver.testing.executions import without_parameters
 from codriver.testing.runs import FAILING_OUTCOMES, ChosenTests
 from codriver.testing.test_paths import test_paths
 from codriver.tools.acts.edited_files import read_edited_lisp
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl
     from codriver.editing import FileResult
     from codriver.editing.import_graph import ImportGraph
-    from codriver.testing.executions import Executions
+    from codriver.testing.executions import RecordedExecutions
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.arguments import Json
     from codriver.tools.calls.call import Call
@@ -261,7 +261,7 @@ async def _of_python(
     failed: list[str] = []
     if with_failed:
         related = {*likely, *(workspace / name for name in named)}
-        failed = list(dict.fromkeys(map(function_of, await _failed_last(call, related))))
+        failed = list(dict.fromkeys(map(without_parameters, await _failed_last(call, related))))
     both = {*failed}.intersection(executed)
     functions = [name for name in executed if name in both] + [name for name in executed if name not in both]
     functions = [*functions[:MAX_EXECUTING_TESTS], *[name for name in failed if name not in both]]
@@ -310,7 +310,7 @@ def _write_ms(file: Path) -> float:
 
 
 def _tests_by_execution(
-    executions: Executions, changed: Sequence[FileResult], test_files: Sequence[Path]
+    executions: RecordedExecutions, changed: Sequence[FileResult], test_files: Sequence[Path]
 ) -> tuple[list[tuple[str, str]], frozenset[Path]]:
     """Return the file and name of each test that executed a changed function, and unaffected test files. Blocks.
 

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.editing.editable_paths import SUFFIXES
 from codriver.editing.file_changes import MAX_FILE_BYTES
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.tools.calls.syntax_check import MAX_FORMS
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import describe_imbalance, read
+from codriver_lisp.reader import describe_imbalance, read_forms
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
+RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
 """Limits for reading edited files."""
 BITBAKE_SUFFIX: Final = ".bb"
 """Suffix shared by babashka scripts and BitBake recipes."""
@@ -50,7 +50,7 @@ def describe_syntax_error(name: str, text: str, most: int) -> str:
     The description has at most `most` characters, and is empty if the code can be read.
     """
     try:
-        imbalance = read(text, most_forms=MAX_FORMS).imbalance
+        imbalance = read_forms(text, most_forms=MAX_FORMS).imbalance
     except TooManyFormsError:
         return ""
     if imbalance is None:

@@ -15,7 +15,7 @@ from codriver.core.actions import CancelQueued, StartJob
 from codriver.core.values import MAIN_SESSION, OCCUPYING_STATUSES, Request
 from codriver.errors import cut, refused
 from codriver.repls.contract.adapter_values import StackFrame, StackTrace
-from codriver.systems.programs import typed
+from codriver.systems.programs import quote_command_line
 from codriver.testing.runs import NO_TESTS_STATUS, RunSpec
 from codriver.testing.test_jobs import FUNCTIONS, TestJob
 from codriver.tools.acts.edit_verdict import files_of, unfinished_in
@@ -219,7 +219,7 @@ def start_job(call: Call, who: str, job: TestJob, *, is_parallel: bool = False) 
 
 def shell_command(spec: RunSpec) -> str:
     """Return the command of a run as typed in a shell."""
-    return " ".join(filter(None, [spec.runner, typed(spec.arguments)]))
+    return " ".join(filter(None, [spec.runner, quote_command_line(spec.arguments)]))
 
 
 async def _stop_outdated_run(call: Call, who: str) -> None:
@@ -385,7 +385,7 @@ def usage_error(message: str, workspace: Path) -> tuple[str, str]:
 def _no_tests_message(job_report: JobReport) -> str:
     """Return the message about a run that had no tests."""
     spec = job_report.job.spec
-    where = f" in {typed(spec.arguments)}" if spec.arguments else ""
+    where = f" in {quote_command_line(spec.arguments)}" if spec.arguments else ""
     if job_report.report.counts.deselected:
         return f"all {job_report.report.counts.deselected} tests were deselected"
     return f"no test was found{where}"

@@ -10,7 +10,7 @@ from codriver.errors import RefusedError, refused
 if TYPE_CHECKING:
     from pathlib import Path
 
-FILE = files.Rules(files.Links.ANY, most_bytes=16 * 2**20)
+FILE = files.FileRules(files.Links.ANY, most_bytes=16 * 2**20)
 """Limits for a file to load. Links may lead anywhere, because the caller could send the text instead."""
 
 

@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.core.values import PYTHON
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import PYTHON as PYTHON_KIND
 from codriver.repls.kinds import split_address
 from codriver.systems.file_system import is_mine
-from codriver.systems.programs import python_of
+from codriver.systems.programs import existing_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 PROCESSES: Final = Path("/proc")
 """Directory in which Linux describes running processes."""
-PROCESS_RULES: Final = Rules(Links.ANY, 4 * files.MEBIBYTE)
+PROCESS_RULES: Final = FileRules(Links.ANY, 4 * files.MEBIBYTE)
 """Limits for reading the command line and environment of a process. Linux limits both together to 6 MB by default."""
 
 
@@ -141,7 +141,7 @@ def _interpreter(process_directory: Path, program: str, variables: Mapping[str, 
     if named and not os.path.isabs(named):  # noqa: PTH117  # as the process gives it
         named = os.path.join(variables.get("PWD", ""), named)  # noqa: PTH118  # as above
     environment = variables.get("VIRTUAL_ENV")
-    active = python_of(Path(environment)) if environment else None
+    active = existing_python(Path(environment)) if environment else None
     for candidate in (named, str(active or "")):
         if candidate and os.path.isabs(candidate) and os.path.realpath(candidate) == running:  # noqa: PTH117  # as above
             return candidate

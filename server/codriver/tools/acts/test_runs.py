@@ -19,7 +19,7 @@ from codriver.core.state import TRUST_COMMAND
 from codriver.core.values import PYTHON, Request, TestSelection
 from codriver.editing.editable_paths import PYTHON_SUFFIXES
 from codriver.errors import CodriverError, RefusedError, cut, refused
-from codriver.log.transcripts import read
+from codriver.log.transcripts import read_transcripts
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.adapter_values import UNKNOWN_TEST
 from codriver.repls.contract.reports import report_text
@@ -440,7 +440,7 @@ async def report_of(call: Call, evaluation: Evaluation) -> Json | None:
     transcript = call.services.transcripts.get(evaluation.id)
     if transcript is None or not transcript.values():
         return None
-    stored = await read(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
+    stored = await read_transcripts(partial(transcript.result.read, 0, MAX_READ_CHARACTERS), transcript)
     report: Json = json.loads(stored.text)
     return report
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.systems.programs import typed
+from codriver.systems.programs import quote_command_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def repeat_command(job_report: JobReport, workspace: Path) -> str:
         ran = dict.fromkeys(result.nodeid for result in job_report.report.results)
         arguments = [*(argument for argument in arguments if argument not in names), *list(ran)[:MAX_REPEATED_TESTS]]
     runner = ["manage.py", "test"] if spec.runner == "django" else ["-m", spec.runner]
-    command = typed([spec.python, *runner, *arguments])
-    set_first = "".join(f"{typed([f'{name}={value}'])} " for name, value in variables.items())
-    moved = "" if spec.directory == workspace else f"cd {typed([str(spec.directory)])} && "
+    command = quote_command_line([spec.python, *runner, *arguments])
+    set_first = "".join(f"{quote_command_line([f'{name}={value}'])} " for name, value in variables.items())
+    moved = "" if spec.directory == workspace else f"cd {quote_command_line([str(spec.directory)])} && "
     return f"{moved}{set_first}{command}"

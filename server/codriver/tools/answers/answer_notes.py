@@ -14,7 +14,7 @@ from codriver.core.actions import EvaluationsReported
 from codriver.core.state import first_answer_warnings
 from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut, few
-from codriver.log.transcripts import read
+from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same
 from codriver.tools.calls.client_traits import traits_of
 from codriver.tools.ledgers.delivered_notes import COMMANDS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from codriver.core.state import Repl, ReportedStatus, State
     from codriver.core.values import Evaluation
-    from codriver.log.transcripts import Part, Text, Transcript
+    from codriver.log.transcripts import GrowingText, Part, Transcript
     from codriver.tools.answers.new_output import Delivery
     from codriver.tools.calls.call import Call
 
@@ -164,7 +164,7 @@ def notes_of_generation(answer: AnswerInProgress) -> list[str]:
     if repl is None or repl.phase != "connected" or not repl_notes.record_generation(call.client, answer.who, repl):
         return []
     why = (
-        call.services.transcripts.beginning(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
+        call.services.transcripts.redacted_head(repl.end_reason, MAX_CAUSE_CHARACTERS, is_whole=True)
         if repl.end_reason
         else ""
     )
@@ -203,7 +203,7 @@ def _project_notes(call: Call, repl: Repl, evaluation: Evaluation) -> list[str]:
     notes = (*first_answer_warnings(call.services.core.state, repl), outside)
     new_notes = [note for note in notes if note and call.services.delivered.repls.is_new(evaluation, note)]
     remarks = call.services.remarks
-    if repl.remark and remarks is not None and remarks.is_for(evaluation.id, repl.remark):
+    if repl.remark and remarks is not None and remarks.should_report(evaluation.id, repl.remark):
         new_notes.append(repl.remark)
     return new_notes
 
@@ -235,7 +235,7 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
         # The reader does not know evaluations of other callers.
         if known.status in ("done", "failed") and _is_by_same_caller(state, evaluation, known):
             compare = partial(_compared, evaluation, transcript, known, earlier)
-            note, answer.is_same = await read(compare, transcript, earlier)
+            note, answer.is_same = await read_transcripts(compare, transcript, earlier)
             answer.repetition = [note] if note else []
             break
         before = earlier.before
@@ -303,7 +303,7 @@ def _difference(evaluation: Evaluation, transcript: Transcript, known: Evaluatio
 
 def _differing_parts(transcript: Transcript, earlier: Transcript) -> list[Part]:
     """Return the parts that differ. A part too long to compare counts as different."""
-    pairs: list[tuple[Part, Text, Text]] = [("result", transcript.result, earlier.result)]
+    pairs: list[tuple[Part, GrowingText, GrowingText]] = [("result", transcript.result, earlier.result)]
     if transcript.has_printed or earlier.has_printed:
         pairs += [("stdout", transcript.out, earlier.out), ("stderr", transcript.err, earlier.err)]
     return [
@@ -319,7 +319,7 @@ def _changed_lines(transcript: Transcript, earlier: Transcript) -> tuple[int, in
         return 0, 0
     changed = total = 0
     for part in PARTS:
-        now, then = transcript.text(part).all().splitlines(), earlier.text(part).all().splitlines()
+        now, then = transcript.text(part).read_all().splitlines(), earlier.text(part).read_all().splitlines()
         added, left = Counter(now), Counter(then)
         changed += max((added - left).total(), (left - added).total(), 0 if now == then else 1)
         total += max(len(now), len(then))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from codriver.log.transcripts import read
+from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.answer_budget import FLOODS, MAX_BYTES, Cut, head, json_bytes, tail
 from codriver.tools.answers.new_output import FLOOD_POSITIONS, Delivery
 
@@ -50,7 +50,7 @@ async def add_text(
         _add_short_text(fields, transcript, images, delivery)
         return []
     notes: list[str] = []
-    await read(partial(_add_long_text, fields, notes, transcript, images, max_bytes, delivery), transcript)
+    await read_transcripts(partial(_add_long_text, fields, notes, transcript, images, max_bytes, delivery), transcript)
     return notes
 
 
@@ -58,7 +58,7 @@ async def collect_images(transcript: Transcript, images: Images) -> None:
     """Collect the images in the values, the last value first, as in an answer."""
     positions = transcript.values()
     displayed = [*positions[-1:], *positions[:-1][:MAX_VALUES]]
-    await read(partial(_values, transcript, displayed, images, 0), transcript)
+    await read_transcripts(partial(_values, transcript, displayed, images, 0), transcript)
 
 
 def _is_short(transcript: Transcript, max_bytes: int) -> bool:
@@ -70,7 +70,7 @@ def _is_short(transcript: Transcript, max_bytes: int) -> bool:
 def _add_short_text(fields: dict[str, object], transcript: Transcript, images: Images, delivery: Delivery) -> None:
     """Add the value and the output of a short transcript."""
     if transcript.value_count:
-        fields["result"] = images.out_of(transcript.result.all())
+        fields["result"] = images.out_of(transcript.result.read_all())
     if transcript.has_printed:
         for part in STREAMS:
             text, begin = transcript.text(part), delivery.begin(part)
@@ -259,7 +259,7 @@ def _whole_lines(beginning: str, end: str) -> tuple[str, str]:
 
 def _omission_note(transcript: Transcript, part: Part, position: int, omitted: int, dropped: int) -> str:
     """Describe an omitted part: its length, the call that returns it, and how much before it is lost."""
-    lost = f"; {dropped} older ones were dropped, {transcript.loss}" if dropped else ""
+    lost = f"; {dropped} older ones were dropped, {transcript.loss_reason}" if dropped else ""
     way = f": get_evaluation with part {part}, from {position}, length {omitted}" if omitted else ""
     return (
         f"{part}: {omitted} characters are left out{lost}{way}; "

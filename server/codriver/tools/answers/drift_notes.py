@@ -345,7 +345,7 @@ DEFINED_ONCE: Final[Mapping[str, tuple[str, ...]]] = {"basilisp": ("defonce",)}
 """Forms that define a name only once, for dialects that differ from Clojure."""
 HOME: Final = "user"
 """Namespace of evaluated code that names none."""
-RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
 """Limits for files to compare. Longer files are usually generated."""
 LOAD: Final = "load-file "
 """Start of the head of an evaluation that loads a file."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from codriver.log.transcripts import NOWHERE
+from codriver.log.transcripts import NO_POSITIONS
 from codriver.tools.calls.client_traits import traits_of
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class Delivery:
         self._reads_input = reads_input
         self._delivered_notes = call.services.delivered.notes
         self._caller = caller = receiver_key(call, arguments)
-        self._before = NOWHERE if transcript is None or caller is None else transcript.reported_to(caller)
+        self._before = NO_POSITIONS if transcript is None or caller is None else transcript.reported_positions(caller)
         self._reached: dict[str, int] = {}
         self._notes: list[str] = []
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-SOURCE: Final = files.Rules(files.Links.ANY, most_bytes=2 * 2**20)
+SOURCE: Final = files.FileRules(files.Links.ANY, most_bytes=2 * 2**20)
 """Limits for a source file that an answer quotes."""
 
 MAX_LINES: Final = 25

@@ -12,7 +12,7 @@ from codriver.tools.answers.answer_budget import head, json_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from codriver.log.transcripts import Part, Text, Transcript
+    from codriver.log.transcripts import GrowingText, Part, Transcript
 
 MAX_DIFF_LINES = 2000
 """Maximum number of lines that are compared.
@@ -78,7 +78,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
             continue
         started_line.add(lines[0])
         if started_line.is_found:
-            yield number, started_line.beginning
+            yield number, started_line.redacted_head
         if pattern in chunk:
             for number_of_line, line in enumerate(lines[1:], number + 1):
                 if pattern in line:
@@ -87,7 +87,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
         started_line = _Line(pattern)
         started_line.add(last[:-1])
     if started_line.is_found:
-        yield number, started_line.beginning
+        yield number, started_line.redacted_head
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
@@ -107,12 +107,12 @@ class _Line:
         self._pattern = pattern
         self._end = ""
         self.is_found = False
-        self.beginning = ""
+        self.redacted_head = ""
 
     def add(self, text: str) -> None:
         """Add the next chunk of the line."""
-        if len(self.beginning) < LINE_BYTES:
-            self.beginning += text[: LINE_BYTES - len(self.beginning)]
+        if len(self.redacted_head) < LINE_BYTES:
+            self.redacted_head += text[: LINE_BYTES - len(self.redacted_head)]
         if not self.is_found:
             seen = self._end + text
             self.is_found = self._pattern in seen
@@ -140,16 +140,16 @@ def difference(transcript: Transcript, other: Transcript, *, max_bytes: int) -> 
     return fields
 
 
-def is_same(first: Text, another: Text) -> bool:
+def is_same(first: GrowingText, another: GrowingText) -> bool:
     """Return whether the stored parts of two texts are equal."""
     if first.total <= PART_CHARACTERS and another.total <= PART_CHARACTERS:
-        return first.all() == another.all()
+        return first.read_all() == another.read_all()
     if first.total - first.dropped != another.total - another.dropped:
         return False
     return all(now == then for now, then in zip_longest(first.chunks(), another.chunks()))
 
 
-def _first_lines(text: Text) -> tuple[list[str], bool]:
+def _first_lines(text: GrowingText) -> tuple[list[str], bool]:
     """Return the first stored lines of a text, and whether these are all."""
     found = text.read(0, text.dropped + DIFF_CHARACTERS)
     lines = found.text.splitlines()

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, Union, get_arg
 from pydantic import BeforeValidator
 from pydantic.alias_generators import to_camel
 
-from codriver.files.written_paths import is_unusual, path_from
+from codriver.files.written_paths import convert_written_path, may_need_conversion
 from codriver.tools.calls.arguments import Given
-from codriver.wire.untrusted import excess
+from codriver.wire.untrusted import find_exceeded_limit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -318,7 +318,7 @@ def _is_scalar_of(expected: ExpectedValues, value: object) -> bool:
 
 def _from_json(expected: ExpectedValues, text: str) -> object:
     """Return the value of JSON text if it fits the expected values, or else the text itself."""
-    if excess(text.encode("utf-8", "surrogatepass")) is not None:
+    if find_exceeded_limit(text.encode("utf-8", "surrogatepass")) is not None:
         return text
     try:
         value: object = json.loads(text, parse_constant=_refuse_constant)
@@ -402,14 +402,14 @@ def _names_files(model: type[Given]) -> bool:
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
-    """Return whether `path_from` might read a file among the arguments as a different path."""
+    """Return whether `convert_written_path` might read a file among the arguments as a different path."""
     if not _names_files(model):
         return False
     found = False
 
     def note(path: str) -> str:
         nonlocal found
-        found = found or is_unusual(path)
+        found = found or may_need_conversion(path)
         return path
 
     Reader(note).read(model, given)
@@ -418,4 +418,4 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
 
 def path_reader(root: Path) -> Callable[[str], str]:
     """Return a function that reads file arguments of a workspace. It blocks only for an unusual path."""
-    return lambda given: path_from(given, root) if is_unusual(given) else given
+    return lambda given: convert_written_path(given, root) if may_need_conversion(given) else given

@@ -11,7 +11,7 @@ from codriver.core import caller_names
 from codriver.core.actions import Action, CallerNamed
 from codriver.core.records import dataclass
 from codriver.errors import refused
-from codriver.net.fair_threads import Work
+from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, slug
 from codriver.tools.calls.client_traits import traits_of
@@ -178,7 +178,7 @@ class Services:
     """Files of images, for clients that do not pass images to their model."""
     ledger: Ledger
     """Records of the code that callers sent and the files that they wrote."""
-    work: Work = field(default_factory=Work)
+    work: WorkThreads = field(default_factory=WorkThreads)
     """Threads for blocking work, shared fairly between clients."""
     waits: Waits = field(default_factory=Waits)
     """Waiting queries."""

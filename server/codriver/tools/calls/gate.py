@@ -18,7 +18,7 @@ from codriver.core.state import TRUST_COMMAND
 from codriver.core.values import LISP, PYTHON
 from codriver.errors import Reason, RefusedError, ReplDisconnectedError, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
-from codriver.settings.model import Settings, spelled
+from codriver.settings.model import Settings, name_in_files
 from codriver.tools.calls.answer import Answer
 from codriver.tools.calls.argument_reading import (
     ArgumentError,
@@ -60,7 +60,7 @@ SEARCH_S = 10.0
 
 def switched_off_error(tool: str, name: str, settings: Settings, outcome: str = "") -> RefusedError:
     """Return the refusal of a tool that the setting `name`, or the machine's policy, has switched off."""
-    setting, policy = spelled(name), settings.policy_path(name)
+    setting, policy = name_in_files(name), settings.policy_path(name)
     if policy is not None:
         return refused(
             "switched-off",

@@ -19,7 +19,7 @@ from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.parinfer import balance
-from codriver_lisp.reader import describe_imbalance, read, top_level_forms
+from codriver_lisp.reader import describe_imbalance, read_forms, top_level_forms
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from codriver.core.state import Repl, State
     from codriver.tools.calls.call import Call
     from codriver.tools.calls.session_choice import Target
-    from codriver_lisp.reader import Reading, Unbalanced
+    from codriver_lisp.reader import ReadResult, Unbalanced
 
 
 MAX_FORMS = 1_000_000
@@ -152,14 +152,14 @@ def check_language(call: Call, path: Path, text: str, repl: Repl) -> None:
         raise _wrong_language_error(path, repl.key, repl.dialect, suffixes)
 
 
-def check_brackets(code: str) -> Reading:
+def check_brackets(code: str) -> ReadResult:
     """Read Lisp code, and refuse code that cannot be read to its end.
 
     Raises:
         RefusedError: the code has a syntax error, described with its position and a suggestion, or too many forms.
     """
     try:
-        reading = read(code, most_forms=MAX_FORMS)
+        reading = read_forms(code, most_forms=MAX_FORMS)
     except TooManyFormsError as error:
         raise _too_many_forms_error(MAX_FORMS, "in all") from error
     if len(reading.forms) > MAX_TOP_LEVEL_FORMS:

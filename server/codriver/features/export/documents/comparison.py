@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.pictures import images_in, replace_image_data, replace_marks
-from codriver_lisp.reader import read
+from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -222,7 +222,7 @@ def _ordered(value: object) -> object:
 
 def _canonical(text: str) -> str:
     """Return a printed Lisp value with its sets and maps in a fixed order."""
-    return " ".join(_shape(form, text) for form in read(text).forms)
+    return " ".join(_shape(form, text) for form in read_forms(text).forms)
 
 
 def _shape(form: Form, text: str) -> str:

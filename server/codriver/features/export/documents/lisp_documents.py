@@ -16,7 +16,7 @@ from codriver.features.export.documents.layout import (
 )
 from codriver.features.export.documents.steps import LAST_VALUE_SYMBOLS, namespace_of
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
-from codriver_lisp.reader import read
+from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -131,7 +131,7 @@ def _write_ns(
 def _clauses(text: str) -> list[tuple[str, list[str], str]]:
     """Return the clauses of an `ns` form as (keyword, arguments, source)."""
     found = []
-    for clause in read(text).forms[0].children[2:]:
+    for clause in read_forms(text).forms[0].children[2:]:
         parts = [text[part.start : part.end] for part in clause.children]
         if clause.kind == "list" and parts:
             found.append((parts[0], parts[1:], text[clause.start : clause.end]))
@@ -209,7 +209,7 @@ def _string(text: str) -> str:
 def _indented(code: str) -> str:
     """Return the code indented, except for lines that continue a string."""
     inside: set[int] = set()
-    waiting = list(read(code).forms)
+    waiting = list(read_forms(code).forms)
     while waiting:
         form = waiting.pop()
         waiting += form.children

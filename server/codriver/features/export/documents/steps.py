@@ -13,7 +13,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
-from codriver_lisp.reader import read
+from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,7 +56,7 @@ LAST_VALUE_SYMBOLS: Final = frozenset({"*1", "*2", "*3", "*e"})
 
 def split_lisp(code: str) -> tuple[Step, ...]:
     """Return the top-level forms of `code`, or an empty tuple if its brackets are unbalanced."""
-    reading = read(code)
+    reading = read_forms(code)
     if reading.imbalance is not None:
         return ()
     return tuple(_step(form, code) for form in reading.forms if form.kind != "discard")
@@ -109,7 +109,7 @@ def _symbols(form: Form, code: str) -> Iterator[str]:
 
 def namespace_of(code: str) -> str:
     """Return the namespace of the first `ns` form in a file's text, or an empty string."""
-    for form in read(code).forms:
+    for form in read_forms(code).forms:
         children = form.children
         if form.kind == "list" and len(children) > 1 and code[children[0].start : children[0].end] == "ns":
             return _name(children[1], code)

@@ -9,7 +9,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from codriver.repls.contract.adapter_values import CellRun
-from codriver.wire.untrusted import mapping_of, strings_of, text_of
+from codriver.wire.untrusted import mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.messages import Message
@@ -47,7 +47,7 @@ class CellOutputs:
             self._count = count
         match message.type:
             case "stream":
-                self._add_text(text_of(content, "name"), text_of(content, "text"))
+                self._add_text(text_at(content, "name"), text_at(content, "text"))
             case "execute_result":
                 self._add_output(
                     {**_display_output("execute_result", message), "execution_count": content.get("execution_count")}
@@ -59,8 +59,8 @@ class CellOutputs:
             case "update_display_data":
                 self._update_display(message)
             case "error":
-                trace = list(strings_of(content, "traceback"))
-                name, value = text_of(content, "ename"), text_of(content, "evalue")
+                trace = list(strings_at(content, "traceback"))
+                name, value = text_at(content, "ename"), text_at(content, "evalue")
                 self._add_output({"output_type": "error", "ename": name, "evalue": value, "traceback": trace})
             case "clear_output":
                 self._clear_outputs(waits=content.get("wait") is True)
@@ -140,4 +140,4 @@ def _output_size(output: CellOutput) -> int:
 
 
 def _display_id(message: Message) -> str:
-    return text_of(mapping_of(message.content, "transient"), "display_id")
+    return text_at(mapping_at(message.content, "transient"), "display_id")

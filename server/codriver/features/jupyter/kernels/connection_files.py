@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.net.server_record import LARGEST_PORT
 from codriver.systems.file_system import HAS_MODES, is_open, is_trusted
-from codriver.wire.untrusted import text_of
+from codriver.wire.untrusted import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,11 +36,11 @@ CODRIVER_PREFIX: Final = "kernel-codriver-"
 
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
 """Maximum size of a file."""
-SHARED_DIRECTORY_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
+SHARED_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES, is_granting=True, is_secret=True)
 """Rules for files that other users can reach. No other user may read or write them, because they contain keys and
 tokens and determine where code is sent.
 """
-PRIVATE_DIRECTORY_RULES: Final = Rules(Links.NEVER, MAX_FILE_BYTES)
+PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.NEVER, MAX_FILE_BYTES)
 """Rules for files that no other user can reach, whatever their mode. VS Code creates its files with the default umask.
 """
 
@@ -172,7 +172,7 @@ def _read_directory(directory: Path) -> Contents:
                 continue
             try:
                 rules = PRIVATE_DIRECTORY_RULES if is_in_private_directory(path) else SHARED_DIRECTORY_RULES
-                data, status = files.read_stamped(path, rules, root=directory)
+                data, status = files.read_with_status(path, rules, root=directory)
                 if is_kernel:
                     kernels.append(read_connection_file(path, data, status.st_mtime_ns))
                 else:
@@ -212,8 +212,8 @@ def read_connection_file(path: Path, data: bytes, written_ns: int = 0) -> Connec
         host,
         port,
         str(transport),
-        text_of(document, "kernel_name"),
-        text_of(document, "jupyter_session"),
+        text_at(document, "kernel_name"),
+        text_at(document, "jupyter_session"),
     )
 
 
@@ -224,7 +224,7 @@ def read_server_file(path: Path, data: bytes) -> NotebookServer:
         ValueError: it is not such a file.
     """
     document = _parse_object(data)
-    url, root, process_id = text_of(document, "url"), text_of(document, "root_dir"), document.get("pid")
+    url, root, process_id = text_at(document, "url"), text_at(document, "root_dir"), document.get("pid")
     if not url or not root or not isinstance(process_id, int):
         raise ValueError("it has no valid `url`, `root_dir` and `pid`")
-    return NotebookServer(path, url, Path(root), process_id, text_of(document, "token"))
+    return NotebookServer(path, url, Path(root), process_id, text_at(document, "token"))

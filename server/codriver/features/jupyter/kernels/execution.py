@@ -16,7 +16,7 @@ from codriver.features.jupyter.kernels.kernel_failures import KernelError, is_in
 from codriver.features.jupyter.kernels.messages import RATE_LIMIT
 from codriver.repls.contract.adapter_values import IMAGE_TYPES, Display, InputNeeded, Interruption, Output, Value
 from codriver.repls.contract.adapter_values import text_of as text_of_bundle
-from codriver.wire.untrusted import mapping_of, text_of
+from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -101,7 +101,7 @@ class Execution:
             case messages.OMITTED:
                 self._mark_omission()
             case "stream":
-                self._report_output(text_of(content, "name"), text_of(content, "text"))
+                self._report_output(text_at(content, "name"), text_at(content, "text"))
             case "execute_result":
                 self._report_value(message.mapping("data"))
             case "display_data" | "update_display_data":
@@ -111,7 +111,7 @@ class Execution:
             case "execute_reply":
                 self._handle_reply(message)
             case "input_request":
-                self._request_input(text_of(content, "prompt"))
+                self._request_input(text_at(content, "prompt"))
 
     def _mark_omission(self) -> None:
         """Mark where the first display is missing in the output. A note at the end contains the number of bytes."""
@@ -148,7 +148,7 @@ class Execution:
         if self._quirks.displays_values and PLAIN in data and not is_update and not data.keys() & set(IMAGE_TYPES):
             self._report_value(data)
             return
-        display_id = text_of(mapping_of(message.content, "transient"), "display_id")
+        display_id = text_at(mapping_at(message.content, "transient"), "display_id")
         self._notify(Display(data, display_id, is_update))
 
     def _handle_reply(self, message: Message) -> None:
@@ -158,7 +158,7 @@ class Execution:
             self.error = parse_error(message.content)
         payload = message.content.get("payload")
         for part in payload if isinstance(payload, list) else ():
-            if isinstance(part, dict) and (text := text_of(mapping_of(part, "data"), PLAIN)):
+            if isinstance(part, dict) and (text := text_at(mapping_at(part, "data"), PLAIN)):
                 self._notify(Output("out", strip_escapes(text) + "\n"))
 
     def _request_input(self, prompt: str) -> None:

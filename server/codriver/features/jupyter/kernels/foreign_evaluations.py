@@ -12,7 +12,7 @@ from codriver.core.records import Recent
 from codriver.features.jupyter.kernels.execution import Execution
 from codriver.features.jupyter.kernels.kernel_failures import failure_from_error, format_report
 from codriver.repls.contract.adapter_values import ForeignCodeFinished, ForeignCodeStarted, Output
-from codriver.wire.untrusted import text_of
+from codriver.wire.untrusted import text_at
 
 if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.kernel import KernelInfo
@@ -66,5 +66,5 @@ class ForeignEvaluations:
 
     def _report_unowned_output(self, message: Message) -> None:
         """Report output from the start of the kernel, or of an execution that started before Codriver connected."""
-        if message.type == "stream" and (text := text_of(message.content, "text")):
+        if message.type == "stream" and (text := text_at(message.content, "text")):
             self._listener(None, Output("err" if message.text("name") == "stderr" else "out", text))

@@ -10,7 +10,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from codriver.wire.untrusted import text_of
+from codriver.wire.untrusted import text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -128,4 +128,4 @@ def _stream_name(message: ReceivedMessage) -> str:
 
 
 def _message_id(parent: Mapping[str, object]) -> str:
-    return text_of(parent, "msg_id")
+    return text_at(parent, "msg_id")

@@ -19,9 +19,9 @@ import anyio
 from codriver.core.records import Recent
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels.kernel_quirks import Quirks, find_quirks
-from codriver.net.task_set import cancelled_on_exit
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import NotAReplError, OpTimedOutError
-from codriver.wire.untrusted import mapping_of, strings_of, text_of
+from codriver.wire.untrusted import mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping
@@ -75,13 +75,13 @@ class KernelInfo:
 
 def read_kernel_info(content: Mapping[str, object]) -> KernelInfo:
     """Parse the content of a `kernel_info_reply`."""
-    language, implementation = mapping_of(content, "language_info"), text_of(content, "implementation")
+    language, implementation = mapping_at(content, "language_info"), text_at(content, "implementation")
     return KernelInfo(
         implementation=implementation,
-        implementation_version=text_of(content, "implementation_version"),
-        language=text_of(language, "name"),
-        language_version=text_of(language, "version"),
-        features=frozenset(strings_of(content, "supported_features")),
+        implementation_version=text_at(content, "implementation_version"),
+        language=text_at(language, "name"),
+        language_version=text_at(language, "version"),
+        features=frozenset(strings_at(content, "supported_features")),
         quirks=find_quirks(implementation),
     )
 
@@ -101,7 +101,7 @@ async def open_kernel(
         PackageMissingError: a package that the transport requires is not installed.
     """
     kernel = Kernel(on_foreign)
-    async with carrier(kernel.receive) as channel, cancelled_on_exit() as tasks:
+    async with carrier(kernel.receive) as channel, task_group_cancelled_on_exit() as tasks:
         kernel.channel = channel
         tasks.start_soon(kernel.watch_channel)
         try:

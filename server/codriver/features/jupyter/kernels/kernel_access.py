@@ -11,7 +11,7 @@ from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.features.jupyter.kernels.silent_expressions import expression_value, silent_request
 from codriver.repls.contract.adapter import CapabilityMissingError, EvaluationFailedError
 from codriver.repls.contract.adapter_values import Output
-from codriver.wire.untrusted import mapping_of, text_of
+from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -56,10 +56,10 @@ class KernelAccess:
         """Evaluate an expression silently, and pass on what it prints."""
 
         def receive(message: Message) -> None:
-            if message.type == "stream" and text_of(message.content, "name") == "stderr":
-                self.listener(None, Output("err", text_of(message.content, "text")))
+            if message.type == "stream" and text_at(message.content, "name") == "stderr":
+                self.listener(None, Output("err", text_at(message.content, "text")))
             elif message.type == "stream":
-                on_output(text_of(message.content, "text"))
+                on_output(text_at(message.content, "text"))
 
         exchange = Exchange(receive)
         value = await self._evaluate(code, what, exchange)
@@ -81,9 +81,9 @@ class KernelAccess:
             EXECUTE, silent_request(code), timeout_s=CALL_S, while_busy=True, exchange=exchange
         )
         value = expression_value(reply)
-        if text_of(value, "status") == "error":
-            raise EvaluationFailedError(what, Failure(text_of(value, "ename"), text_of(value, "evalue")))
-        printed = text_of(mapping_of(value, "data"), "text/plain")
+        if text_at(value, "status") == "error":
+            raise EvaluationFailedError(what, Failure(text_at(value, "ename"), text_at(value, "evalue")))
+        printed = text_at(mapping_at(value, "data"), "text/plain")
         try:
             return str(ast.literal_eval(printed))
         except (ValueError, SyntaxError) as error:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.values import Failure
 from codriver.repls.contract.reports import FRAME
-from codriver.wire.untrusted import strings_of, text_of
+from codriver.wire.untrusted import strings_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -69,10 +69,10 @@ def strip_escapes(text: str) -> str:
 
 def parse_error(content: Mapping[str, object]) -> KernelError:
     """Parse the content of an `error` message, or of a reply whose status is `error`."""
-    name = text_of(content, "ename")
+    name = text_at(content, "ename")
     match = _CLASS.fullmatch(name)
-    lines = (strip_escapes(line) for line in strings_of(content, "traceback"))
-    return KernelError(match[1] if match else name, strip_escapes(text_of(content, "evalue")), "\n".join(lines))
+    lines = (strip_escapes(line) for line in strings_at(content, "traceback"))
+    return KernelError(match[1] if match else name, strip_escapes(text_at(content, "evalue")), "\n".join(lines))
 
 
 def is_interrupt(error: KernelError) -> bool:

@@ -14,7 +14,7 @@ from codriver.features.jupyter.kernels.python_queries import PythonQueries
 from codriver.repls.contract.adapter_values import Ending, StackTrace
 from codriver.repls.contract.questions import Complete, LastError, Lookup
 from codriver.repls.contract.reports import read_frame
-from codriver.wire.untrusted import NOTHING
+from codriver.wire.untrusted import EMPTY_MAPPING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -107,7 +107,7 @@ class KernelIntrospection:
             return await self.queries.complete(query.prefix)
         if isinstance(query, LastError):
             return self._last_error()
-        return await self.queries.inspect(query.symbol) if isinstance(query, Lookup) else NOTHING
+        return await self.queries.inspect(query.symbol) if isinstance(query, Lookup) else EMPTY_MAPPING
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why the kernel cannot parse `code`, or None."""
@@ -119,6 +119,6 @@ class KernelIntrospection:
 
     def _last_error(self) -> Mapping[str, object]:
         if (failure := self._failure) is None:
-            return NOTHING
+            return EMPTY_MAPPING
         frames = tuple(read_frame(text, ()) for text in failure.trace)
         return {"trace": StackTrace(failure.type, failure.message, frames, failure.data, failure.notes)}

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.net.kernel_sockets import listening_sockets
 from codriver.systems.other_processes import interrupt
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PROCESSES: Final = Path("/proc")
 """The directory with a subdirectory for each process."""
-COMMAND_RULES: Final = Rules(Links.NEVER, 64 * files.KIBIBYTE)
+COMMAND_RULES: Final = FileRules(Links.NEVER, 64 * files.KIBIBYTE)
 """Limits the size of a command line."""
 PARENT: Final = 1
 GROUP: Final = 2

@@ -13,7 +13,7 @@ from codriver.features.jupyter.kernels.kernel_processes import KernelProcess
 from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression
 from codriver.features.jupyter.kernels.subshell_evaluations import has_subshells
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.wire.untrusted import mapping_of, text_of
+from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,7 +127,7 @@ async def supports_expressions(kernel: Kernel) -> bool:
         value = await evaluate_expression(kernel, "1", timeout_s=PROBE_S)
     except OpTimedOutError:
         return False
-    return text_of(mapping_of(value, "data"), "text/plain") == "1"
+    return text_at(mapping_at(value, "data"), "text/plain") == "1"
 
 
 def query_capabilities(kernel: Kernel, *, is_python: bool) -> tuple[Mapping[str, Capability], Mapping[str, str]]:

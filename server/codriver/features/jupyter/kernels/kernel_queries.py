@@ -14,7 +14,7 @@ import anyio
 from codriver.errors import refused
 from codriver.repls.contract.adapter import OpTimedOutError
 from codriver.repls.contract.adapter_values import SyntaxIssue
-from codriver.wire.untrusted import NOTHING, mapping_of, strings_of, text_of
+from codriver.wire.untrusted import EMPTY_MAPPING, mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,8 +70,8 @@ class KernelQueries:
         content = {"code": symbol, "cursor_pos": len(symbol), "detail_level": 0}
         reply = await self._request("inspect_request", content)
         if reply.content.get("found") is not True:
-            return NOTHING
-        return read_symbol(symbol, text_of(reply.mapping("data"), "text/plain"))
+            return EMPTY_MAPPING
+        return read_symbol(symbol, text_at(reply.mapping("data"), "text/plain"))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why the kernel cannot parse `code`. None if the code is valid, or the check is not reliable.
@@ -134,13 +134,13 @@ def read_completions(prefix: str, content: Mapping[str, object]) -> list[dict[st
     """
     start = content.get("cursor_start")
     unchanged_prefix = prefix[:start] if isinstance(start, int) else ""
-    types = mapping_of(content, "metadata").get(TYPES_KEY)
+    types = mapping_at(content, "metadata").get(TYPES_KEY)
     kinds_by_name = {}
     for row in types if isinstance(types, list) else ():
         if isinstance(row, dict):
-            kinds_by_name[text_of(row, "text")] = text_of(row, "type")
+            kinds_by_name[text_at(row, "text")] = text_at(row, "type")
     completions: dict[str, dict[str, str | None]] = {}
-    for match in strings_of(content, "matches"):
+    for match in strings_at(content, "matches"):
         candidate = unchanged_prefix + match
         if candidate.lower().startswith(prefix.lower()):  # others correct the prefix
             kind = kinds_by_name.get(match, "")
@@ -152,7 +152,7 @@ def read_symbol(symbol: str, text: str) -> Mapping[str, object]:
     """Parse the description of a symbol in an `inspect_reply`. Empty if there is none."""
     plain_text = _OVERPRINTED.sub("", _ANSI.sub("", text)).replace("\r\n", "\n").strip()
     if not plain_text or _R_NO_HELP.match(plain_text):
-        return NOTHING
+        return EMPTY_MAPPING
     parts = _parts_of(plain_text)
     if not parts:
         return {"name": symbol, "doc": plain_text}

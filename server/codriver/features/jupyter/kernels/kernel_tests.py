@@ -35,7 +35,7 @@ from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.stack_traces import mark_user_frames, parse_frame_maps
 from codriver.repls.test_results import parse_test_run
 from codriver.repls.test_runs import TestEvaluations, parse_selection
-from codriver.wire.untrusted import as_map, mapping_of, text_of
+from codriver.wire.untrusted import as_map, mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -176,10 +176,10 @@ def read_test_run(reply: Mapping[str, object], selection: TestSelection, printed
         RefusedError: the module or file does not exist.
         EvaluationFailedError: no such test exists, or its module cannot be loaded.
     """
-    if text_of(reply, "ename") == "KeyboardInterrupt":
+    if text_at(reply, "ename") == "KeyboardInterrupt":
         return STOPPED
     answer = parse_printed(SUBJECT, reply)
-    if text_of(mapping_of(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
+    if text_at(mapping_at(answer if isinstance(answer, dict) else {}, "failed"), "type") == "KeyboardInterrupt":
         return STOPPED
     data = as_map(answer_data(SUBJECT, answer))
     if not data:

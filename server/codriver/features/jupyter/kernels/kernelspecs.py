@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Final
 from codriver import files
 from codriver.errors import CodriverError
 from codriver.features.jupyter.kernels.jupyter_paths import data_directory
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-SPEC_RULES: Final = Rules(Links.ANY, 64 * files.KIBIBYTE)
+SPEC_RULES: Final = FileRules(Links.ANY, 64 * files.KIBIBYTE)
 """Links are allowed, because environments may consist of them. Another check decides whether the program may be
 started.
 """

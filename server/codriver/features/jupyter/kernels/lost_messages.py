@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
-from codriver.wire.untrusted import text_of
+from codriver.wire.untrusted import text_at
 
 if TYPE_CHECKING:
     from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage
@@ -40,7 +40,7 @@ class LostMessageCounter:
 
     def add(self, message: ReceivedMessage) -> None:
         """Count a signed message of any socket."""
-        prefix, _, number = text_of(message.header, "msg_id").rpartition("_")
+        prefix, _, number = text_at(message.header, "msg_id").rpartition("_")
         if not prefix or not number.isdecimal() or len(number) > MAX_DIGITS:
             return
         series, message_number = self._series_by_prefix.get(prefix), int(number)

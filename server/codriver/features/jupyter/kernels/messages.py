@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
-from codriver.wire.untrusted import NOTHING, mapping_of, text_of
+from codriver.wire.untrusted import EMPTY_MAPPING, mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,8 +40,8 @@ class Message:
     id: str = ""
     session: str = ""
     """The kernel's session id. It changes when the kernel is restarted."""
-    content: Mapping[str, object] = field(default_factory=lambda: NOTHING)
-    metadata: Mapping[str, object] = field(default_factory=lambda: NOTHING)
+    content: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
+    metadata: Mapping[str, object] = field(default_factory=lambda: EMPTY_MAPPING)
     parent_id: str = ""
     """Empty for messages without a cause, such as those at the start of a kernel."""
     parent_type: str = ""
@@ -56,11 +56,11 @@ class Message:
 
     def text(self, key: str) -> str:
         """Return the string under `key` of the content, or an empty string."""
-        return text_of(self.content, key)
+        return text_at(self.content, key)
 
     def mapping(self, key: str) -> Mapping[str, object]:
         """Return the object under `key` of the content, or an empty mapping."""
-        return mapping_of(self.content, key)
+        return mapping_at(self.content, key)
 
     @property
     def state(self) -> str:
@@ -70,18 +70,18 @@ class Message:
 
 def parse_message(socket: Socket, parts: Mapping[str, object]) -> Message:
     """Return the message in an object with its parts, such as a frame of a server. Missing parts are empty."""
-    header, parent = mapping_of(parts, "header"), mapping_of(parts, "parent_header")
+    header, parent = mapping_at(parts, "header"), mapping_at(parts, "parent_header")
     return Message(
         socket=socket,
-        type=text_of(header, "msg_type"),
-        id=text_of(header, "msg_id"),
-        session=text_of(header, "session"),
-        content=mapping_of(parts, "content"),
-        metadata=mapping_of(parts, "metadata"),
-        parent_id=text_of(parent, "msg_id"),
-        parent_type=text_of(parent, "msg_type"),
-        parent_session=text_of(parent, "session"),
-        parent_subshell=text_of(parent, "subshell_id"),
+        type=text_at(header, "msg_type"),
+        id=text_at(header, "msg_id"),
+        session=text_at(header, "session"),
+        content=mapping_at(parts, "content"),
+        metadata=mapping_at(parts, "metadata"),
+        parent_id=text_at(parent, "msg_id"),
+        parent_type=text_at(parent, "msg_type"),
+        parent_session=text_at(parent, "session"),
+        parent_subshell=text_at(parent, "subshell_id"),
     )
 
 

@@ -22,7 +22,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 from codriver import files
 from codriver.errors import refused
 from codriver.features.jupyter.kernels.session_keys import session_key_for_notebook
-from codriver.files import Links, Rules
+from codriver.files import FileRules, Links
 from codriver.net.admission import is_loopback
 from codriver.repls.kinds import session_key_for_kernelspec
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 CLI_TOKEN: Final = "CODRIVER_KERNEL_TOKEN"  # noqa: S105  # the name of a variable, not a token
 """The variable with the token for a server that is only named on the command line."""
-TOKEN_RULES: Final = Rules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
+TOKEN_RULES: Final = FileRules(Links.OF_USER, 16 * files.KIBIBYTE, is_secret=True)
 PLAIN_HTTP_REFUSED: Final = (
     "{base} is not connected, because it is another machine and http is not encrypted: others on the network could "
     "read the token, the code and its results. Use https://, or the local end of a tunnel (ssh -L) on 127.0.0.1. If "

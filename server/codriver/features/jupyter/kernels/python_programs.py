@@ -22,7 +22,7 @@ from codriver.features.jupyter.kernels.kernel_failures import WORKER_DIRECTORY
 from codriver.repls.contract.adapter import EvaluationFailedError
 from codriver.repls.launch import recipes
 from codriver.repls.programs import join_python_modules
-from codriver.wire.untrusted import mapping_of, text_of
+from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,7 +31,7 @@ EDITED_EXPRESSION: Final = "codriver_edited"
 """The name of the expression that returns the edited modules."""
 WORKER_PACKAGE: Final = recipes.WORKER.parent
 """The directory of the embedded worker's modules."""
-SOURCE_RULES: Final = files.Rules(files.Links.ANY, most_bytes=2**20)
+SOURCE_RULES: Final = files.FileRules(files.Links.ANY, most_bytes=2**20)
 ENTRY_MODULE: Final = "python.kernel_answers"
 """The module that answers queries in a kernel."""
 _IMPORT: Final = re.compile(r"^from \.(?P<near>\w+)|^from \.\.(?P<far>[\w.]+)", re.MULTILINE)
@@ -44,12 +44,12 @@ def parse_printed(query: str, answer: Mapping[str, object]) -> object:
     Raises:
         EvaluationFailedError: the expression failed, or printed something else.
     """
-    if text_of(answer, "status") == "error" or not answer:
+    if text_at(answer, "status") == "error" or not answer:
         failure = Failure(
-            text_of(answer, "ename") or "unreadable", text_of(answer, "evalue") or "the kernel returned nothing"
+            text_at(answer, "ename") or "unreadable", text_at(answer, "evalue") or "the kernel returned nothing"
         )
         raise EvaluationFailedError(query, failure)
-    text = text_of(mapping_of(answer, "data"), "text/plain")
+    text = text_at(mapping_at(answer, "data"), "text/plain")
     if text == "None":
         return None
     try:
@@ -63,7 +63,7 @@ def edited_modules(answer: Mapping[str, object]) -> tuple[str, ...]:
     """Return the modules that code used and whose files were edited since, from the results of its expressions."""
     modules: object = ()
     with suppress(EvaluationFailedError):
-        printed = parse_printed(EDITED_EXPRESSION, mapping_of(answer, EDITED_EXPRESSION))
+        printed = parse_printed(EDITED_EXPRESSION, mapping_at(answer, EDITED_EXPRESSION))
         modules = answer_data(EDITED_EXPRESSION, printed)
     return tuple(module for module in modules if isinstance(module, str)) if isinstance(modules, list) else ()
 
@@ -75,8 +75,8 @@ def answer_data(query: str, answer: object) -> object:
         EvaluationFailedError: the answer is a failure.
     """
     fields = answer if isinstance(answer, dict) else {}
-    if failed := mapping_of(fields, "failed"):
-        raise EvaluationFailedError(query, Failure(text_of(failed, "type"), text_of(failed, "message")))
+    if failed := mapping_at(fields, "failed"):
+        raise EvaluationFailedError(query, Failure(text_at(failed, "type"), text_at(failed, "message")))
     return fields.get("data")
 
 

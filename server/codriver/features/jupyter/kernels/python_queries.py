@@ -30,7 +30,7 @@ from codriver.repls.contract.questions import Complete, LastError, Query
 from codriver.repls.dialects import WORKER_PYTHON
 from codriver.repls.dialects.thread_dumps import build_thread_dump, parse_python_dump
 from codriver.repls.stack_traces import add_locals, mark_user_frames, parse_trace_fields
-from codriver.wire.untrusted import NOTHING, as_list, as_map, as_text
+from codriver.wire.untrusted import EMPTY_MAPPING, as_list, as_map, as_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -184,7 +184,7 @@ class PythonQueries:
         answer = as_map(await self._call_modules(query.name, **query.request_fields("")))
         parts = as_map(answer.get("error"))
         if not parts:
-            return NOTHING
+            return EMPTY_MAPPING
         trace = add_locals(parse_trace_fields(parts, WORKER_PYTHON), as_list(answer.get("locals")))
         chain = tuple(replace(link, frames=mark_user_frames(link.frames, self.workspace)) for link in trace.chain)
         return {"trace": replace(trace, frames=mark_user_frames(trace.frames, self.workspace), chain=chain)}

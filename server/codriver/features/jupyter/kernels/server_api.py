@@ -20,7 +20,7 @@ import anyio
 
 from codriver.errors import RefusedError
 from codriver.features.jupyter.kernels.http_exchange import HttpExchange
-from codriver.log.control_characters import one_line
+from codriver.log.control_characters import escape_to_one_line
 from codriver.repls.contract.adapter import ReplUnreachableError
 from codriver.wire.untrusted import as_map, as_maps
 
@@ -174,7 +174,7 @@ class ServerApi:
 
     def error_from_status(self, status: int, detail: str, path: str) -> ServerAnswerError:
         """Return the error for a response that is not successful."""
-        detail = f" ({one_line(detail[:EXCERPT_CHARACTERS])})" if detail else ""
+        detail = f" ({escape_to_one_line(detail[:EXCERPT_CHARACTERS])})" if detail else ""
         if status in (UNAUTHORIZED, FORBIDDEN):
             if status == FORBIDDEN and path in ("/api/kernels", "/api/sessions"):
                 cause = f"does not list its kernels, or requires a different token: HTTP {status}{detail}"

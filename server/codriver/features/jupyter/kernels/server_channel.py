@@ -29,7 +29,7 @@ from codriver.features.jupyter.kernels.messages import RATE_LIMIT, SOCKETS, Mess
 from codriver.features.jupyter.kernels.server_api import KernelNotFoundError, ServerApi, TokenRefusedError
 from codriver.features.jupyter.kernels.server_frames import Frame, FrameError
 from codriver.features.jupyter.kernels.server_socket import ServerWebSocket, SocketLostError, open_socket
-from codriver.net.task_set import cancelled_on_exit
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import NotAReplError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ async def open_server_channel(
     channel = ServerChannel(api, kernel, on_message)
     socket = await open_socket(api, kernel, channel.session)
     try:
-        async with cancelled_on_exit() as tasks:
+        async with task_group_cancelled_on_exit() as tasks:
             tasks.start_soon(channel.run, socket)
             tasks.start_soon(channel.poll)
             await channel.wait_for_message(first_message_s)
@@ -208,7 +208,7 @@ class ServerChannel(Channel):
         Raises:
             FrameError: the received data are not a message.
         """
-        async with cancelled_on_exit() as tasks:
+        async with task_group_cancelled_on_exit() as tasks:
             tasks.start_soon(self._write_messages, socket)
             tasks.start_soon(socket.watch)
             try:

@@ -31,7 +31,7 @@ from codriver.features.jupyter.kernels.server_frames import (
     encode,
     encode_text,
 )
-from codriver.net.cooperative_turns import in_turns
+from codriver.net.cooperative_turns import run_in_turns
 from codriver.net.tcp_transport import probe_when_silent
 from codriver.repls.contract.adapter import NotAReplError, PackageMissingError, ReplUnreachableError
 
@@ -127,8 +127,8 @@ class ServerWebSocket:
         """Decode a frame, in turns if it is long."""
         is_short, placeholder = len(data) <= SHORT_BYTES, secrets.token_hex(16)
         if self._uses_v1 and isinstance(data, bytes):
-            return decode(data) if is_short else await in_turns(decode_in_turns(data, placeholder))
-        return decode_legacy(data) if is_short else await in_turns(decode_legacy_in_turns(data, placeholder))
+            return decode(data) if is_short else await run_in_turns(decode_in_turns(data, placeholder))
+        return decode_legacy(data) if is_short else await run_in_turns(decode_legacy_in_turns(data, placeholder))
 
     async def send(self, frame: Frame) -> None:
         """Send a message.

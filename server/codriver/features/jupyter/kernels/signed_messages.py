@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver.core.records import Recent
 from codriver.wire.head_and_tail import HeadAndTail
-from codriver.wire.untrusted import NOTHING, text_of
+from codriver.wire.untrusted import EMPTY_MAPPING, text_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,7 +72,7 @@ class ReceivedMessage:
     @property
     def type(self) -> str:
         """Return the message type in the header."""
-        return text_of(self.header, "msg_type")
+        return text_at(self.header, "msg_type")
 
     def content_start(self, count: int) -> bytes:
         """Return the first `count` bytes of the content."""
@@ -168,7 +168,7 @@ class Assembler:
             return None
         return ReceivedMessage(
             header_fields,
-            _parse_object(parent) or NOTHING,
+            _parse_object(parent) or EMPTY_MAPPING,
             b"" if metadata.left_out else metadata.head,
             *content.chunks,
             content.left_out,

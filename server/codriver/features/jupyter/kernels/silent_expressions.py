@@ -11,7 +11,7 @@ import anyio
 
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.wire.untrusted import mapping_of
+from codriver.wire.untrusted import mapping_at
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,4 +61,4 @@ def silent_request(code: str) -> dict[str, object]:
 
 def expression_value(reply: Message | None) -> Mapping[str, object]:
     """Return the result of the expression in a reply."""
-    return mapping_of(reply.mapping("user_expressions"), "it") if reply is not None else {}
+    return mapping_at(reply.mapping("user_expressions"), "it") if reply is not None else {}

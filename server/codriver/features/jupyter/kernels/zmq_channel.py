@@ -40,10 +40,10 @@ from codriver.features.jupyter.kernels.messages import OMITTED, SOCKETS, new_hea
 from codriver.features.jupyter.kernels.signed_messages import ReceivedMessage, Signer
 from codriver.features.jupyter.kernels.zmq_socket import CLOSED, ZmqSocket, open_socket
 from codriver.features.jupyter.kernels.zmtp import SIGNATURE_BYTES, is_greeting
-from codriver.files import Links, Rules
-from codriver.net.cooperative_turns import Turns, in_turns
-from codriver.net.kernel_sockets import objection_at, objection_to, plain
-from codriver.net.task_set import cancelled_on_exit
+from codriver.files import FileRules, Links
+from codriver.net.cooperative_turns import TurnTimer, run_in_turns
+from codriver.net.kernel_sockets import address_objection, connection_objection, normalize_address
+from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls.contract.adapter import (
     NotAReplError,
     PackageMissingError,
@@ -51,7 +51,7 @@ from codriver.repls.contract.adapter import (
     UntrustedListenerError,
 )
 from codriver.wire.head_and_tail import left_out_mark
-from codriver.wire.untrusted import NOTHING, text_of
+from codriver.wire.untrusted import EMPTY_MAPPING, text_at
 
 if TYPE_CHECKING:
     import socket
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 PROTOCOL_NAME: Final = "Jupyter kernel"
 MAX_FILE_BYTES: Final = 64 * files.KIBIBYTE
 """Maximum size of a connection file."""
-SHARED_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
+SHARED_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES, is_granting=True)
 """Rules for a file that other users can reach. No other user may write it, because it determines where code is sent."""
-PRIVATE_DIRECTORY_RULES: Final = Rules(Links.OF_USER, MAX_FILE_BYTES)
+PRIVATE_DIRECTORY_RULES: Final = FileRules(Links.OF_USER, MAX_FILE_BYTES)
 """Rules for a file that no other user can reach, whatever its mode."""
 
 PROBE_S: Final = 1.0
@@ -112,7 +112,7 @@ async def open_zmq(
     channel = ZmqChannel(address, connection_info, signer, on_message, process, catch_up)
     try:
         await channel.open()
-        async with cancelled_on_exit() as tasks:
+        async with task_group_cancelled_on_exit() as tasks:
             for name in SOCKETS:
                 tasks.start_soon(channel.read, name)
                 tasks.start_soon(channel.deliver, name)
@@ -188,7 +188,7 @@ class ZmqChannel(Channel):
     @property
     def notebook(self) -> str | None:
         """Return the notebook that the kernel's server wrote to the connection file."""
-        session = text_of(self._connection_info, "jupyter_session")
+        session = text_at(self._connection_info, "jupyter_session")
         return session if session.endswith(".ipynb") and Path(session).is_absolute() else None
 
     @property
@@ -223,7 +223,7 @@ class ZmqChannel(Channel):
         if self._cause is not None:
             raise ReplDisconnectedError(self._cause)
         header = new_header(msg_type, self._session, subshell)
-        self._sockets[socket].send(self._signer.parts(header, NOTHING, metadata or NOTHING, content))
+        self._sockets[socket].send(self._signer.parts(header, EMPTY_MAPPING, metadata or EMPTY_MAPPING, content))
         return str(header["msg_id"])
 
     @property
@@ -248,11 +248,11 @@ class ZmqChannel(Channel):
 
     async def deliver(self, socket: Socket) -> None:
         """Deliver the messages of one socket, until cancelled. Long messages are parsed and delivered in turns."""
-        turns = Turns()
+        turns = TurnTimer()
         while True:
             await self._deliver_next(socket, turns)
 
-    async def _deliver_next(self, socket: Socket, turns: Turns) -> None:
+    async def _deliver_next(self, socket: Socket, turns: TurnTimer) -> None:
         await self._catch_up()
         item = await self._sockets[socket].receive_next()
         if isinstance(item, DroppedMessages):
@@ -291,7 +291,7 @@ class ZmqChannel(Channel):
         with suppress(OSError):
             heartbeat = await self._open_socket("hb", "REQ", "")
         try:
-            async with cancelled_on_exit() as tasks:
+            async with task_group_cancelled_on_exit() as tasks:
                 if heartbeat is not None:
                     tasks.start_soon(heartbeat.read)
                 await self._wait_for_silence(heartbeat)
@@ -331,7 +331,7 @@ async def _read_object(text: bytes | bytearray) -> Mapping[str, object]:
     Raises:
         UnreadableError: the text is not an object, or exceeds a limit.
     """
-    return await in_turns(parse_content(text, secrets.token_hex(16)))
+    return await run_in_turns(parse_content(text, secrets.token_hex(16)))
 
 
 async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
@@ -339,16 +339,16 @@ async def _parse_content(received: ReceivedMessage) -> Mapping[str, object]:
     if received.size_bytes <= SHORT_BYTES and not received.omitted_bytes:
         return await _read_object(b"".join(received.head))
     chunks = join_around_gap(received.head, received.tail, received.omitted_bytes)
-    return await _read_object(await in_turns(join_chunks(chunks)))
+    return await _read_object(await run_in_turns(join_chunks(chunks)))
 
 
 async def _parse_message(socket: Socket, received: ReceivedMessage) -> Message:
     """Parse a received message. If its content cannot be read, it is empty and `read_error` explains why."""
     omitted_bytes, cause = received.omitted_bytes, ""
-    metadata = content = NOTHING
+    metadata = content = EMPTY_MAPPING
     try:
         content = await _parse_content(received)
-        metadata = await _read_object(received.metadata) if received.metadata else NOTHING
+        metadata = await _read_object(received.metadata) if received.metadata else EMPTY_MAPPING
     except UnreadableContentError as error:
         cause, omitted_bytes = error.cause, omitted_bytes + received.size_bytes
     parts = {"header": received.header, "parent_header": received.parent, "content": content, "metadata": metadata}
@@ -389,7 +389,7 @@ def _read_connection_file(address: str) -> Mapping[str, object]:
     if (
         not isinstance(fields, dict)
         or not all(isinstance(fields.get(port), int) for port in ports)
-        or not text_of(fields, "ip")
+        or not text_at(fields, "ip")
     ):
         raise ReplUnreachableError(address, "it is not a connection file: it lacks `ip` or one of the five ports")
     return fields
@@ -417,18 +417,18 @@ async def _receive_greeting(connection_info: Mapping[str, object], found_by: Pat
     Raises:
         UntrustedListenerError: the file was discovered, and a listener on its ports may not belong to this user.
     """
-    host, port = text_of(connection_info, "ip"), cast("int", connection_info["shell_port"])
+    host, port = text_at(connection_info, "ip"), cast("int", connection_info["shell_port"])
     greeting = b""
     with anyio.move_on_after(PROBE_S):
         try:
-            if text_of(connection_info, "transport") == "ipc":
+            if text_at(connection_info, "transport") == "ipc":
                 stream: anyio.abc.ByteStream = await anyio.connect_unix(f"{host}-{port}")
             else:
                 stream = await anyio.connect_tcp(host, port)
         except OSError:
             return None
         async with stream:
-            if found_by is not None and text_of(connection_info, "transport") != "ipc":
+            if found_by is not None and text_at(connection_info, "transport") != "ipc":
                 raw_socket = stream.extra(SocketAttribute.raw_socket)
                 await anyio.to_thread.run_sync(_check_listeners, raw_socket, connection_info, found_by)
             try:
@@ -441,26 +441,28 @@ async def _receive_greeting(connection_info: Mapping[str, object], found_by: Pat
 
 def _check_listeners(shell: socket.socket, connection_info: Mapping[str, object], file: Path) -> None:
     """Raise an error unless the listeners on the file's ports belong to this user. The shell's is already connected."""
-    local_address, *_ = plain(shell.getpeername())
+    local_address, *_ = normalize_address(shell.getpeername())
     other_addresses = (
         (local_address, cast("int", connection_info[f"{name}_port"])) for name in ("control", "stdin", "iopub", "hb")
     )
-    objections = chain([objection_to(shell, file)], (objection_at(address, file) for address in other_addresses))
+    objections = chain(
+        [connection_objection(shell, file)], (address_objection(address, file) for address in other_addresses)
+    )
     if objection := next(filter(None, objections), None):
         raise UntrustedListenerError("that kernel's ports", file, objection, way=f"--kernel {file}")
 
 
 def _is_loopback(connection_info: Mapping[str, object]) -> bool:
-    host = text_of(connection_info, "ip")
-    return text_of(connection_info, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
+    host = text_at(connection_info, "ip")
+    return text_at(connection_info, "transport") == "ipc" or host.startswith("127.") or host in ("localhost", "::1")
 
 
 def _create_signer(address: str, connection_info: Mapping[str, object]) -> Signer:
     """Return the signer with the kernel's key."""
-    if text_of(connection_info, "curve_publickey"):
+    if text_at(connection_info, "curve_publickey"):
         raise ReplUnreachableError(address, "its connections are encrypted (CURVE): start it without encryption")
-    scheme = text_of(connection_info, "signature_scheme") or "hmac-sha256"
+    scheme = text_at(connection_info, "signature_scheme") or "hmac-sha256"
     try:
-        return Signer(text_of(connection_info, "key").encode(), scheme)
+        return Signer(text_at(connection_info, "key").encode(), scheme)
     except ValueError as error:
         raise ReplUnreachableError(address, f"its signature scheme {scheme!r} is not supported") from error

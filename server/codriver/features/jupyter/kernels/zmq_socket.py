@@ -19,7 +19,7 @@ import anyio
 from codriver.features.jupyter.kernels.inbox import DroppedMessages, Inbox
 from codriver.features.jupyter.kernels.signed_messages import Assembler, ReceivedMessage, Signer
 from codriver.features.jupyter.kernels.zmtp import GREETING, SUBSCRIBE_ALL, Decoder, ZmtpError, encode, ready_command
-from codriver.net.cooperative_turns import Turns
+from codriver.net.cooperative_turns import TurnTimer
 from codriver.net.tcp_transport import TcpTransport
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ZmqSocket:
         transport.waits_for_acks = False  # send messages immediately
         self._unsent: list[bytes] | None = [encode(SUBSCRIBE_ALL)] if socket_type == "SUB" else []
         """Frames to send after the handshake, because libzmq disconnects peers that send them earlier."""
-        transport.hand_to(self._on_data, self._on_closed)
+        transport.set_callbacks(self._on_data, self._on_closed)
         transport.write(GREETING + ready_command(socket_type, identity))
 
     @property
@@ -112,7 +112,7 @@ class ZmqSocket:
 
     async def read(self) -> str:
         """Decode received bytes until the connection is closed, and return the cause."""
-        turns = Turns()
+        turns = TurnTimer()
         try:
             while self._backlog or self._close_cause is None:
                 if self._backlog:
@@ -125,7 +125,7 @@ class ZmqSocket:
                 else:
                     self._has_bytes = anyio.Event()
                     await self._has_bytes.wait()
-                    turns = Turns()
+                    turns = TurnTimer()
         except ZmtpError as error:
             return str(error)
         return self._close_cause or "Codriver closed it"
@@ -146,7 +146,7 @@ class ZmqSocket:
         self._close_cause = f"the connection was lost ({error})" if error else CLOSED
         self._has_bytes.set()
 
-    async def _decode(self, data: bytes, turns: Turns) -> None:
+    async def _decode(self, data: bytes, turns: TurnTimer) -> None:
         """Decode bytes in turns, and put completed messages into the inbox when it has space."""
         start = 0
         while start < len(data):

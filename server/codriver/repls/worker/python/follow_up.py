@@ -77,7 +77,7 @@ class Followers:
     def __init__(self, minimal: MinimalLoad, drift: Drift, name: str, undo: UndoRecord) -> None:
         self._minimal, self.drift, self._undo, self.name = minimal, drift, undo, name
         self.stays: list[tuple[str, str, str]] = []
-        self.emptied: list[tuple[str, str, int]] = []
+        self.record_emptied: list[tuple[str, str, int]] = []
         self.module = minimal.module
         self._sources: dict[str, Text | None] = {}
         self._old = Text(name, self.module, minimal.file, minimal.old)
@@ -591,7 +591,7 @@ class Followers:
         if information is None or type(wrapped) is not types.FunctionType or not information().currsize:
             return
         if self.changes.is_affected(self.analysis.call(wrapped)):
-            self.emptied.append((text.name, name, information().currsize))
+            self.record_emptied.append((text.name, name, information().currsize))
             value.cache_clear()
 
     def report_cached(self, text: Text, statement: Any, owner: Any) -> None:

@@ -56,16 +56,16 @@ class FileCodes:
 
     def __init__(self, text: SourceText, file: str) -> None:
         self.code: types.CodeType = compile(text.data, file, "exec", dont_inherit=True)
-        self.all = list(_within(self.code))
+        self.read_all = list(_within(self.code))
 
     def in_lines(self, first: int, last: int) -> list[types.CodeType]:
         """Return the code objects that start in these lines, in order."""
-        return [item for item in self.all if first <= item.co_firstlineno <= last]
+        return [item for item in self.read_all if first <= item.co_firstlineno <= last]
 
     def of(self, node: Any) -> types.CodeType | None:
         """Return the code object of a function's statement, or None if there is not exactly one."""
         position = span_of(node)[0]
-        found = [item for item in self.all if item.co_name == node.name and item.co_firstlineno == position]
+        found = [item for item in self.read_all if item.co_name == node.name and item.co_firstlineno == position]
         return found[0] if len(found) == 1 else None
 
 
@@ -157,7 +157,7 @@ class LiveCode:
     def __init__(self, file: str, old: FileCodes, space: dict[str, Any]) -> None:
         self._file, self._space = file, space
         self._positions: dict[Position, list[types.CodeType]] = {}
-        for code in old.all:
+        for code in old.read_all:
             self._positions.setdefault((code.co_name, code.co_firstlineno), []).append(code)
         self._functions: dict[int, list[types.FunctionType]] = {}
         self._running: dict[int, list[tuple[str, weakref.ref[Any]]]] = {}

@@ -117,7 +117,7 @@ class MinimalLoad:
         """Names with parts that were not updated, each with the reason."""
         self.left: list[tuple[str, types.FunctionType]] = []
         """Functions with other free variables than the new code, by the name of the function that created them."""
-        self.emptied: list[tuple[str, int]] = []
+        self.record_emptied: list[tuple[str, int]] = []
         """Cached functions whose caches were cleared, with the number of entries."""
         self._touched: list[types.FunctionType] = []
         self._running: list[tuple[str, str, weakref.ref[Any]]] = []
@@ -298,7 +298,7 @@ class MinimalLoad:
             self._follow_decorators()
             self._plan_dispatchers()
         with self._reporting_all():
-            self.emptied += self._live.empty_caches(self._touched) if self._live is not None else []
+            self.record_emptied += self._live.empty_caches(self._touched) if self._live is not None else []
         with self._reporting_all():
             self._detached = list(self._remove_attributes())
         if followers is not None:

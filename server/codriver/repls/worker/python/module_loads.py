@@ -298,8 +298,8 @@ class ModuleLoad:
             return
         if minimal.is_idle:
             yield {"module": name, "name": os.path.basename(self._path), "kind": "unchanged"}
-        emptied = [(name, *one) for one in minimal.emptied]
-        for other, one, count in [*emptied, *(self._followers.emptied if self._followers is not None else ())]:
+        emptied = [(name, *one) for one in minimal.record_emptied]
+        for other, one, count in [*emptied, *(self._followers.record_emptied if self._followers is not None else ())]:
             yield {"module": other, "name": one, "kind": "emptied", "of": str(count)}
         for one, function in minimal.left:
             if is_in_use(function):
