@@ -13,8 +13,8 @@ from real_repls import repl
 
 BUDGETS = {
     # row: (bytes on the wire, bytes of the text that the model reads)
-    "python, tools/list and instructions": (11_761, 8_639),
-    "python, tools/list and instructions, claude": (11_799, 8_639),
+    "python, tools/list and instructions": (11_698, 8_607),
+    "python, tools/list and instructions, claude": (11_736, 8_607),
     "python, output schemas": (1_016, 0),
     "python, output schemas, codex": (0, 0),
     "python, output schemas, cline": (0, 0),

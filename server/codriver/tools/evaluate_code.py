@@ -44,14 +44,14 @@ class EvaluateArguments(Evaluating):
     code: str
     namespace: str | None = Field(None, description="Run inside this namespace; in Python inside this module.")
     frame: int | None = Field(
-        None, ge=0, description="Run in a frame of the last error or failed test: 0 is its place."
+        None, ge=0, description="Run in a frame of the last error or failed test: 0 raised it, 1 is its caller."
     )
     """Number of the frame of the last failure in which the code is evaluated."""
     repl_session_key: str | None = Field(
         None, description="The session, for any tool. Default: the one you used last, or the running application."
     )
     who: str | None = Field(None, description="Your name in the log, for any tool: a slug of your task, as fix-login.")
-    description: str | None = Field(None, description="Its purpose, for people who read the log.")
+    description: str | None = Field(None, description="Its purpose, for the log.")
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The code goes on."
     )

@@ -191,8 +191,8 @@ TOOL = Tool(
     name="get_evaluation",
     title="Get evaluation",
     description=(
-        "The result and the new output of an evaluation or test run, or the rest of an answer that was cut. waitMs "
-        "waits for its end."
+        "Wait for code or tests that run (waitMs), read their result and new output, or the rest of an answer that was "
+        "cut."
     ),
     arguments=GetArguments,
     output=answer_schema(**EVALUATION),

@@ -83,7 +83,7 @@ class TryCodeArguments(Evaluating):
 
     candidates: Candidates = Field(min_length=1, max_length=MOST)
     test: list[str] = Field([AFFECTED], min_length=1, max_length=MAX_TESTS, description="As in edit_files.")
-    keep: str | None = Field(None, description="Label to keep if it passes, or first-green.")
+    keep: str | None = Field(None, description="Label to apply if its tests pass, or first-green.")
     parallel: bool = Field(default=False, json_schema_extra={UNLISTED: True})
     """Whether to test all candidates at once. They then share databases and ports."""
     limit_ms: int = Field(DEFAULT_TESTS_MS, ge=100, le=600_000, json_schema_extra={UNLISTED: True})
@@ -166,8 +166,8 @@ TOOLS = (
         name="try_code",
         title="Try code",
         description=(
-            "Try alternative edits, or one that must not stay: each alone runs the same tests in a new Python process. "
-            "Files stay unless keep says otherwise."
+            "Test several versions of an edit, or one that must not stay, each in a new Python process. Files change "
+            "only with keep."
         ),
         arguments=TryCodeArguments,
         output=answer_schema(candidates=ROWS, differs=STRINGS, kept="string", notKept="string"),

@@ -67,7 +67,7 @@ class TestArguments(Evaluating):
         max_length=MAX_PATHS,
         description='Files, directories or file::test, in order; "affected"; Lisp: namespaces. Default: all.',
     )
-    directory: str | None = Field(None, description="As cd backend && pytest.")
+    directory: str | None = Field(None, description="Run pytest in this directory.")
     env: Variables = Field(default_factory=dict, description="NAME=value.")
     args: list[str] = Field(
         default_factory=list,
@@ -80,7 +80,9 @@ class TestArguments(Evaluating):
         description="Only tests that changes of these files can break.",
     )
     failed: bool = Field(default=False, description="Only tests that failed last.")
-    limit_ms: int | None = Field(None, ge=100, le=86_400_000, description="End the run after this; affected 10000.")
+    limit_ms: int | None = Field(
+        None, ge=100, le=86_400_000, description="End the run after this time; affected: 10000."
+    )
     repl_session_key: str | None = None
     timeout_ms: int | None = Field(
         None, ge=100, le=600_000, description="How long to wait, in ms: 25000. The run goes on."
