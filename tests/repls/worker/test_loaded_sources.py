@@ -11,6 +11,8 @@ import zipfile
 import pytest
 from project_texts import ProjectTexts
 
+from codriver.repls.worker.python.loaded_sources import LoadedSources
+
 NO_CHANGE_TIME = "Windows tells by a path when a file was made, and not when it was changed whatever its time says"
 
 
@@ -141,3 +143,29 @@ def test_sources_are_stored_compressed(texts, tmp_path):
     load("long_i")
     texts.note()
     assert texts.of("long_i").stored_bytes < len(text) / 2
+
+
+def test_a_project_module_that_replaces_an_installed_one_is_recorded(texts, tmp_path):
+    installed = tmp_path / "site-packages"
+    installed.mkdir()
+    (installed / "twice_j.py").write_bytes(b"X = 1\n")
+    sys.path.insert(0, str(installed))
+    try:
+        assert load("twice_j").X == 1
+        texts.note()
+        assert texts.of("twice_j") is None
+    finally:
+        sys.path.remove(str(installed))
+    (tmp_path / "twice_j.py").write_bytes(b"X = 2\n")
+    assert load("twice_j").X == 2
+    assert texts.of("twice_j").data == b"X = 2\n"
+
+
+def test_modules_of_the_worker_are_not_part_of_a_project():
+    sources = LoadedSources()
+    sources.note()
+    worker, others = [], []
+    for name in sources.loads:
+        (worker if name.startswith("codriver.repls.worker.") else others).append(name)
+    assert worker == []
+    assert "project_texts" in others

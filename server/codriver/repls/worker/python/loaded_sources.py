@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 MAX_CLOCK_DIFFERENCE_NS = 3 * 10**9
 """The assumed maximum difference between the clocks of files and of this process, in nanoseconds."""
+WORKER = __name__.rpartition(".")[0].rpartition(".")[0] + "."
+"""The prefix of the names of the worker's own modules, which are not part of the project."""
 MAX_AT_ONCE = 20
 """Maximum number of files that are read before an answer is sent. More files are read afterwards."""
 PACKED = 1
@@ -176,6 +178,8 @@ class LoadedSources:
         self._is_over = False
         self.stamps = ImportStamps(self._notify)
         self._seen = (0, 0)
+        self._installed: dict[str, weakref.ref[types.ModuleType]] = {}
+        """The modules that are known not to be part of a project, by name. A process may have thousands of them."""
         self._checked_ns = process_start_ns()
 
     def begin(self) -> None:
@@ -323,6 +327,11 @@ class LoadedSources:
         """Return the last load of a module with its source, or None if the module was replaced."""
         with self._lock:
             self.check()
+            return self.known(name)
+
+    def known(self, name: str) -> Load | None:
+        """Return the last load of a module as `of` does, without searching for new loads first."""
+        with self._lock:
             load = self.loads.get(name)
             if load is None or load.module() is not sys.modules.get(name):
                 return None
@@ -365,12 +374,20 @@ class LoadedSources:
 
     def _modules(self) -> Iterator[tuple[str, types.ModuleType, str]]:
         """Yield the name, module and file of each loaded module of the project."""
+        installed = self._installed
         for name, module in list(sys.modules.items()):
+            known = installed.get(name)
+            if known is not None and known() is module:
+                continue
             if not issubclass(type(module), types.ModuleType) or (name == "__main__" and not self.reports_main):
                 continue
             file = space_of_module(module).get("__file__")
-            if type(file) is str and self.stamps.is_project_file(file):
+            if type(file) is not str:
+                continue
+            if self.stamps.is_project_file(file) and not name.startswith(WORKER):
                 yield name, module, file
+            else:
+                installed[name] = weakref.ref(module)
 
 
 @functools.lru_cache(maxsize=2 * MAX_PREVIOUS_SOURCES)

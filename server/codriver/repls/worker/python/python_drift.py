@@ -277,8 +277,10 @@ class Drift:
             elif type(value) is types.FunctionType or is_class(value):
                 homes[str(home_of(value))] = None
         found = []
+        if homes:
+            self.sources.check()
         for home in homes:
-            load = self.sources.of(home)
+            load = self.sources.known(home)
             if load is not None and load.module() is sys.modules.get(home):
                 edited = [attribute for attribute, kind, _ in self._of_file(home, load) if kind in USED]
                 more = f" and {len(edited) - MAX_EDITED_NAMES} more" if len(edited) > MAX_EDITED_NAMES else ""
