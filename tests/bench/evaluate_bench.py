@@ -2,7 +2,7 @@
 
 Each way evaluates equally often in its own session, because a session of the JVM becomes slower with the number of
 evaluations. A server that only translates shows how much time any asyncio server needs. `1+2` in the embedded Python is
-compared with a server that evaluates in its own process. Finally, the embedded Python returns a value of 3 MB, of which
+compared with a server that evaluates in its own process, and with a program of `codriver run`. Finally, the embedded Python returns a value of 3 MB, of which
 the answer contains a part and the server stores all.
 
 Run with `python tests/bench/run.py evaluate`. The first part needs the JVM nREPL that the tests use.
@@ -10,11 +10,13 @@ Run with `python tests/bench/run.py evaluate`. The first part needs the JVM nREP
 
 import socket
 import statistics
+import subprocess
 import sys
 import tempfile
+import time
 from contextlib import closing
 
-from live_server import RELAY, Relayed, serving, until
+from live_server import CODRIVER, RELAY, Relayed, serving, until
 from peers import BY_PACKAGE, MissingPeerError, serving_least, serving_peer
 from real_repls import missing, repl
 from report import in_turns, main
@@ -26,6 +28,7 @@ LEAST = "client, relay, a server that only translates"
 EMBEDDED_TITLE = "evaluate 1+2 on the embedded Python"
 PEER = "mcp-python"
 ONE_PLUS_TWO = {"name": "evaluate_code", "arguments": {"code": "1+2"}}
+PROGRAM_TITLE = "evaluate 1+2 in a program of `codriver run`, client, relay, server"
 LONG_TITLE = "a value of 3 MB from the embedded Python"
 LONG = "'x' * 3_000_000"
 
@@ -89,6 +92,7 @@ def session_of(client):
 def measure(report):
     measure_long(report)
     measure_embedded(report)
+    measure_program(report)
     if why := missing("jvm"):
         report.skip(TITLE, why)
         return
@@ -160,6 +164,41 @@ def measure_embedded(report):
             report.table(EMBEDDED_TITLE, "ms", samples, base=PEER, at_most={"client, relay, server": 1.2})
         except MissingPeerError as error:
             report.skip(EMBEDDED_TITLE, str(error))
+
+
+def measure_program(report):
+    """Compare the REPL in a program of `codriver run` with the embedded REPL, and measure the first value."""
+    with tempfile.TemporaryDirectory() as folder, serving(folder, "--repl", "python") as live, live.client() as direct:
+        assert direct.call("evaluate_code", code="1", replSessionKey="py", timeoutMs=60_000)["ok"]
+        words = [*CODRIVER, "run", "-w", str(live.workspace), "--name", "shop", "--"]
+        words += [sys.executable, "-c", "import sys; print(1, flush=True); sys.stdin.read()"]
+        first = []
+        for number in range(report.rounds(5)):
+            program = subprocess.Popen(
+                words, env=live.environ, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            )
+            with program, closing(live.relay()) as in_program, closing(live.relay()) as embedded:
+                program.stdout.readline()
+                started = time.perf_counter()
+                until(lambda: in_program.call("evaluate_code", code="1", replSessionKey="shop")["ok"], "the program")
+                first.append((time.perf_counter() - started) * 1000)
+                if number:
+                    continue
+                ways = {
+                    "embedded REPL": lambda: value(embedded, "py"),
+                    "program of `codriver run`": lambda: value(in_program, "shop"),
+                }
+                samples = in_turns(ways, report.rounds(30), batch=10, warm_up=5)
+        report.table(PROGRAM_TITLE, "ms", samples, base="embedded REPL", at_most={"program of `codriver run`": 1.2})
+        name = "first value in a program, bytecode of the REPL"
+        report.fact(name, "not stored yet", first[0], "ms")
+        report.fact(name, "stored", statistics.median(first[1:]), "ms")
+
+
+def value(client, key):
+    """Evaluate `1+2` in a session."""
+    params = {"name": "evaluate_code", "arguments": {"code": "1+2", "replSessionKey": key}}
+    assert '"3"' in client.line("tools/call", params).decode()
 
 
 if __name__ == "__main__":

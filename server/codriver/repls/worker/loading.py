@@ -13,18 +13,34 @@ import importlib.util
 import marshal
 import os
 import sys
+import time
 from importlib.machinery import FileFinder, SourceFileLoader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import types
 
+WORK_S, PAUSE_S = 0.002, 0.001
+"""After how many seconds of loading to pause, and for how long.
+
+A thread that waits for the interpreter lock gets it after 5 ms only, and a request to a web server waits several times.
+"""
 HEADER_BYTES = 24
 """The size of a cache file's header: the interpreter's magic number, and the source's time and size, 8 bytes each."""
 
 
 class Loader(SourceFileLoader):
     """Loads one module of the embedded REPL."""
+
+    _paused_at = 0.0
+    """When a module last paused."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """Execute a module, and then let the program's threads run if this thread has worked for a while."""
+        super().exec_module(module)
+        if time.monotonic() - Loader._paused_at > WORK_S:
+            time.sleep(PAUSE_S)
+            Loader._paused_at = time.monotonic()
 
     def get_code(self, fullname: str) -> types.CodeType:
         """Return the code of a module from the cache, or compile and cache it."""

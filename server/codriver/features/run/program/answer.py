@@ -14,6 +14,7 @@ import json
 import os
 import socket
 import sys
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,8 @@ directory: str
 """The directory of this file, passed by `sitecustomize`."""
 WORKER = "_codriver_worker"
 """The module name under which the embedded REPL is loaded, the same as in `codriver_seam.start_repl`."""
+PAUSE_OBJECTS, PAUSE_S = 20_000, 0.001
+"""After how many objects other threads of the program may run, and for how long. Checking them takes 2 ms."""
 MAX_APPLICATIONS = 20
 """Maximum number of applications to report."""
 APPLICATIONS = (
@@ -102,7 +105,9 @@ def applications() -> list[str]:
             if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
                 seen.add(id(value))
                 lines.append("%s %s.%s" % (_application_kind(value, kinds), name, variable))
-    for value in gc.get_objects() if kinds else ():
+    for number, value in enumerate(gc.get_objects() if kinds else ()):
+        if number % PAUSE_OBJECTS == 0:
+            time.sleep(PAUSE_S)
         if id(value) not in seen and any(base in kinds for base in type(value).__mro__):
             seen.add(id(value))
             value_type = type(value)
