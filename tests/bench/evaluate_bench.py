@@ -2,8 +2,8 @@
 
 Each way evaluates equally often in its own session, because a session of the JVM becomes slower with the number of
 evaluations. A server that only translates shows how much time any asyncio server needs. `1+2` in the embedded Python is
-compared with a server that evaluates in its own process, and with a program of `codriver run`. Finally, the embedded Python returns a value of 3 MB, of which
-the answer contains a part and the server stores all.
+compared with a server that evaluates in its own process, and with a program of `codriver run`. Finally, the embedded
+Python returns a value of 3 MB, of which the answer contains a part and the server stores all.
 
 Run with `python tests/bench/run.py evaluate`. The first part needs the JVM nREPL that the tests use.
 """

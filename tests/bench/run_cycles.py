@@ -36,7 +36,7 @@ def state(pid):
     status = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
     return {
         "KiB": int(status["VmRSS"].split()[0]),
-        "descriptors": len(os.listdir(f"/proc/{pid}/fd")),
+        "descriptors": len([*Path(f"/proc/{pid}/fd").iterdir()]),
         "threads": int(status["Threads"]),
     }
 

@@ -128,7 +128,7 @@ def measure(live, title, environment, folder):
     (folder / "shop.py").write_text(text)
     words = shlex.split(command.replace("PORT", str(port)))
     environ = {**live.environ, "PATH": f"{environment / 'bin'}{os.pathsep}{live.environ['PATH']}"}
-    with open(folder / "output.txt", "w") as output:
+    with (folder / "output.txt").open("w") as output:
         program = subprocess.Popen(
             [*CODRIVER, "run", "-w", str(folder), "--", *words], cwd=folder, env=environ, stdout=output, stderr=output
         )

@@ -298,3 +298,29 @@ def test_earlier_pythons_refuse(tmp_path):
     assert answer == {
         "refused": "capability-missing", "message": "watch_calls needs sys.monitoring, which Python has since 3.12",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("raised", ["", "ValueError"], ids=["returns", "raises"])
+def test_exceptions_have_a_callback_only_while_a_reported_call_is_in_progress(python, raised):
+    """The event cannot be limited to the code of the watched function."""
+    code = (
+        "import sys\n"
+        "def unwinds():\n"
+        "    tool, event = 4, sys.monitoring.events.PY_UNWIND\n"
+        "    callback = sys.monitoring.register_callback(tool, event, None)\n"
+        "    sys.monitoring.register_callback(tool, event, callback)\n"
+        "    return callback is not None\n"
+        "def checks(error):\n"
+        "    seen.append(unwinds())\n"
+        "    if error: raise ValueError\n"
+        "seen = []\n"
+    )
+    python.evaluate(code)
+    assert value(python, "sys.monitoring.get_tool(4)") == "None"
+    start(python, "checks", limit=5)
+    python.evaluate(
+        f"seen.append(unwinds())\ntry: checks({raised or None})\nexcept ValueError: pass\nseen.append(unwinds())"
+    )
+    assert value(python, "seen") == "[False, True, False]"
+    (call,) = stopped(python)
+    assert call.get("raised", call.get("result")) == ("ValueError()" if raised else "None")

@@ -27,7 +27,7 @@ MAX_LIMIT: Final = 1000
 QUERY: Final = '[:find ?l ?t :in $ $calls :where [$calls ?e :output/watch "%s"] [$calls ?e :output/line ?l] [$calls ?e :output/text ?t]]'  # noqa: E501  # one query
 """Query for `wait_for` that matches the calls of a watch."""
 HINT: Final = "name a function of a loaded module, and use only its arguments in the condition"
-UNSUPPORTED: Final = "watch_calls needs a REPL of Python 3.12 or later in which Codriver's worker runs"
+UNSUPPORTED: Final = "watch_calls needs a REPL of Python 3.12 or later that Codriver's worker or ipykernel runs in"
 
 
 class WatchCallsArguments(Arguments):

@@ -6,7 +6,8 @@ Jupyter documentation, "Messaging in Jupyter".
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
+import json
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -24,9 +25,10 @@ from codriver.features.jupyter.kernels.stored_bundles import StoredBundles
 from codriver.features.jupyter.kernels.subshell_evaluations import SubshellEvaluations
 from codriver.features.jupyter.kernels.zmq_channel import open_zmq
 from codriver.repls.contract.adapter import Adapter, CapabilityMissingError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import TEXT_TYPES, Display, Value
+from codriver.repls.contract.adapter_values import TEXT_TYPES, Display, Reported, Value
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
 from codriver.repls.contract.extras import NO_HOOKS
+from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -91,7 +93,7 @@ async def connect(
             access = KernelAccess(kernel, introspection.queries, listener)
             companions = await create_companions(hooks.companions, access, steps)
         profile = with_companions(await build_profile(kernel, has_expressions=is_python), companions.values())
-        adapter = JupyterAdapter(kernel, profile, listener, introspection, companions, steps)
+        adapter = JupyterAdapter(kernel, profile, listener, introspection, companions, steps, hooks.reply_fields)
         try:
             yield adapter
         finally:
@@ -112,6 +114,7 @@ class JupyterAdapter(Adapter):
         introspection: KernelIntrospection,
         companions: Mapping[type, Any],
         steps: EvaluationSteps,
+        reply_fields: Mapping[str, str],
     ) -> None:
         self._kernel = kernel
         self._profile = profile
@@ -120,6 +123,7 @@ class JupyterAdapter(Adapter):
         self._introspection = introspection
         self._companions = companions
         self._steps = steps
+        self._reply_fields = reply_fields
         self._evaluator = Evaluator(kernel, self._on_event, introspection, steps)
         self._background = SubshellEvaluations(kernel, self._on_event)
         self._tests: KernelTestRunner | None = None
@@ -190,6 +194,19 @@ class JupyterAdapter(Adapter):
     def companion(self, kind: type[T]) -> T | None:
         """Return the companion of this type, or None if the kernel has none."""
         return self._companions.get(kind)
+
+    async def call_op(self, op: str, fields: Mapping[str, str]) -> str:
+        """Call an op that a feature adds to Codriver's worker, and return its `answer`."""
+        if self._introspection.python is None:
+            raise CapabilityMissingError(op)
+        return await self._introspection.python.call_op(op, fields, self._pass_on)
+
+    def _pass_on(self, text: str) -> None:
+        """Pass on the reports in a message from a thread of the kernel. Ignore invalid messages."""
+        with suppress(ValueError, RecursionError):
+            for field, report in as_map(json.loads(text)).items():
+                if field in self._reply_fields and isinstance(report, str):
+                    self._listener(None, Reported(self._reply_fields[field], report))
 
     async def restart(self) -> None:
         """Restart the kernel through the transport."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import warnings
 from contextlib import suppress
@@ -21,7 +22,11 @@ from codriver.features.jupyter.kernels.python_programs import (
     install_expression,
     parse_printed,
 )
-from codriver.features.jupyter.kernels.silent_expressions import evaluate_expression, evaluate_in_turn
+from codriver.features.jupyter.kernels.silent_expressions import (
+    evaluate_expression,
+    evaluate_in_turn,
+    evaluate_with_messages,
+)
 from codriver.repls.contract.adapter_values import (
     SyntaxIssue,
     ThreadDump,
@@ -33,7 +38,7 @@ from codriver.repls.stack_traces import add_locals, mark_user_frames, parse_trac
 from codriver.wire.untrusted import EMPTY_MAPPING, as_list, as_map, as_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Any
 
@@ -151,6 +156,20 @@ class PythonQueries:
         if isinstance(query, LastError):
             return await self._last_error(query)
         return as_map(await self._call_modules(query.name, **query.request_fields(query.namespace or "")))
+
+    async def call_op(self, op: str, fields: Mapping[str, str], on_text: Callable[[str], object]) -> str:
+        """Call an op of a feature, and return its answer. The texts that it sends afterwards are passed to `on_text`.
+
+        Raises:
+            RefusedError: the kernel is busy.
+            EvaluationFailedError: the op failed in the kernel.
+        """
+        await self.load_modules()
+        await self._queries.wait_until_free()
+
+        code = call_expression(op, client=os.getpid(), **fields)
+        value = await evaluate_with_messages(self._kernel, code, on_text, timeout_s=self._op_timeout_s)
+        return str(answer_data(op, parse_printed(op, value)))
 
     async def check_syntax(self, code: str) -> SyntaxIssue | None:
         """Return why and where IPython cannot parse `code`. None if the code is valid or was not checked."""

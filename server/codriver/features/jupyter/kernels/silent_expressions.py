@@ -5,18 +5,22 @@ No other client sees them, and they do not change the execution count.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from codriver.features.jupyter.kernels.kernel import EXECUTE, Exchange, Kernel
 from codriver.repls.contract.adapter import OpTimedOutError
-from codriver.wire.untrusted import mapping_at
+from codriver.wire.untrusted import mapping_at, text_at
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from codriver.features.jupyter.kernels.messages import Message
+
+
+MESSAGE_MARK: Final = "\x1e"
+"""The first character of a message from a thread of the kernel, and the whole text of the last one."""
 
 
 async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:
@@ -27,6 +31,32 @@ async def evaluate_expression(kernel: Kernel, code: str, *, timeout_s: float) ->
         ReplDisconnectedError: the connection has closed.
     """
     return expression_value(await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True))
+
+
+async def evaluate_with_messages(
+    kernel: Kernel, code: str, on_text: Callable[[str], object], *, timeout_s: float
+) -> Mapping[str, object]:
+    """Return the result of an expression as `evaluate_expression` does.
+
+    The texts of the messages that threads of the kernel send for this request, then and afterwards, are passed to
+    `on_text`.
+    """
+    is_last = False
+
+    def on_message(message: Message) -> None:
+        nonlocal is_last
+        text = text_at(message.content, "text") if message.type == "stream" else None
+        if text == MESSAGE_MARK:
+            is_last = True
+            kernel.retained.pop(exchange.id, None)
+        elif text is not None and text.startswith(MESSAGE_MARK):
+            on_text(text.removeprefix(MESSAGE_MARK))
+
+    exchange = Exchange(on_message)
+    reply = await kernel.request(EXECUTE, silent_request(code), timeout_s=timeout_s, while_busy=True, exchange=exchange)
+    if not is_last:
+        kernel.retained[exchange.id] = exchange
+    return expression_value(reply)
 
 
 async def evaluate_in_turn(kernel: Kernel, code: str, *, timeout_s: float) -> Mapping[str, object]:

@@ -12,7 +12,8 @@ import sys
 
 from ..basics.features import WorkerFeature
 from ..python.call_monitor import CallMonitor, CallProfiler
-from ..python.call_watches import DEFAULT_LIMIT, CallWatches, WatchRefusedError
+from ..python.call_watches import DEFAULT_LIMIT, CallWatches, Client, Target, WatchRefusedError
+from ..python.kernel_stream import KernelStream
 from ..python.recorded_calls import Recording, Selection
 
 TYPE_CHECKING = False
@@ -44,6 +45,7 @@ Its field `watch` is an id that the client chooses, and `args` an object in JSON
 """
 WATCHED = "codriver/watched-calls"
 """The field with calls of a watched function as JSON. It is sent with the id of the request that started the watch."""
+STREAM_MISSING = "watch_calls needs ipykernel, because this kernel cannot send messages while it runs no code"
 MAX_PROFILED_FUNCTIONS = 10
 """Maximum number of functions in a profile."""
 
@@ -148,7 +150,7 @@ def operations(changed_ms: Callable[[types.CodeType, int], int]) -> dict[str, Ca
     def recorded_calls() -> dict[str, Any] | None:
         return running.pop().end() if running else None
 
-    return {"record": record, "recorded": recorded_calls}
+    return {"record": record, "recorded": recorded_calls, WATCH: watch_calls_in_kernel}
 
 
 WATCHES = CallWatches()
@@ -181,30 +183,76 @@ def watches_of_client(connection: Connection) -> ClientWatches:
     return watches
 
 
-def watch_calls(message: Message, connection: Connection, _session: Session) -> None:
+def watch_calls(message: Message, connection: Connection, session: Session) -> None:
     """Start or end a watch, on the thread of the connection, so that it does not wait for running code."""
     identity = message.get("watch") or ""
     try:
-        arguments = json.loads(message.get("args") or "{}")
-        if arguments:
-            push = connection.pusher(message, WATCHED)
-            limit = int(arguments.get("limit") or DEFAULT_LIMIT)
-            condition = str(arguments.get("condition") or "")
-            watch = WATCHES.start(identity, str(arguments.get("function") or ""), condition, limit, push)
-            watches_of_client(connection).add(identity)
-            code = watch.code
-            answer: dict[str, Any] = {
-                "function": watch.target.function.__qualname__,
-                "at": f"{code.co_filename}:{code.co_firstlineno}",
-            }
-        else:
-            answer = {"existed": WATCHES.stop(identity, "stopped")}
-    except WatchRefusedError as error:
-        answer = {"refused": error.kind, "message": str(error)}
+        client = Client(connection.pusher(message, WATCHED))
+        answer = start_or_end_watch(identity, message.get("args") or "{}", client, session.namespace)
+        watches_of_client(connection).add(identity)
     except Exception as error:
         connection.refuse(message, "failed", f"{type(error).__name__}: {error}")
         return
-    connection.answer(message, {"answer": json.dumps(answer), "status": ["done"]})
+    connection.answer(message, {"answer": answer, "status": ["done"]})
+
+
+def start_or_end_watch(identity: str, text: str, client: Client, home: types.ModuleType) -> str:
+    """Start or end a watch as its arguments in JSON say, and return the answer in JSON.
+
+    `home` is the module in which the client evaluates.
+    """
+    try:
+        arguments = json.loads(text)
+        if not arguments:
+            return json.dumps({"existed": WATCHES.stop(identity, "stopped")})
+        limit = int(arguments.get("limit") or DEFAULT_LIMIT)
+        condition, target = str(arguments.get("condition") or ""), Target(str(arguments.get("function") or ""), home)
+        watch = WATCHES.start(identity, target, condition, limit, client)
+    except WatchRefusedError as error:
+        return json.dumps({"refused": error.kind, "message": str(error)})
+    name, code = watch.target.function.__qualname__, watch.code
+    return json.dumps({"function": name, "at": f"{code.co_filename}:{code.co_firstlineno}"})
+
+
+class KernelClient(Client):
+    """The client of a watch in a kernel, which has no connection of its own. `process` is the process of the client."""
+
+    def __init__(self, stream: KernelStream, process: int) -> None:
+        super().__init__(stream)
+        # The client may be on another machine. Windows would end the process instead of checking it.
+        self._process = process if os.name == "posix" and _is_running(process) else 0
+        self._stream = stream
+
+    def is_connected(self) -> bool:
+        """Return whether the process of the client is running, or on another machine."""
+        return not self._process or _is_running(self._process)
+
+    def end(self) -> None:
+        """End the stream."""
+        self._stream.end()
+
+
+def _is_running(process: int) -> bool:
+    """Return whether a process of this machine is running."""
+    try:
+        os.kill(process, 0)
+    except PermissionError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def watch_calls_in_kernel(client: int, watch: str, args: str = "{}") -> str:
+    """Start or end a watch in a kernel for the client with this process id."""
+    try:
+        stream = KernelStream(WATCHED)
+    except LookupError:
+        return json.dumps({"refused": "capability-missing", "message": STREAM_MISSING})
+    answer = start_or_end_watch(watch, args, KernelClient(stream, client), sys.modules["__main__"])
+    if watch not in WATCHES.identities():
+        stream.end()
+    return answer
 
 
 FEATURE = WorkerFeature((TRACE, PROFILE), recorded, operations, {WATCH: watch_calls})

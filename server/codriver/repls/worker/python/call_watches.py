@@ -1,15 +1,16 @@
 """Watch functions: report each call of a function whose arguments meet a condition, while the program runs.
 
 Only the code of watched functions has local events of `sys.monitoring`, so that other functions run as before. The
-exception is `PY_UNWIND`, which Python only offers for all code: a short callback runs when an exception leaves a
-function. Arguments and results are converted to short texts on the program's thread without running any of its code.
-Another thread formats and sends them.
+exception is `PY_UNWIND`, which Python only offers for all code. While a reported call is in progress, a short callback
+runs when an exception leaves any function. Otherwise the event has no callback. Arguments and results are converted to
+short texts on the program's thread without running any of its code. Another thread formats and sends them.
 
 Source: Python's library reference, `sys.monitoring`.
 """
 
 from __future__ import annotations
 
+import _thread
 import ast
 import builtins
 import json
@@ -47,6 +48,8 @@ MAX_CALLS_PER_FRAME = 50
 """Maximum number of calls that are sent together."""
 CHECK_S = 1.0
 """Interval in which a watch reports omitted calls, and checks whether its function has other code."""
+POLL_S = 0.02
+"""Interval in which calls are sent in a program with green threads."""
 SECOND_NS = 1_000_000_000
 WATCH, THREAD, START_NS, END_NS, ARGUMENTS, CALLER, RESULT, ERROR = range(8)
 """The indexes in a call. `CALLER` is a code object and a line, and the last two are texts or None."""
@@ -63,14 +66,15 @@ class WatchRefusedError(Exception):
 class Target:
     """A Python function, found by its name.
 
-    The name is `module.function`, `module.Class.method` or `module:function`, or the name of a function in `__main__`.
+    The name is `module.function`, `module.Class.method` or `module:function`, or the name of a function in `home`, the
+    module in which the client evaluates.
 
     Raises:
         WatchRefusedError: there is no such function in a loaded module.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, home: types.ModuleType) -> None:
+        self.name, self._home = name, home
         self.wrappers: list[types.CodeType] = []
         """The code of the decorators around the function, which do not count as its callers."""
         self.function = self._unwrapped(self._value())
@@ -82,11 +86,12 @@ class Target:
             candidates = [(module, steps)]
         else:
             candidates = [(".".join(steps[:end]), steps[end:]) for end in range(len(steps) - 1, 0, -1)]
-            candidates.append(("__main__", steps))
         for found, path in candidates:
             loaded = sys.modules.get(found)
-            if loaded is not None and (found != "__main__" or path[0] in vars(loaded)):
+            if loaded is not None:
                 return self._attribute(loaded, found, path)
+        if not colon and steps[0] in vars(self._home):
+            return self._attribute(self._home, self._home.__name__, steps)
         raise WatchRefusedError(
             "bad-arguments",
             f"no loaded module contains {self.name}: give the module and the function, such as shop.orders.total",
@@ -154,11 +159,34 @@ def compiled(condition: str, arguments: tuple[str, ...], namespace: dict[str, An
     return wrapped
 
 
+class Client:
+    """The client of a watch. `push` sends it a frame, and returns whether it did.
+
+    `push` raises `OSError` if the client has disconnected.
+    """
+
+    def __init__(self, push: Callable[[str], bool]) -> None:
+        self.push = push
+
+    def is_connected(self) -> bool:
+        """Return whether the client may still be connected. It is called about once per `CHECK_S`."""
+        return True
+
+    def end(self) -> None:
+        """Do what is necessary after the last frame."""
+
+
 class CallWatch:
     """A watch of one function, from its creation until it has reported `limit` calls or is ended."""
 
-    def __init__(self, identity: str, target: Target, condition: str, limit: int, push: Callable[[str], bool]) -> None:
-        self.identity, self.target, self.limit, self._condition, self._push = identity, target, limit, condition, push
+    def __init__(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> None:
+        self.identity, self.target, self.limit, self._condition, self.client = (
+            identity,
+            target,
+            limit,
+            condition,
+            client,
+        )
         self.queue: SimpleQueue[Call | None] = SimpleQueue()
         """The calls that have ended, and None to check whether the watch has ended."""
         self.matched = self.omitted = self.failed = self.unsent = 0
@@ -245,7 +273,7 @@ class CallWatch:
         frame = {"watch": self.identity, "calls": [self._row(call) for call in calls], **counts}
         if is_last:
             frame["end"] = self.end
-        if not self._push(json.dumps(frame)):
+        if not self.client.push(json.dumps(frame)):
             self.unsent += len(calls)
 
     def _row(self, call: Call) -> dict[str, Any]:
@@ -271,15 +299,15 @@ class CallWatches:
         self._tool = -1
         self._is_fork_registered = False
 
-    def start(self, identity: str, function: str, condition: str, limit: int, push: Callable[[str], bool]) -> CallWatch:
-        """Start a watch, whose frames are passed to `push`.
+    def start(self, identity: str, target: Target, condition: str, limit: int, client: Client) -> CallWatch:
+        """Start a watch, whose frames are sent to `client`.
 
         Raises:
             WatchRefusedError: the function cannot be watched.
         """
         if self._monitoring is None:
             raise WatchRefusedError("capability-missing", MONITORING_MISSING)
-        watch = CallWatch(identity, Target(function), condition, max(1, min(limit, MAX_LIMIT)), push)
+        watch = CallWatch(identity, target, condition, max(1, min(limit, MAX_LIMIT)), client)
         with self._lock:
             if len(self._watches) >= MAX_WATCHES:
                 message = f"{MAX_WATCHES} functions are watched already, which is the maximum: end one with limit 0"
@@ -315,16 +343,21 @@ class CallWatches:
                 counts = {} if calls else watch.reset_counts()  # in a pause between the calls
                 if calls or counts:
                     watch.send(calls, counts)
+                elif not watch.client.is_connected():
+                    watch.end = watch.end or "disconnected"
                 self._follow(watch)
+            watch.end = watch.end or "limit"
+            with self._lock:  # the last message means that nothing is monitored any longer
+                self._remove(watch)
             while calls := _rest(watch.queue):
                 watch.send(calls, {})
-            watch.end = watch.end or "limit"
             watch.send([], watch.reset_counts(), is_last=True)
         except OSError:  # the client has disconnected
             watch.end = watch.end or "disconnected"
         finally:
             with self._lock:
                 self._remove(watch)
+            watch.client.end()
 
     def _follow(self, watch: CallWatch) -> None:
         """Watch the new code of a function after an edit. End the watch if its condition no longer fits."""
@@ -396,18 +429,20 @@ class CallWatches:
             self._end()
 
     def _callbacks(self) -> dict[int, Any]:
-        """Return the callback of each event."""
+        """Return the callback of each event. That of `PY_UNWIND` is only set while a reported call is in progress."""
         events = self._monitoring.events
+        on_unwind = self._unwind_callback()
         return {
-            events.PY_START: self._start_callback(),
-            events.PY_RETURN: self._return_callback(),
-            events.PY_UNWIND: self._unwind_callback(),
+            events.PY_START: self._start_callback(on_unwind),
+            events.PY_RETURN: self._return_callback(on_unwind),
+            events.PY_UNWIND: None,
         }
 
     # Each callback keeps what it needs in local variables, because it runs for every call.
 
-    def _start_callback(self) -> Any:
+    def _start_callback(self, on_unwind: Any) -> Any:
         by_code, live, frame_at = self._by_code, self._live, FRAME_AT
+        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
 
         def on_start(code: types.CodeType, _offset: int) -> None:
             frame = frame_at(1)
@@ -415,39 +450,57 @@ class CallWatches:
                 call = watch.begin_call(frame)
                 if call is not None:
                     live.setdefault(id(frame), []).append(call)
+                    register(tool, unwind, on_unwind)
 
         return on_start
 
-    def _return_callback(self) -> Any:
+    def _return_callback(self, on_unwind: Any) -> Any:
         live, frame_at = self._live, FRAME_AT
+        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
 
         def on_return(_code: types.CodeType, _offset: int, value: object) -> None:
             if live:
                 frame = frame_at(1)
                 for call in live.pop(id(frame), ()):
                     call[WATCH].end_call(call, frame, value, None)
+                if not live:
+                    register(tool, unwind, None)
+                    if live:  # another thread has started a call that is reported
+                        register(tool, unwind, on_unwind)
 
         return on_return
 
     def _unwind_callback(self) -> Any:
         live, frame_at = self._live, FRAME_AT
+        register, tool, unwind = self._monitoring.register_callback, self._tool, self._monitoring.events.PY_UNWIND
 
         def on_unwind(_code: types.CodeType, _offset: int, error: BaseException) -> None:
-            if live:
-                frame = frame_at(1)
-                for call in live.pop(id(frame), ()):
-                    call[WATCH].end_call(call, frame, None, error)
+            frame = frame_at(1)
+            for call in live.pop(id(frame), ()):
+                call[WATCH].end_call(call, frame, None, error)
+            if not live:
+                register(tool, unwind, None)
+                if live:
+                    register(tool, unwind, on_unwind)
 
         return on_unwind
 
 
 def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
     """Wait for the next calls, at most for `CHECK_S`."""
+    deadline = time.monotonic() + CHECK_S
+    while _has_green_threads() and calls.empty() and time.monotonic() < deadline:
+        time.sleep(POLL_S)  # a wait for the queue would stop the other threads of the REPL
     try:
-        first = calls.get(timeout=CHECK_S)
+        first = calls.get(block=not _has_green_threads(), timeout=CHECK_S)
     except Empty:
         return []
     return ([] if first is None else [first]) + _rest(calls)
+
+
+def _has_green_threads() -> bool:
+    """Return whether a library such as gevent has replaced threads by ones that switch only at its own waits."""
+    return type(_thread.start_new_thread) is not types.BuiltinFunctionType
 
 
 def _rest(calls: SimpleQueue[Call | None]) -> list[Call]:
