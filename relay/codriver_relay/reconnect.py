@@ -334,8 +334,11 @@ class Relay:
                 )
                 text = self.unreachable_message(f"{reason}; {gone}", self.round_start)
                 self.refuse(self.conversation.pop_requests(), text)
+            # A port that was given instead of a file has no record, but a server that was reached there may return.
+            never_ran = self.starter is None and self.target.is_refused and not self.target.was_reached
             give_up_s = self.durations.give_up_s
-            longest_s = self.durations.silent_s if is_alive else self.durations.absent_s if is_absent else give_up_s
+            longest_s = self.durations.absent_s if is_absent or never_ran else give_up_s
+            longest_s = self.durations.silent_s if is_alive else longest_s
             self.longest_s = min(give_up_s, longest_s)
             if has_failed or time.monotonic() - self.round_start >= self.longest_s:
                 self.give_up(reason, self.round_start)
@@ -391,7 +394,8 @@ class Relay:
     def unreachable_message(self, reason: str, start: float) -> str:
         """Return the message that no server can be reached, with the reason and what to do."""
         clock = time.strftime("%H:%M:%S", time.localtime(time.time() - (time.monotonic() - start)))
-        where = f"{self.target.tried} (from {self.target.file})" if self.target.file else self.target.tried
+        has_port = self.target.file is not None and self.target.file not in self.target.tried
+        where = f"{self.target.tried} (from {self.target.file})" if has_port else self.target.tried
         failure = f" {self.starter.failure}." if self.starter and self.starter.failure else ""
         workspace = workspace_of(self.target.file) or "DIR"
         waited = f"since {clock}, for {time.monotonic() - start:.0f} s (the limit is {self.longest_s:g} s)"

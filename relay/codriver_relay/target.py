@@ -54,6 +54,8 @@ class Target:
         self.met = ""  # the session of the last server
         self.line_bytes = 0  # the maximum length of a line for that server, 0 if unknown
         self.tried = f"{host}:{self.port}" if self.port else f"the port in {self.file}"
+        self.is_refused = False  # whether nothing listened at the last attempt
+        self.was_reached = False  # whether any attempt succeeded
 
     def connect(self) -> socket.socket:
         """Connect to the server, and send an introduction if one is needed.
@@ -72,6 +74,7 @@ class Target:
     def reach(self, port: int, directory: Directory | None) -> socket.socket:
         """Connect to a port, which was read from a file in `directory` if that is given. Raises like `connect`."""
         self.tried = f"{self.host}:{port}"
+        self.is_refused = False
         reason = "the host has no address"
         host = self.host.encode() if self.host.isascii() else self.host  # a str would load the IDNA codec
         try:
@@ -85,10 +88,12 @@ class Target:
                         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                         self.introduce(connection, port, directory)
                         connection.settimeout(None)
+                        self.was_reached = True
                         return connection
                     reason = "nobody listens there"
                 except (UnreachableError, OSError) as error:
                     reason = str(error)
+                    self.is_refused = isinstance(error, ConnectionRefusedError)
                 connection.close()
         except (OSError, UnicodeError) as error:
             reason = f"the host {self.host!r} was not found: {error}"

@@ -408,6 +408,13 @@ def test_without_a_server_and_without_start_requests_are_answered_soon(start_rel
     assert relay.receive()["id"] == 7
 
 
+def test_requests_are_answered_soon_if_nothing_listens_on_the_given_port(start_relay):
+    relay = start_relay(closed_port(), CODRIVER_RELAY_DURATIONS="absent_s=0.1", CODRIVER_RELAY_GIVE_UP_S="3600")
+    for _ in range(2):
+        relay.send(INITIALIZE)
+        assert relay.receive()["error"]["data"] == {"reason": "server-unreachable"}
+
+
 def test_a_hung_server_is_given_up_before_clients_give_up(start_relay, tmp_path):
     folder = tmp_path / ".calva" / "mcp-server"
     record_of(folder, os.getpid(), closed_port())
@@ -495,7 +502,7 @@ def test_an_answer_that_never_arrives_is_awaited_for_a_limited_time(relay, host)
 
 def test_a_server_that_starts_late_has_the_full_time_to_answer(start_relay, start_host):
     port = closed_port()
-    relay = start_relay(port, "--verbose", **HASTY)
+    relay = start_relay(port, "--verbose", **waiting(answers_s=2, retry_s=0.1, absent_s=60))
     relay.send(request(1))
     relay.end()
     for _ in range(24):  # attempts, with a pause after each: longer than it waits for an answer
@@ -623,7 +630,7 @@ def test_stderr_is_empty_and_never_contains_payloads(start_relay, host):
 
 def test_the_client_is_throttled_while_nothing_can_be_sent(start_relay, start_host):
     port = closed_port()
-    relay = start_relay(port)
+    relay = start_relay(port, **waiting(absent_s=60))
     line = encode(request(1, text="x" * 1_000_000))
     make_nonblocking(relay.process.stdin.fileno())
     sent = 0
