@@ -42,12 +42,7 @@ def python_session(data):
         ends = {"verdict": "same", "value": "[1]"}, {"verdict": "raises", "raised": RaisedError("a.B", text)}
         for end in (*ends, {"verdict": "varies", "value": text, "pattern": ".*"}, {"verdict": "ran", "out": text}):
             checked = tuple(CheckedStep(step, of, **end) for step in steps if "value" not in end or _is_value(step))
-            for page in (
-                python_documents.render_pytest_file(arrange_steps(checked, "python"), checked, origin),
-                python_documents.render_script(checked, origin),
-                python_documents.render_comment(checked, origin),
-            ):
-                ast.parse(page.text)
+            ast.parse(python_documents.render_pytest_file(arrange_steps(checked, "python"), checked, origin).text)
 
 
 def _dumped(text):

@@ -51,6 +51,6 @@ async def test_an_evaluation_that_ends_only_the_fresh_repl_is_an_error(tmp_path)
 async def test_a_document_names_what_it_omits(tmp_path):
     checked = await runs(tmp_path).verify(recording(DEADLY[0], LOST))
     origin = Origin("py", "python", "2026-01-01", "exported")
-    document = await runs(tmp_path).write_document(checked[:-1], "python", "script", origin)
+    document = await runs(tmp_path).write_document(checked[:-1], "python", "test", origin)
     assert "ended the REPL then as now" in document.text
     assert "1 + 2" in document.text

@@ -131,7 +131,7 @@ def test_a_query_selects_evaluations_by_id(live):
 def test_the_sessions_own_repl_is_not_used(live):
     with live.client() as client:
         before = client.call("evaluate_code", code="import os\nos.getpid()")["result"]
-        live.run("export", live.ids[-1], "--format", "comment")
+        live.run("export", live.ids[-1], "--format", "test")
         assert client.call("evaluate_code", code="os.getpid()")["result"] == before
         assert len(client.call("list_sessions")["sessions"]) == 1
 

@@ -25,6 +25,7 @@ from codriver.features.export.documents.verification import (
     require_identical_images,
     verify_recorded,
 )
+from codriver_lisp import reader
 
 ORIGIN = Origin("py", "python", "2026-01-02")
 
@@ -176,18 +177,6 @@ def test_a_session_may_redefine_its_own_names():
     assert [one.code for one in asked] == ["(some? (resolve 'mine/f))", "(defn f [])", "(defn f [])"]
 
 
-def test_a_script_enters_the_namespaces_of_its_forms():
-    evaluations = [RecordedEvaluation("e-1", "(price 1)", namespace="shop.core", values=("3",)),
-                   RecordedEvaluation("e-2", "(ns mine)"),
-                   RecordedEvaluation("e-3", "(f)", namespace="mine", values=("1",)),
-                   RecordedEvaluation("e-4", "(g)", namespace="user", values=("2",))]  # fmt: skip
-    answers = {"(price 1)": StepResult("3"), "(f)": StepResult("1"), "(g)": StepResult("2")}
-    checked, _ = verified(evaluations, answers, "clojure")
-    text = lisp_documents.render_script(checked, ORIGIN).text
-    assert "(require 'shop.core)\n(in-ns 'shop.core)\n(price 1)\n;; => 3\n(ns mine)\n(f)\n" in text
-    assert "\n(in-ns 'user)\n(g)\n" in text
-
-
 def test_an_interrupted_evaluation_is_run_briefly_and_omitted():
     evaluation = RecordedEvaluation("e-1", "n = 1\nspin()", ending="evaluation e-1 of me: it was interrupted")
     checked, asked = verified([evaluation], {"spin()": StepResult(raised=RaisedError("Endless", "it had not ended"))})
@@ -278,22 +267,11 @@ def test_a_document_that_never_passes_is_not_written():
 
 def test_an_unsupported_format_of_a_dialect_is_refused_with_advice():
     for form, dialect in (("notebook", "clojure"), ("test", "hy")):
-        with pytest.raises(FormatUnknownError, match="--format script"):
+        with pytest.raises(FormatUnknownError, match=r"choose --format recording$"):
             write_document((), lambda _page: (), form, dialect)
-    for form in ("test", "script", "comment", "notebook"):
+    for form in ("test", "notebook"):
         with pytest.raises(FormatUnknownError, match=r"choose --format recording$"):
             write_document((), lambda _page: (), form, "unknown")
-
-
-def test_an_exported_script_with_await_is_valid_python():
-    codes = ["import asyncio", "async def f():\n    return 3", "x = await f()", "x"]
-    evaluations = [
-        RecordedEvaluation(f"e-{number}", code, values=("3",) * (code == "x")) for number, code in enumerate(codes)
-    ]
-    checked, _ = verified(evaluations, {"x": StepResult("3")})
-    document, _ = write_document(checked, lambda _page: (), "script")
-    ast.parse(document.text)
-    assert "# => 3" in document.text
 
 
 def test_a_notebook_follows_its_declared_format():
@@ -317,42 +295,35 @@ def test_a_notebook_follows_its_declared_format():
 
 @pytest.mark.parametrize("separator", ["\n", "\r", "\x0c", "\u2028"])
 @pytest.mark.parametrize("dialect", ["python", "clojure"])
-def test_error_and_value_lines_of_a_script_are_always_comments(dialect, separator):
-    words = f"no{separator}(do-harm){separator}"
+def test_values_and_errors_add_no_code_to_a_document(dialect, separator):
+    words = f"no{separator}(harm){separator}"
     evaluations = [
         RecordedEvaluation("e-1", "(f)", err=f"Error: {words}"),
         RecordedEvaluation("e-2", "(g)", values=(words,)),
+        RecordedEvaluation("e-3", "(h)", values=("1",)),
     ]
-    evaluations.append(RecordedEvaluation("e-3", "(h)", values=("1",)))
     raised = StepResult(raised=RaisedError("Error", words))
     checked, _ = verified(evaluations, {"(f)": raised, "(g)": StepResult(words), "(h)": raised}, dialect)
-    documents = lisp_documents if dialect == "clojure" else python_documents
-    for page in (documents.render_script(checked, ORIGIN), documents.render_comment(checked, ORIGIN)):
-        harmful = [line.strip() for line in page.text.splitlines() if "do-harm" in line]
-        assert len(harmful) >= 2
-        assert all(line.startswith(("#", ";;")) for line in harmful)
+    layout = arrange_steps(checked, dialect)
+    if dialect == "python":
+        text = python_documents.render_pytest_file(layout, checked, ORIGIN).text
+        names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
+    else:
+        text = lisp_documents.render_test_file(layout, checked, ORIGIN, dialect).text
+        names, forms = set(), list(reader.read(text).forms)
+        while forms:
+            form = forms.pop()
+            forms += form.children
+            names.add(text[form.start : form.end])
+    assert text.count("harm") >= 2
+    assert {"f", "g"} <= names
+    assert not names & {"harm", "(harm)"}
 
 
 def test_comments_are_no_steps_and_line_endings_follow_python():
     assert verified([RecordedEvaluation("e-1", "# nothing\n")], {}) == ((), [])
     steps = split_python("'a\u2028b\x0cc'\r\n'''a\rb'''\rx")
     assert [step.text for step in steps] == ["'a\u2028b\x0cc'", "'''a\nb'''", "x"]
-
-
-def test_a_rich_comment_contains_lisp_forms_and_values():
-    evaluations = [RecordedEvaluation("e-1", '(f "a\n  b")', values=("1",))]
-    checked, _ = verified(evaluations, {'(f "a\n  b")': StepResult("1")}, "clojure")
-    text = lisp_documents.render_comment(checked, ORIGIN).text
-    assert text.startswith("(comment\n")
-    assert '  (f "a\n  b")\n  ;; => 1\n  )\n' in text
-
-
-def test_a_python_comment_looks_like_the_prompt():
-    checked, _ = verified(
-        [RecordedEvaluation("e-1", "def f():\n    return 1\nf()", values=("1",))], {"f()": StepResult("1")}
-    )
-    text = python_documents.render_comment(checked, ORIGIN).text
-    assert text.endswith("# >>> def f():\n# ...     return 1\n# >>> f()\n# 1\n")
 
 
 def test_a_lisp_namespace_has_all_its_requires_in_one_clause():
@@ -555,7 +526,7 @@ def test_magic_lines_are_steps_kept_only_in_a_notebook(code, steps):
     checked, _ = verified([RecordedEvaluation("e-1", code)], {}, delivery="whole")
     magic = {line for one in found if one.role == "magic" for line in one.text.splitlines()}
     assert all(json.dumps(line)[1:-1] in render_notebook(checked, ORIGIN) for line in magic)
-    document, _ = write_document(checked, lambda _page: (), form="script")
+    document, _ = write_document(checked, lambda _page: ())
     assert not set(document.text.splitlines()) & magic
 
 

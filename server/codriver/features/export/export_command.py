@@ -1,6 +1,6 @@
 """`codriver export`: turn evaluations into documents or recordings.
 
-A document is a test file, a script, a comment or a notebook. Exit status: 0 the file was written, 1 it was not, 2 wrong
+A document is a test file or a notebook. Exit status: 0 the file was written, 1 it was not, 2 wrong
 usage, 3 no server.
 """
 
@@ -91,7 +91,7 @@ class ExportedEvaluations:
 
 @click.command(
     "export",
-    short_help="Make a test, script or notebook of a session.",
+    short_help="Make a test or notebook of a session.",
     epilog="Exit status: 0 written, 1 not written, 2 wrong usage, 3 no server.",
 )
 @click.argument("ids", nargs=-1, metavar="[EVALUATION]...")
@@ -131,7 +131,7 @@ def export_command(  # noqa: PLR0913  # each option is an argument
     session: str | None,
     workspace: Path,
 ) -> None:
-    """Export evaluations as a test file, script, rich comment, notebook or recording. EVALUATION is an id.
+    """Export evaluations as a test file, notebook or recording. EVALUATION is an id.
 
     Before the file is written, the code RUNS AGAIN, including its side effects, in fresh REPLs of the same kind. (A
     recording is only copied.) Its output is printed to standard error. Steps that do not reproduce are marked or

@@ -1,6 +1,6 @@
 """Run recorded evaluations again in fresh REPLs, and check the documents made from them.
 
-Evaluations, scripts and tests of a Lisp run in a REPL that is started for that run. The tests of a Python document run
+Evaluations and tests of a Lisp run in a REPL that is started for that run. The tests of a Python document run
 like all Python tests: in a new process, with `python -m pytest FILE`.
 """
 
@@ -72,7 +72,7 @@ TEST_FUNCTION_NAME: Final = re.compile(r"^def (test_\w+)\(", re.MULTILINE)
 """Matches the name of each test in a Python document."""
 UNITTEST_MODULE: Final = "codriver_exported_tests"
 """The name of the module that runs a document's tests without pytest."""
-NO_RUN_HINT: Final = "Choose --format script"
+NO_RUN_HINT: Final = "Choose --format recording"
 DEFAULT_TEST_FILE: Final = "test_exported.py"
 """The file name used for a Python document that is not written to a Python file."""
 
@@ -238,8 +238,7 @@ class FreshRuns:
             page = next(requests)
         except StopIteration as stop:
             return _checked_document(stop)
-        is_python_test = dialect == PYTHON.dialect and form == "test"
-        run = self.run_python_tests if is_python_test else partial(self._run_in_repl, form, origin)
+        run = self.run_python_tests if dialect == PYTHON.dialect else partial(self._run_in_repl, origin)
         return await drive_check(requests, page, run)
 
     async def run_python_tests(self, page: DocumentBuilder) -> tuple[FailedTest, ...]:
@@ -309,21 +308,18 @@ class FreshRuns:
             sources=sources,
         )
 
-    async def _run_in_repl(self, form: Format, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
+    async def _run_in_repl(self, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
         """Run a document in a new REPL, and return its failures."""
         # The cells of a kernel become plain Python, which has to work without a kernel.
         words = PYTHON.repl if selects_kernel(self.words) else self.words
         async with self.repl(words=words) as repl:
-            return await self.run(repl, form, origin, page)
+            return await self.run(repl, origin, page)
 
-    async def run(self, repl: FreshRepl, form: Format, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
-        """Run a document in a REPL, including its tests in a Lisp, and return the failures."""
-        if repl.dialect == PYTHON.dialect:
-            failed = _document_failures(await repl.run(page.text))
-        else:
-            ending = SUFFIXES.get(repl.dialect, ".clj")
-            file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
-            failed = await _run_lisp(repl, page, form, origin, str(file))
+    async def run(self, repl: FreshRepl, origin: Origin, page: DocumentBuilder) -> tuple[FailedTest, ...]:
+        """Load a Lisp's test file in a REPL, run its tests, and return the failures."""
+        ending = SUFFIXES.get(repl.dialect, ".clj")
+        file = self.workspace / f"{origin.name.replace('-', '_').replace('.', '/')}{ending}"
+        failed = await _run_lisp(repl, page, origin, str(file))
         clean = self.clean
         return tuple(replace(failure, error=clean(failure.error)) for failure in failed)
 
@@ -517,16 +513,12 @@ def _words_of(failure: TestFailure | None) -> str:
     return failure.message if is_named else f"{failure.type}: {failure.message}"
 
 
-async def _run_lisp(
-    repl: FreshRepl, page: DocumentBuilder, form: Format, origin: Origin, file: str
-) -> tuple[FailedTest, ...]:
-    """Load a Lisp document, run its tests if it has any, and return the failures."""
+async def _run_lisp(repl: FreshRepl, page: DocumentBuilder, origin: Origin, file: str) -> tuple[FailedTest, ...]:
+    """Load a Lisp test file, run its tests, and return the failures."""
     await repl.run(f"(remove-ns '{origin.name})")  # the tests of an earlier round would be found there
     failed = _document_failures(await repl.run(page.text, file=file))
     if failed:
         return failed
-    if form != "test":
-        return ()
     run = await repl.run_tests(origin.name)
     wrong = [result for result in run.results if result.outcome != "pass"]
     return tuple(

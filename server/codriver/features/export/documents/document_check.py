@@ -34,11 +34,10 @@ class FormatUnknownError(CodriverError):
 
     def __init__(self, dialect: str, form: str) -> None:
         if dialect == "unknown":
-            what, others = f"a {form} is of Python or a Lisp, and this session is of neither", "recording"
+            what = f"a {form} is of Python or a Lisp, and this session is of neither"
         else:
             what = "a notebook is of Python" if form == "notebook" else f"nothing here knows the tests of {dialect}"
-            others = "script, comment or recording"
-        super().__init__(f"{what}: choose --format {others}")
+        super().__init__(f"{what}: choose --format recording")
 
 
 class DocumentFailsError(CodriverError):
@@ -49,7 +48,7 @@ class DocumentFailsError(CodriverError):
 
     def __init__(self, error: str) -> None:
         super().__init__(
-            f"the document does not run in a fresh process: {error}; choose fewer evaluations, or --format script"
+            f"the document does not run in a fresh process: {error}; choose fewer evaluations, or --format recording"
         )
 
 
@@ -71,11 +70,6 @@ class VerifiedDocument:
 
 
 DocumentCheck = Generator["DocumentBuilder", tuple[FailedTest, ...], VerifiedDocument]
-
-
-def must_run_document(form: Format) -> bool:
-    """Return whether the document has to be run itself, because it contains more than the verified steps."""
-    return form in {"test", "script"}
 
 
 def check_format(dialect: str, form: Format) -> None:
@@ -103,11 +97,11 @@ def check_document(checked: Sequence[CheckedStep], dialect: str, form: Format, o
     current = tuple(_without_magic(check) for check in current)
     failed: tuple[FailedTest, ...] = ()
     for _ in range(MAX_ROUNDS):
-        page = _page(current, dialect, form, origin, in_one=in_one)
-        failed = (yield page) if must_run_document(form) else ()
+        page = _page(current, dialect, origin, in_one=in_one)
+        failed = yield page
         if not failed:
             return VerifiedDocument(page.text, current)
-        if form == "test" and not in_one:
+        if not in_one:
             in_one = True
             continue
         lessened = _with_weaker_assertions(current, page, failed)
@@ -123,21 +117,12 @@ def _without_magic(check: CheckedStep) -> CheckedStep:
     return replace(check.without_assertion(NOT_PYTHON_NOTE), verdict="absent") if is_magic else check
 
 
-def _page(
-    checked: Sequence[CheckedStep], dialect: str, form: Format, origin: Origin, *, in_one: bool
-) -> DocumentBuilder:
-    """Return the document with these steps as a page in the requested format."""
+def _page(checked: Sequence[CheckedStep], dialect: str, origin: Origin, *, in_one: bool) -> DocumentBuilder:
+    """Return the test file with these steps."""
+    layout = arrange_steps(checked, dialect, in_one=in_one)
     if dialect == "python":
-        if form == "test":
-            return python_documents.render_pytest_file(arrange_steps(checked, dialect, in_one=in_one), checked, origin)
-        return python_documents.render_script(checked, origin) if form == "script" else python_documents.render_comment(checked, origin)  # fmt: skip  # noqa: E501
-    if form == "test":
-        return lisp_documents.render_test_file(arrange_steps(checked, dialect, in_one=in_one), checked, origin, dialect)
-    return (
-        lisp_documents.render_script(checked, origin)
-        if form == "script"
-        else lisp_documents.render_comment(checked, origin)
-    )
+        return python_documents.render_pytest_file(layout, checked, origin)
+    return lisp_documents.render_test_file(layout, checked, origin, dialect)
 
 
 def _with_weaker_assertions(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NOTHING = frozenset({"None", "nil"})
 """Values of steps that are evaluated only for their side effects."""
-Format = Literal["test", "script", "comment", "notebook"]
+Format = Literal["test", "notebook"]
 
 WIDTH: Final = 100
 """Maximum number of characters in a line of a document's header."""

@@ -179,10 +179,16 @@ def _asserted(check: CheckedStep, framework: TestLibrary) -> str:
         return f"(is (= {len(value)} (count (pr-str {code}))))"
     if value == "nil":
         return code if check.out else f"(is (nil? {code}))"
-    if _RECORD.search(value) or _UNREADABLE.search(value):
+    if _RECORD.search(value) or _UNREADABLE.search(value) or not _is_one_form(value):
         return f"(is (= {_string(value)} (pr-str {code})))"
     quoted = value if _PLAIN.fullmatch(value) else f"'{value}"
     return f"(is (= {quoted} {code}))"
+
+
+def _is_one_form(value: str) -> bool:
+    """Return whether a printed value reads as a single form, so that a quote makes all of it data."""
+    reading = read(value)
+    return reading.imbalance is None and [(form.start, form.end) for form in reading.forms] == [(0, len(value))]
 
 
 def _class(name: str, framework: TestLibrary) -> str:
@@ -218,52 +224,3 @@ def _indented(code: str) -> str:
             inside |= set(range(first + 1, first + 1 + code.count("\n", form.start, form.end)))
     lines = enumerate(code.split("\n"))
     return "\n".join(line if number in inside else f"  {line}" for number, line in lines)
-
-
-def render_script(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a script that runs the same forms in order; values and errors become comments."""
-    page = DocumentBuilder()
-    for line in header_lines(origin, checked):
-        page.write(f";; {line}")
-    page.write()
-    made = {namespace_of(check.step.text) for check in checked if _is_ns(check)}
-    current = ""
-    for check in checked:
-        namespace = check.of.namespace
-        if namespace not in DEFAULT_NAMESPACES | {current} and not _is_ns(check):
-            page.write(
-                f"(in-ns '{namespace})" if namespace in made else f"(require '{namespace})\n(in-ns '{namespace})"
-            )
-            current = namespace
-        elif namespace == DEFAULT_NAMESPACE and current not in {"", DEFAULT_NAMESPACE}:
-            page.write(f"(in-ns '{DEFAULT_NAMESPACE})")
-            current = DEFAULT_NAMESPACE
-        for line in _scripted(check):
-            page.write(line, check)
-        current = namespace_of(check.step.text) or current
-    return page
-
-
-def render_comment(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a rich comment with the forms and their values, for pasting below the code they exercise."""
-    page = DocumentBuilder()
-    page.write("(comment")
-    for line in header_lines(origin, checked):
-        page.write(f"  ;; {line}")
-    for check in checked:
-        if not check.is_typo:
-            for line in _scripted(check):
-                page.write(_indented(line))
-    page.write("  )")
-    return page
-
-
-def _scripted(check: CheckedStep) -> list[str]:
-    """Return the lines of a step in a script or comment: its note, its code, and its value or error as a comment."""
-    comments = [comment_out(check.note, ";;")] if check.note else []
-    if check.verdict in {"absent", "raises"} or uses_last_value(check):
-        raised = [comment_out(f"raises {check.raised}", ";;")] if check.verdict == "raises" else []
-        return [*comments, comment_out(check.step.text, ";;"), *raised]
-    has_value = check.value not in (None, "nil") and check.step.role == "expression"
-    result = [comment_out(f"=> {check.value}", ";;")] if has_value else []
-    return [*comments, check.step.text, *result]

@@ -300,65 +300,6 @@ def _indented(code: str, indent: str) -> str:
     return "\n".join(line if number in inside or not line else indent + line for number, line in lines)
 
 
-def render_script(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a script that runs the same steps in order; values and errors become comments."""
-    page = DocumentBuilder()
-    _write_header(page, checked, origin)
-    page.gap(1)
-    given = frozenset(name for check in checked for name in check.step.gives)
-    for line in _imports_from_other_modules(checked, given):
-        page.write(line)
-    if not any(check.step.awaits for check in checked if check.verdict not in {"absent", "raises"}):
-        for check in checked:
-            page.write(_scripted(check), check)
-        return page
-    above = [check for check in checked if check.step.role == "import" and "import *" in check.step.text]
-    for check in above:  # `import *` is only allowed at module level
-        page.write(_scripted(check), check)
-    page.write("import asyncio\n\n\nasync def main():")
-    names = sorted(
-        {name for check in checked if check.verdict not in {"absent", "raises"} for name in check.step.gives}
-    )
-    if names:
-        page.write(f"{_INDENT}global {', '.join(names)}")
-    for check in checked:
-        if check not in above:
-            page.write(_indented(_scripted(check), _INDENT), check)
-    page.write("\n\nasyncio.run(main())")
-    return page
-
-
-def _scripted(check: CheckedStep) -> str:
-    """Return a step in a script: its note, its code, and its value or error as a comment."""
-    code, note = check.step.text, f"{comment_out(check.note, '#')}\n" if check.note else ""
-    if check.verdict in {"absent", "raises"} or _uses_last_value_name(check):
-        raised = "\n" + comment_out(f"raises {check.raised}", "#") if check.verdict == "raises" else ""
-        return note + comment_out(code, "#") + raised
-    if check.value is None or check.value == "None":
-        return note + code
-    return f"{note}{code}\n" + comment_out(f"=> {check.value}", "#")
-
-
-def render_comment(checked: Sequence[CheckedStep], origin: Origin) -> DocumentBuilder:
-    """Return a comment that shows the session like a Python prompt, for pasting next to the code it exercises."""
-    page = DocumentBuilder()
-    for line in header_lines(origin, checked):
-        page.write(f"# {line}")
-    page.write("#")
-    for check in checked:
-        if check.is_typo:
-            continue
-        if check.note:
-            page.write(comment_out(f"({check.note})", "#"))
-        first, *more = check.step.text.splitlines() or [""]
-        page.write("\n".join([f"# >>> {first}", *(f"# ... {line}" for line in more)]))
-        result = str(check.raised) if check.verdict == "raises" else check.value if check.value != "None" else None
-        for text in (check.out, result):
-            if text:
-                page.write(comment_out(text, "#"))
-    return page
-
-
 _KERNEL_SPEC: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 
 
