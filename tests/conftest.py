@@ -53,7 +53,7 @@ SLOW = {
     "datalog": "against_reference",
     "docs": "ci_recipe github_action server_pages",
     "editing": "acts batch_records",
-    "lisp": "edit_laws meaning",
+    "lisp": "edit_laws",
     "features/applications": "seam_streams watch_app",
     "features/traces": "traces call_watches watch_calls",
     "features/clojuredocs": "clojuredocs",

@@ -2,7 +2,7 @@
 `frozen_names.toml`.
 
 Each list is derived from the product and compared with the file, so that a public name appears or disappears only by a
-decision. The table `leaving` has names that are being deleted: each may still be there, or not.
+decision.
 """
 
 import ast
@@ -339,25 +339,23 @@ def names_in(tables: Mapping[str, Mapping[str, Any]]) -> Names:
     return found
 
 
-def compared(product: Names, frozen: Names, leaving: Names) -> list[str]:
+def compared(product: Names, frozen: Names) -> list[str]:
     """Return a sentence for each name that only the product or only the file has."""
     faults = []
     for key in sorted({*product, *frozen}):
         present, expected = product.get(key, frozenset()), frozen.get(key, frozenset())
-        free = leaving.get(key, frozenset())
         faults += [
             f"{key}: {name} is new; add it to the file if it is meant to be public"
-            for name in sorted(present - expected - free)
+            for name in sorted(present - expected)
         ]
         faults += [f"{key}: {name} is in the file, and the product lost it" for name in sorted(expected - present)]
-        faults += [f"{key}: {name} cannot stay and leave" for name in sorted(expected & free)]
     return faults  # fmt: skip
 
 
 def test_public_names_match_the_frozen_list():
     needs.every_feature()
-    tables = {name: rows for name, rows in listed().items() if name not in ("leaving", "written")}
-    assert compared(derived(), names_in(tables), names_in(listed().get("leaving", {}))) == []
+    tables = {name: rows for name, rows in listed().items() if name != "written"}
+    assert compared(derived(), names_in(tables)) == []
 
 
 def test_names_written_only_in_functions_are_still_in_the_code():
@@ -373,16 +371,13 @@ def test_names_written_only_in_functions_are_still_in_the_code():
 
 
 @pytest.mark.parametrize(
-    ("product", "frozen", "leaving", "faults"),
+    ("product", "frozen", "faults"),
     [
-        ({"a": {"x"}}, {"a": {"x"}}, {}, []),
-        ({"a": {"x", "y"}}, {"a": {"x"}}, {}, ["a: y is new; add it to the file if it is meant to be public"]),
-        ({"a": set()}, {"a": {"x"}}, {}, ["a: x is in the file, and the product lost it"]),
-        ({}, {"a": {"x"}}, {}, ["a: x is in the file, and the product lost it"]),
-        ({"a": {"x"}}, {}, {"a": {"x"}}, []),
-        ({"a": set()}, {"a": set()}, {"a": {"x"}}, []),
-        ({"a": {"x"}}, {"a": {"x"}}, {"a": {"x"}}, ["a: x cannot stay and leave"]),
+        ({"a": {"x"}}, {"a": {"x"}}, []),
+        ({"a": {"x", "y"}}, {"a": {"x"}}, ["a: y is new; add it to the file if it is meant to be public"]),
+        ({"a": set()}, {"a": {"x"}}, ["a: x is in the file, and the product lost it"]),
+        ({}, {"a": {"x"}}, ["a: x is in the file, and the product lost it"]),
     ],
 )
-def test_the_comparison_finds_names_missing_on_either_side(product, frozen, leaving, faults):
-    assert compared(product, frozen, leaving) == faults
+def test_the_comparison_finds_names_missing_on_either_side(product, frozen, faults):
+    assert compared(product, frozen) == faults

@@ -1,4 +1,4 @@
-"""Read, balance, edit and rename Lisp source text.
+"""Read, balance and edit Lisp source text.
 
 Nothing in this package does I/O or runs the code that it reads.
 """

@@ -1,4 +1,4 @@
-"""Structural edits of a text: replace, insert, append, move and rename forms without changing anything else.
+"""Structural edits of a text: replace, insert, append and move forms without changing anything else.
 
 Edits work on top-level forms. The forms directly inside a top-level `(comment …)` or `(do …)`, or in the branches of a
 reader conditional, also count as top-level forms. A branch has exactly one form, which can only be replaced by another
@@ -14,20 +14,14 @@ the edits are therefore read as before, no matter what the new text contains.
 from __future__ import annotations
 
 import dataclasses
-import itertools
-from bisect import bisect_right
-from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import itemgetter
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
-from codriver_lisp.binding_forms import namespace_of
-from codriver_lisp.definitions import read_definitions
-from codriver_lisp.errors import EditError, EditFailedError, TooManyFormsError
+from codriver_lisp.errors import EditError, EditFailedError
 from codriver_lisp.reader import Positions
 from codriver_lisp.source_text import SearchLimits, Target, find_target
 from codriver_lisp.splices import (
-    NameReplacement,
     Splice,
     append_text,
     assemble,
@@ -39,16 +33,13 @@ from codriver_lisp.splices import (
     insert_after,
     insert_before,
     is_blank,
-    rename_within,
     replace,
 )
-from codriver_lisp.symbol_rename import DefinitionRenaming, find_names, find_references
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from codriver_lisp.source_text import Document, Unit
-    from codriver_lisp.symbol_rename import Found
 
 __all__ = [
     "Append",
@@ -57,14 +48,10 @@ __all__ = [
     "Insert",
     "Move",
     "RefusedEdits",
-    "Rename",
     "Replace",
     "TextEdit",
     "apply_edits",
 ]
-
-READER_FEATURES: Final = ("clj", "cljs", "lpy")
-"""The reader conditional features whose branches are searched for definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,38 +86,16 @@ class Move:
     side: Literal["before", "after"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rename:
-    """An edit that renames `old` to `new` in the code of the target, or in all code.
-
-    Text from other edits is not changed.
-
-    Without a target, the name that is renamed belongs to the namespace. In a target that binds the name, the local name
-    is renamed.
-    """
-
-    old: str
-    new: str
-    target: Target | None = None
-
-
-TextEdit = Replace | Insert | Append | Move | Rename | DefinitionRenaming
-"""An edit of one text. `DefinitionRenaming` updates the uses of a name that a `Rename` changes in another file."""
+TextEdit = Replace | Insert | Append | Move
+"""An edit of one text."""
 
 
 @dataclass(frozen=True, slots=True)
 class EditEffect:
-    """The effect of one edit: its line in the text before and after, and how many changes it made.
-
-    `left` maps each reason for not renaming occurrences to their lines in the text before the edits.
-    """
+    """The effect of one edit: its line in the text before and after the edits."""
 
     line: int
     new_line: int
-    changes: int = 1
-    left: Mapping[str, Sequence[int]] = field(default_factory=dict)
-    is_of_undefined: bool = False
-    """Whether this renames a name in all code of a text that does not define the name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +126,7 @@ def apply_edits(
     plan.finish()
     if plan.errors:
         return RefusedEdits(tuple(sorted(plan.errors, key=itemgetter(0))))
-    assembly = assemble(document, plan.splices, plan.names)
+    assembly = assemble(document, plan.splices)
     if assembly.broken is not None:
         return RefusedEdits(((assembly.broken, EditError("the new text would run into the adjacent code")),))
     text, found = assembly.text, dict(assembly.positions)
@@ -173,9 +138,7 @@ def apply_edits(
     done: dict[int, EditEffect] = {}
     for number, line in plan.lines.items():
         at = found.get(number, found.get(plan.merged.get(number, number), 0))
-        done[number] = EditEffect(
-            line, positions.line(at), plan.counts.get(number, 1), plan.left.get(number, {}), number in plan.undefined
-        )
+        done[number] = EditEffect(line, positions.line(at))
     return EditedText(text, done)
 
 
@@ -189,38 +152,15 @@ class _Deletion:
     number: int
 
 
-def _may_define(document: Document, name: str) -> bool:
-    """Return whether the text defines `name`, or may do so by calling a user's macro.
-
-    The result is also True for names of other namespaces, and for Hy, which can bind names in ways that this package
-    does not model.
-    """
-    name = name.removeprefix(f"{namespace_of(document)}/")
-    if document.is_hy or name.startswith(":") or "/" in name:
-        return True
-    try:
-        found = [read_definitions(document.text, features=[feature]) for feature in READER_FEATURES]
-    except TooManyFormsError:
-        return True
-    return any(definition.unknown or any(name in each.makes for each in definition.found) for definition in found)
-
-
 class _EditPlan:
     """The changes that the edits of one text require, collected edit by edit and completed by `finish`."""
 
     def __init__(self, document: Document, limits: SearchLimits) -> None:
         self.errors: list[tuple[int, EditError]] = []
         self.splices: list[tuple[Splice, int]] = []
-        self.names: list[NameReplacement] = []
         self.appends: list[tuple[str, int]] = []
         self.lines: dict[int, int] = {}
         """The line of each edit in the text before the edits."""
-        self.counts: Counter[int] = Counter()
-        """The number of names that each renaming changes."""
-        self.undefined: set[int] = set()
-        """The renamings of names that the text does not define."""
-        self.left: dict[int, dict[str, list[int]]] = {}
-        """The lines of the occurrences that each renaming does not change, by reason."""
         self.merged: dict[int, int] = {}
         """The deletions that were merged into another one, by number."""
         self._document = document
@@ -241,16 +181,11 @@ class _EditPlan:
                     self.splices.append((insert_before(self._document, unit, new), number))
                 case Append(new):
                     check_not_blank(new)
-                    self._check_balanced("appended to")
+                    self._check_balanced()
                     self.lines[number] = self._document.positions.count
                     self.appends.append((new, number))
                 case Move():
                     self._move(number, edit)
-                case Rename():
-                    self._rename(number, edit)
-                case DefinitionRenaming():
-                    self._check_balanced("renamed in")
-                    self._name(number, find_references(self._document, edit))
         except EditFailedError as error:
             self.errors.append((number, error.error))
 
@@ -260,15 +195,15 @@ class _EditPlan:
         self.lines[number] = unit.line
         return unit
 
-    def _check_balanced(self, what: str) -> None:
-        """Check that the brackets of the text balance.
+    def _check_balanced(self) -> None:
+        """Check that the brackets of the text balance, so that text can be appended.
 
         Raises:
-            EditFailedError: they do not. `what` is the participle of what cannot be done to the file, for the message.
+            EditFailedError: they do not.
         """
         if self._document.bracket_error is not None:
-            words = f"the file cannot be {what}, because its brackets do not balance: {self._document.bracket_error}"
-            raise EditFailedError(EditError(words))
+            words = "the file cannot be appended to, because its brackets do not balance"
+            raise EditFailedError(EditError(f"{words}: {self._document.bracket_error}"))
 
     def _replace(self, number: int, edit: Replace) -> None:
         """Plan the replacement or deletion of a target."""
@@ -293,58 +228,21 @@ class _EditPlan:
         begin, end = self._document.start_with_comments(unit), self._document.end_of_line(unit)
         self._deletions.append(_Deletion(unit, begin, end, number))
 
-    def _rename(self, number: int, edit: Rename) -> None:
-        self._check_balanced("renamed in")
-        unit = None if edit.target is None else self._find(number, edit.target)
-        found = find_names(self._document, edit.old, edit.new, None if unit is None else (unit.start, unit.end))
-        self._name(number, found)
-        if unit is None and found.kind == "symbol" and not _may_define(self._document, edit.old):
-            self.undefined.add(number)
-
-    def _name(self, number: int, found: Found) -> None:
-        """Plan the renaming of the found occurrences."""
-        if not found.positions:
-            return
-        line = self._document.positions.line
-        self.lines[number] = line(found.positions[0][0])
-        self.left[number] = {why: [line(at) for at in positions] for why, positions in found.left.items()}
-        self.names += [NameReplacement(*position, number) for position in found.positions]
-
     def finish(self) -> None:
         """Plan the moves and deletions, which depend on the other edits, and record conflicts between edits."""
         document = self._document
-        self.names.sort(key=lambda name: (name.start, name.index))
-        for name, other in itertools.pairwise(self.names):
-            if other.start < name.end:
-                self._conflict(name.index, other.index, other.start)
-        replaced = [splice.core for splice, _ in self.splices if splice.core[0] < splice.core[1]]
         for unit, to, edit, number in self._moves:
             begin, end = document.start_with_comments(unit), document.end_of_line(unit)
             indentation = document.indentation(unit)
             if document.begins_line(unit):
                 indentation, begin = "", document.positions.start(document.positions.line(begin))
-            moved = indentation + rename_within(document.text, self.names, begin, end)
+            moved = indentation + document.text[begin:end]
             put = insert_before if edit.side == "before" else insert_after
             self.splices.append((put(document, to, moved), number))
-        moves = {number for *_, number in self._moves}
         for deletion in self._merged_deletions():
             unit, begin, end = deletion.unit, deletion.begin, deletion.end
             self.splices.append((delete(document, unit, begin, end), deletion.number))
-        replaced += [(gone.begin, gone.end) for gone in self._deletions if gone.number not in moves]
-        self._count_names(replaced)
         self._find_conflicts()
-
-    def _count_names(self, replaced: list[tuple[int, int]]) -> None:
-        """Count the names that each renaming changes. Refuse a renaming if all its names are in replaced forms."""
-        replaced.sort()
-        starts = [start for start, _ in replaced]
-        for name in self.names:
-            at = bisect_right(starts, name.start) - 1
-            self.counts[name.index] += at < 0 or name.start >= replaced[at][1]
-        for number, count in self.counts.items():
-            if count == 0:
-                words = "it occurs only in forms that other edits replace: use the new name in their text"
-                self.errors.append((number, EditError(words)))
 
     def _find_conflicts(self) -> None:
         """Record an error for each pair of edits that change the same code."""

@@ -1,6 +1,6 @@
 """Splices put new text in place of a form or next to it, without absorbing code or leaving gaps.
 
-A text is rewritten by applying splices and renames. Its tokens are then compared with the expected ones, to prove that
+A text is rewritten by applying splices. Its tokens are then compared with the expected ones, to prove that
 no tokens ran together. Tokens that would run together, as when a form is inserted between two forms that touch, get a
 space between them, or a line ending after a comment.
 """
@@ -229,22 +229,11 @@ def _count_forms(text: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class NameReplacement:
-    """The replacement of one occurrence of a name by `new`. `index` is the number of the edit."""
-
-    start: int
-    end: int
-    new: str
-    index: int
-
-
-@dataclass(frozen=True, slots=True)
 class AssembledText:
     """A text after its changes.
 
-    `positions` maps the number of each edit to the offset of its change in the new text, or of the first one for a
-    renaming. `broken` is the number of an edit whose new text would run into the adjacent code, in which case `text`
-    must not be used.
+    `positions` maps the number of each edit to the offset of its change in the new text. `broken` is the number of an
+    edit whose new text would run into the adjacent code, in which case `text` must not be used.
     """
 
     text: str
@@ -254,22 +243,19 @@ class AssembledText:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """One change of the text: a splice or the replacement of a name."""
+    """One change of the text. `index` is the number of its edit."""
 
     start: int
     end: int
     new: str
     index: int
-    is_name: bool
 
 
-def assemble(
-    document: Document, splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]
-) -> AssembledText:
-    """Return the text of the document after applying `splices`, and `names` outside the replaced text.
+def assemble(document: Document, splices: Sequence[tuple[Splice, int]]) -> AssembledText:
+    """Return the text of the document after applying `splices`, each with the number of its edit.
 
-    Both must be sorted, and the cores of the splices must not overlap. Whitespace around cores may overlap, and is
-    removed only once.
+    They must be sorted, and their cores must not overlap. Whitespace around cores may overlap, and is removed only
+    once.
     """
     text = document.text
     starts = [form.start for form in document.reading.forms]
@@ -277,7 +263,7 @@ def assemble(
     positions: dict[int, int] = {}
     broken: int | None = None
     done = length = 0
-    for low, high, changes in _affected_regions(_merged(splices, names), starts, len(text)):
+    for low, high, changes in _affected_regions(_without_overlaps(splices), starts, len(text)):
         parts.append(text[done:low])
         length += low - done
         expected = _expected(text[low:high], low, changes)
@@ -290,7 +276,7 @@ def assemble(
             if number % 2:
                 change = changes[number // 2]
                 indent = len(chunk) - len(chunk.lstrip())
-                if change.index not in positions or (indent < len(chunk) and not change.is_name):
+                if change.index not in positions or indent < len(chunk):
                     positions[change.index] = length + (indent if indent < len(chunk) else 0)
             length += len(chunk)
         parts += chunks
@@ -299,22 +285,16 @@ def assemble(
     return AssembledText("".join(parts), positions, broken)
 
 
-def _merged(splices: Sequence[tuple[Splice, int]], names: Sequence[NameReplacement]) -> list[_Change]:
-    """Return all changes in text order and without overlaps, omitting names in replaced text."""
-    merged: list[_Change] = []
-    at, number = 0, 0
+def _without_overlaps(splices: Sequence[tuple[Splice, int]]) -> list[_Change]:
+    """Return the changes of the splices in text order and without overlaps."""
+    changes: list[_Change] = []
+    at = 0
     for splice, index in splices:
         start = max(splice.start, at)
         end = max(splice.end, start)
-        while number < len(names) and names[number].start < end:
-            name = names[number]
-            if name.end <= start:
-                merged.append(_Change(name.start, name.end, name.new, name.index, is_name=True))
-            number += 1
-        merged.append(_Change(start, end, splice.new, index, is_name=False))
+        changes.append(_Change(start, end, splice.new, index))
         at = end
-    merged += [_Change(name.start, name.end, name.new, name.index, is_name=True) for name in names[number:]]
-    return merged
+    return changes
 
 
 def _affected_regions(
@@ -393,15 +373,3 @@ def _expected(text: str, offset: int, changes: Sequence[_Change]) -> list[str]:
     for change in changes[number:]:
         expected += _words(change.new)
     return expected
-
-
-def rename_within(text: str, names: Sequence[NameReplacement], start: int, end: int) -> str:
-    """Return the text from `start` to `end` with the `names` in it renamed. The names must be sorted."""
-    parts: list[str] = []
-    at = start
-    for name in names[bisect_left(names, start, key=lambda name: name.start) :]:
-        if name.end > end:
-            break
-        parts += text[at : name.start], name.new
-        at = name.end
-    return "".join([*parts, text[at:end]])

@@ -17,7 +17,7 @@ import anyio
 from report import main
 
 from codriver.editing import Editor, EditRequest, SearchLimits
-from codriver_lisp.edit import Append, Rename, Replace, apply_edits
+from codriver_lisp.edit import Append, Replace, apply_edits
 from codriver_lisp.parinfer import balance, indent_mode
 from codriver_lisp.reader import check_balance, read_forms
 from codriver_lisp.source_text import Document, Target
@@ -89,8 +89,6 @@ def edits(text):
         "replace a form": Replace(target, "(defn complement [f]\n  (comp not f))"),
         "delete a form": Replace(target, ""),
         "append a form": Append("(def z 1)"),
-        "rename a local in a form": Rename("f", "renamed-f", target),
-        "rename a name in all of it": Rename("concat", "renamed-concat"),
     }
 
 

@@ -16,7 +16,7 @@ from codriver.errors import RefusedError
 from codriver.log.output_log import UNASSIGNED_LINE, Entry, OutputLog
 from codriver_datalog import edn
 from codriver_datalog.errors import QueryError
-from codriver_lisp.edit import EditedText, Rename, apply_edits
+from codriver_lisp.edit import EditedText, apply_edits
 from codriver_lisp.parinfer import balance, indent_mode
 from codriver_lisp.reader import check_balance, read_forms, tokens, top_level_forms
 from codriver_lisp.source_text import Document, SearchLimits
@@ -222,16 +222,3 @@ def edit(data):
         beside = {text[at : at + 1] for unit in document.units for at in (max(0, unit.start - 1), unit.end)}
         comments = any(";" in one or "#!" in one for one in (text, *(new for *_, new in batch.spliced)))
         assert comments or any(one.strip(", \n") for one in beside), batch.edits
-    seed = sum(choices)
-    words = [token[0] for token in tokens(text) if token.lastgroup == "atom"]
-    if not words:
-        return
-    found = apply_edits(document, {0: Rename(words[seed % len(words)], "renamed")})
-    if isinstance(found, EditedText):
-        assert check_balance(found.text) is None
-        before, after = ([token[0] for token in tokens(version)] for version in (text, found.text))
-        changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
-        assert len(changed) == found.done[0].changes > 0
-        assert all(name.removesuffix(".").endswith("renamed") for _, name in changed)  # `Name.` makes one
-    else:
-        assert all(problem.message for _, problem in found.errors)

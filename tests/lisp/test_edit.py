@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from codriver_lisp.edit import Append, EditedText, EditEffect, Insert, Move, RefusedEdits, Rename, Replace, apply_edits
+from codriver_lisp.edit import Append, EditedText, EditEffect, Insert, Move, RefusedEdits, Replace, apply_edits
 from codriver_lisp.source_text import Document, SearchLimits, Target
 
 GREET = """\
@@ -227,61 +227,6 @@ def test_a_move_reports_the_new_line_of_the_form():
     assert apply_edits(document, {0: Move(at(1, "(a)"), at(5, "(c)"), "after")}).done == {0: EditEffect(1, 5)}
 
 
-def test_rename_changes_code_but_neither_strings_nor_comments():
-    text = '(ns n)\n(def old 1) ; old\n(f old "old" :old old2 n/old #\'old @old m/old `(~old))\n'
-    wanted = '(ns n)\n(def new 1) ; old\n(f new "old" :old old2 n/new #\'new @new m/old `(~new))\n'
-    assert edited(text, Rename("old", "new")) == wanted
-
-
-def test_rename_stays_within_its_target():
-    text = "(let [x 1] x)\n(let [x 2] x)\n"
-    result = apply_edits(Document(text), {0: Rename("x", "y", at(2, "(let [x 2] x)"))})
-    assert result == EditedText("(let [x 1] x)\n(let [y 2] y)\n", {0: EditEffect(2, 2, 2)})
-
-
-def test_rename_applies_to_moved_forms_but_not_to_new_text():
-    text = "(def a 1)\n\n(f a)\n\n(g a)\n"
-    edits = (
-        Rename("a", "b"), Move(at(1, "(def a 1)"), at(5, "(g a)"), "after"), Replace(at(3, "(f a)"), "(h a)"),
-    )  # fmt: skip
-    result = apply_edits(Document(text), dict(enumerate(edits)))
-    assert result.text == "(h a)\n\n(g b)\n\n(def b 1)\n"
-    assert result.done[0].changes == 2
-
-
-def test_keywords_can_be_renamed():
-    assert edited("{:a 1, :b :a}\n", Rename(":a", ":c")) == "{:c 1, :b :c}\n"
-
-
-WRONG_RENAMES = {
-    "no symbol": (Rename("(a)", "b"), "'(a)' is neither a symbol nor a keyword"),
-    "a number": (Rename("a", "12"), "'12' is neither a symbol nor a keyword"),
-    "a value": (Rename("nil", "b"), "'nil' is neither a symbol nor a keyword"),
-    "a keyword for a symbol": (Rename("a", ":b"), "'a' and ':b' must both be symbols, or both be keywords"),
-    "nothing there": (Rename("zz", "b"), "'zz' does not occur in the code there"),
-    "in use": (Rename("a", "c"), "'c' is in use at line 1: both would become one"),
-    "a key": (
-        Rename("k", "b", at(2, "(let [{:p/keys [k]} m] k :p/k)")),
-        "'k' at line 2 names the key that is taken from a map; ",
-    ),
-    "the key itself": (Rename(":p/k", ":p/b"), "'k' at line 2 names the key that is taken from a map; "),
-}
-
-
-@pytest.mark.parametrize("name", WRONG_RENAMES)
-def test_a_rename_that_would_change_the_meaning_is_refused(name):
-    edit, message = WRONG_RENAMES[name]
-    [(_, told)] = problems("(f a c)\n(let [{:p/keys [k]} m] k :p/k)\n", edit)
-    assert told.startswith(message)
-
-
-def test_a_rename_only_inside_replaced_forms_is_refused():
-    edits = (Rename("a", "b"), Replace(at(1, "(a)"), "(c)"))
-    assert problems("(a)\n", *edits) == [
-        (0, "it occurs only in forms that other edits replace: use the new name in their text")
-    ]
-
-
 def test_two_edits_of_the_same_form_are_refused():
     target = at(10, "(comment")
     edits = (Replace(target, "(x)"), Replace(target, "(y)"))
@@ -453,11 +398,9 @@ class TestBrokenFiles:
         [(_, told)] = problems(self.TEXT, Replace(at(line, text), "(x)"))
         assert "because the file's brackets do not balance: the `[` at line 3 wants `]`" in told
 
-    def test_a_broken_file_cannot_be_appended_to_or_renamed_in(self):
-        told = problems(self.TEXT, Append("(z)"), Rename("a", "x"))
-        assert [message.split(",")[0] for _, message in told] == [
-            "the file cannot be appended to", "the file cannot be renamed in",
-        ]  # fmt: skip
+    def test_a_broken_file_cannot_be_appended_to(self):
+        [(_, message)] = problems(self.TEXT, Append("(z)"))
+        assert message.split(",")[0] == "the file cannot be appended to"
 
     def test_an_incomplete_prefix_makes_its_comment_form_the_target(self):
         [(_, told)] = problems("(comment (a)\n (b) ^:x)\n", Replace(at(2, "(b) ^:x)"), "(c)"))

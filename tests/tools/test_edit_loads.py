@@ -264,26 +264,6 @@ def test_a_watched_file_is_loaded_once(tmp_path):
         assert client.call("evaluate_code", code="@seen/loads")["result"] == "1"
 
 
-def test_a_rename_unmaps_the_old_name_and_callers_still_work(live, client):
-    end = live.ending
-    write(live, "maths", "(ns shop.maths)\n(defn total [xs] (reduce + xs))\n(defn kept [] 1)\n")
-    write(live, "bills", "(ns shop.bills (:require [shop.maths :as m :refer [total]]))\n(defn bill [] (total [1 2]))\n")
-    for name in ("maths", "bills"):
-        assert client.call("load_file", filePath=f"src/shop/{name}.{end}")["ok"]
-    rename = {"type": "rename", "oldName": "total", "newName": "sum-of", "files": "all"}
-    answer = edit(client, live, rename, name="maths")
-    assert answer["ok"], answer
-    assert ["load" in row for row in answer["files"]] == [True, True]
-    assert evaluate(client, "(shop.bills/bill)") == "3"
-    assert evaluate(client, "(shop.maths/sum-of [1 2])") == "3"
-    known = "(map (fn [s] (some? (get (ns-map (find-ns 'shop.{})) s))) '[total sum-of])"
-    assert evaluate(client, known.format("maths")) == "(false true)"
-    assert evaluate(client, known.format("bills")) == "(false true)"
-    logged = str(client.call("repl_output_log", category=["evaluatedCode"], limit=20))
-    assert "(ns-unmap 'shop.maths 'total)" in logged
-    assert "(find-ns (symbol " not in logged
-
-
 def test_code_evaluated_after_a_load_is_not_attributed_to_the_file(live, client, greet):
     assert edit(client, live, GOOD_DAY)["ok"]
     first = client.call("evaluate_code", code="(no-such-name)")

@@ -54,7 +54,7 @@ TOLD_ELSEWHERE = {
     "edit_files": {"dryRun", "replSessionKey"}, "get_evaluation": {"report", "maxImages", "diffWith", "depth"},
     "evaluate_code": {"isolate", "allowRestart", "maxImages", "maxLength", "maxDepth"},
     "load_file": {"dependents", "prune", "whole", "replSessionKey", "timeoutMs", "maxLength"},
-    "symbol_info": {"replSessionKey", "references"}, "status": {"from", "evaluationId"},
+    "symbol_info": {"replSessionKey"}, "status": {"from", "evaluationId"},
     "complete_symbol": {"replSessionKey"}, "stacktrace": {"replSessionKey"},
     "restart_repl": {"timeoutMs"}, "repl_output_log": {"inputs", "maxImages", "maxTextBytes"},
     "try_code": {"replSessionKey", "limitMs", "timeoutMs", "parallel", "detail"}, "connect_repl": {"timeoutMs"},

@@ -9,7 +9,6 @@ from codriver.editing.diagnostics import Diagnostics, lint
 from codriver.editing.editor import Act, ActResult, Editor, Outcome, PutBack
 from codriver.editing.file_changes import FilesChangedError, FilesUnwritableError
 from codriver.editing.file_languages import FileEdit, FilePart, ReplaceText
-from codriver.editing.other_uses import OtherUses
 from codriver.editing.python_edits import InsertDef, ReplaceDef
 
 __all__ = [
@@ -27,7 +26,6 @@ __all__ = [
     "FilesChangedError",
     "FilesUnwritableError",
     "InsertDef",
-    "OtherUses",
     "Outcome",
     "PutBack",
     "ReplaceDef",

@@ -137,8 +137,6 @@ class EditRequest:
 
     file: str
     edit: FileEdit | CreateFile
-    is_everywhere: bool = False
-    """Whether a renaming also changes the other files of the workspace."""
 
 
 @dataclass(frozen=True, slots=True)

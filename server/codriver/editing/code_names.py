@@ -22,8 +22,8 @@ from codriver_lisp.binding_forms import find_occurrences, namespace_of
 from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
 from codriver_lisp.reader import read_forms
+from codriver_lisp.references import find_references
 from codriver_lisp.source_text import Document
-from codriver_lisp.symbol_rename import DefinitionRenaming, find_references
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,8 +156,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
     whole = Document(f"{known}\n{code}", is_hy=is_hy)
     if namespace_of(whole) == home:
         return False
-    references = find_references(whole, DefinitionRenaming(home, word, word), checks=False)
-    return any(start > len(known) for start, _, _ in references.positions)
+    return any(start > len(known) for start in find_references(whole, home, word))
 
 
 def _statements(code: str) -> list[ast.stmt]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from weakref import WeakValueDictionary
@@ -37,11 +37,8 @@ from codriver.editing.file_changes import (
     read_snapshot,
 )
 from codriver.editing.file_languages import NO_LANGUAGES
-from codriver.editing.other_uses import OtherUses, external_renaming, find_other_uses
 from codriver.errors import refused
-from codriver_lisp.edit import Rename
-from codriver_lisp.errors import EditError, EditFailedError
-from codriver_lisp.symbol_rename import DefinitionRenaming
+from codriver_lisp.errors import EditError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping, Sequence
@@ -81,8 +78,6 @@ class Outcome:
     """The results of a batch by file, in the order in which the files were first named."""
 
     files: tuple[FileResult, ...]
-    other_uses: Mapping[int, OtherUses] = field(default_factory=dict)
-    """Uses of the name in other files, by the index of the renaming in the batch."""
 
 
 Guard = Callable[[Change], str]
@@ -154,8 +149,6 @@ class Editor:
         """
         locate_all = partial(self._locate, requests, allow_outside=allow_outside)
         paths, errors = await self._in_thread(locate_all)
-        other_uses = await self._in_thread(partial(self._find_other_uses, paths))
-        errors += self._spread(paths, other_uses, requests)
         async with self._locked(paths):
             results = await self._in_thread(partial(self._plan, paths, limits, errors, requests, guard))
             changes = _changes(results)
@@ -165,7 +158,7 @@ class Editor:
                         await self._in_thread(partial(commit_changes, changes, self._workspace, self._records))
                     # Also a batch without changes, because reverting it would otherwise revert the batch before.
                     self._remember(caller, changes)
-        return Outcome(tuple(results), other_uses)
+        return Outcome(tuple(results))
 
     def adopt(self, caller: str, previous: str) -> None:
         """Transfer the batches of a previous caller to `caller`, the same client, up to the limit."""
@@ -267,44 +260,6 @@ class Editor:
                 paths.setdefault(path, {})[index] = want.edit
         return paths, errors
 
-    def _find_other_uses(self, paths: Mapping[Path, Mapping[int, FileEdit | CreateFile]]) -> dict[int, OtherUses]:
-        """Return the uses of renamed names in other files, by the renaming's index."""
-        found = {}
-        for path, edits in paths.items():
-            for index, edit in edits.items():
-                try:
-                    name = external_renaming(path, self._workspace, edit) if isinstance(edit, Rename) else None
-                except (OSError, ValueError, EditFailedError):
-                    found[index] = OtherUses(None)  # the plan reports the error
-                    continue
-                if name is not None:
-                    found[index] = find_other_uses(self._workspace, path, name)
-        return found
-
-    def _spread(
-        self,
-        paths: dict[Path, dict[int, FileEdit | CreateFile]],
-        other_uses: dict[int, OtherUses],
-        requests: Sequence[EditRequest],
-    ) -> list[tuple[int, str, EditError]]:
-        """Add to `paths` the changes of each renaming with `files: all` in other files, and return errors."""
-        errors = []
-        for index, want in enumerate(requests):
-            if not want.is_everywhere:
-                continue
-            found = other_uses.get(index)
-            if found is None:
-                words = (
-                    "files: all is for a name of the file's own namespace, or a keyword, in all of a file; not in Hy"
-                )
-                errors.append((index, want.file, EditError(words)))
-                continue
-            errors += [(index, file, error) for file, error in found.unread]
-            if found.name is not None:
-                for path in found.files:
-                    paths.setdefault(path, {})[index] = found.name
-        return errors
-
     def _plan(
         self,
         paths: dict[Path, dict[int, FileEdit | CreateFile]],
@@ -326,11 +281,7 @@ class Editor:
             if isinstance(result, FileResult):
                 results.append(result)
             else:
-                name = path_for_display(self._workspace, path)
-                of_this_file = {index for index in edits if not isinstance(edits[index], DefinitionRenaming)}
-                errors = errors + [
-                    (index, requests[index].file if index in of_this_file else name, error) for index, error in result
-                ]
+                errors = errors + [(index, requests[index].file, error) for index, error in result]
         if errors:
             raise edits_refused(sorted(errors, key=lambda error: error[0]), len(requests))
         return results

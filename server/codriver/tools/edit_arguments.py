@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_valid
 from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
 from codriver.tools.calls.argument_reading import argument_name, fields_of
 from codriver.tools.calls.arguments import UNLISTED, Given, remove_default
-from codriver_lisp.edit import Append, Insert, Move, Rename, Replace
+from codriver_lisp.edit import Append, Insert, Move, Replace
 from codriver_lisp.source_text import Target
 
 if TYPE_CHECKING:
@@ -33,7 +33,6 @@ _FIELDS: Mapping[str, tuple[frozenset[str], frozenset[str]]] = {
     "append": (frozenset({"code"}), frozenset()),
     "create": (frozenset({"code"}), frozenset({"overwrite"})),
     "move": (frozenset({"line", "target_line_text", "to_line", "to_line_text"}), frozenset({"side"})),
-    "rename": (frozenset({"old_text", "new_text"}), frozenset({"line", "target_line_text", "files"})),
     "replace_def": (frozenset({"name", "code"}), frozenset({"line"})),
     "insert_def": (frozenset({"code"}), frozenset({"name", "side", "line"})),
     "undo": (frozenset(), frozenset()),
@@ -48,7 +47,7 @@ COMMON_EDIT_TYPES: Final = (
 
 OF_LISP: Final = (
     "; Lisp: replace, insert before (code), delete the form at line, targetLineText (its first); move: toLine, "
-    "toLineText; rename: oldText, newText"
+    "toLineText"
 )
 """Description of the types of edits of Lisp."""
 
@@ -67,8 +66,6 @@ class EditArguments(Given):
     model_config = ConfigDict(json_schema_extra={"description": COMMON_EDIT_TYPES + OF_LISP})
     OTHER_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType(
         {
-            "oldName": "oldText",
-            "newName": "newText",
             "newForm": "code",
             "content": "code",
         }
@@ -87,7 +84,6 @@ class EditArguments(Given):
             "append",
             "create",
             "move",
-            "rename",
             "replace_def",
             "insert_def",
             "undo",
@@ -104,20 +100,17 @@ class EditArguments(Given):
     to_line: int | None = None
     to_line_text: str | None = None
     side: Literal["before", "after", "in"] | None = None
-    files: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
     @model_validator(mode="after")
     def _check_fields(self) -> Self:
         """Check that the edit has all fields that its type requires, and only those that it accepts."""
         needed, possible = _FIELDS[self.type]
         given = {name for name in self.model_fields_set if getattr(self, name) is not None} - {"type", "file_path"}
-        if self.type == "rename" and given & {"line", "target_line_text"}:
-            needed |= {"line", "target_line_text"}
         lacking, strange = sorted(needed - given), sorted(given - needed - possible)
         if self.type != UNDO and not self.file_path:
             lacking.insert(0, "file_path")
         names = {name: field.alias or name for name, field in type(self).model_fields.items()}
-        errors = [] if self.files in (None, "all") else ['files must be "all"; omit it to change only this file']
+        errors = []
         if self.side is not None and self.name is None and self.type == "insert_def":
             errors.append("side requires name, the definition next to which code is inserted")
         if self.side == "in" and self.type == "move":
@@ -171,5 +164,3 @@ class EditArguments(Given):
                 return InsertDef(self.name, self.code or "", self.side or "after", self.line)
             case "undo":
                 raise AssertionError("undo has no edit: the editor reverts the batch that it recorded")
-            case "rename":
-                return Rename(self.old_text or "", self.new_text or "", None if self.line is None else target)

@@ -10,11 +10,11 @@ from pydantic import Field, model_validator
 
 from codriver.core import log_facts
 from codriver.core.values import LISP, PYTHON
-from codriver.editing import HY, Act, EditRequest, SearchLimits, lint
+from codriver.editing import Act, EditRequest, SearchLimits, lint
 from codriver.tools import evaluate_code
 from codriver.tools.acts import later_tests
 from codriver.tools.acts.edit_acts import LiveSteps, put_files, restored_fields
-from codriver.tools.acts.edit_loads import RemovedName, edit_unwatched
+from codriver.tools.acts.edit_loads import edit_unwatched
 from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
@@ -26,12 +26,11 @@ from codriver.tools.edit_arguments import COMMON_EDIT_TYPES, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
 from codriver.tools.guarded_edits import why_not
-from codriver_lisp.edit import Rename
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-    from codriver.editing import Diagnostics, FileResult, OtherUses, Outcome
+    from codriver.editing import Diagnostics, FileResult, Outcome
     from codriver.tools.calls.call import Call
 
 MAX_EDITS = 200
@@ -109,10 +108,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     if arguments.is_undo:
         edit = partial(_revert, call, arguments)
     else:
-        requests = [
-            EditRequest(edit_argument.file_path, edit_argument.to_edit(), is_everywhere=edit_argument.files == "all")
-            for edit_argument in arguments.edits
-        ]
+        requests = [EditRequest(edit.file_path, edit.to_edit()) for edit in arguments.edits]
         edit = partial(
             services.editor.edit,
             caller_of_batch(call, arguments.who),
@@ -126,11 +122,11 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         outcome = await edit()
         if not arguments.dry_run:
             services.ledger.acts.add(started_ms, (file.change for file in outcome.files))
-        rows, fields = await _describe(call, arguments, requests, outcome)
+        rows, fields = await _describe(call, arguments, outcome)
         return Answer(fields)
     restores = arguments.on_failure == "restore"
     steps = LiveSteps(
-        call, who, arguments, arguments.test, partial(_gone, requests=requests), restores=restores,
+        call, who, arguments, arguments.test, restores=restores,
         loads=arguments.load,
         limit_s=None if arguments.limit_ms is None else arguments.limit_ms / 1000,
     )  # fmt: skip
@@ -158,7 +154,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
         rows = [{"filePath": file.display_path, "applied": file.display_path in left} for file in files]
         return Answer({"files": rows, "count": len(rows), **steps.fields, **restored_fields(result.put_back)}, ok=False)
     services.ledger.acts.add(started_ms, (file.change for file in result.outcome.files))
-    rows, fields = await _describe(call, arguments, requests, result.outcome)
+    rows, fields = await _describe(call, arguments, result.outcome)
     for index, row in enumerate(rows):
         row.update(_load_fields(steps.rows.get(index, {}), is_tested=not TEST_RESULT_FIELDS.isdisjoint(steps.fields)))
     begin_later = partial(later_tests.begin, call, steps.later) if steps.later is not None else None
@@ -192,12 +188,11 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
 
 
 async def _describe(
-    call: Call, arguments: EditFilesArguments, requests: Sequence[EditRequest], outcome: Outcome
+    call: Call, arguments: EditFilesArguments, outcome: Outcome
 ) -> tuple[list[dict[str, object]], dict[str, object]]:
     """Record the edits in the log, and return rows and fields for the answer, with findings of linters."""
     is_whole = arguments.dry_run or wants_detail(call, arguments)
     rows = edit_rows(outcome.files, arguments.edits, applied=not arguments.dry_run, is_whole=is_whole)
-    _add_uses_in_other_files(rows, requests, outcome.other_uses)
     fields: dict[str, object] = {"files": rows, "count": len(rows)}
     if arguments.dry_run:
         fields["dryRun"] = True
@@ -235,31 +230,6 @@ def _add_diagnostics(
     for row, result in zip(rows, files, strict=True):
         if result.change.path in diagnostics.rows:
             row["diagnostics"] = diagnostics.rows[result.change.path]
-
-
-def _add_uses_in_other_files(
-    rows: Sequence[dict[str, object]], requests: Sequence[EditRequest], other_uses: Mapping[int, OtherUses]
-) -> None:
-    """Add to each renaming in one file the lines of other files that use the name. Each line is added once."""
-    left = {index: found.to_fields() for index, found in other_uses.items() if not requests[index].is_everywhere}
-    for row in rows:
-        edits = row.get("edits")
-        for edit in edits if isinstance(edits, list) else []:
-            edit.update(left.pop(edit["index"], {}))
-
-
-def _gone(outcome: Outcome, requests: Sequence[EditRequest]) -> dict[int, list[RemovedName]]:
-    """Return the names that renamings removed, by the index of the file that defined them."""
-    gone: dict[int, list[RemovedName]] = {}
-    for file_index, result in enumerate(outcome.files):
-        for index in result.done:
-            edit, found = requests[index].edit, outcome.other_uses.get(index)
-            if found is not None and found.name is not None and found.name.namespace is not None:
-                names = [RemovedName(old, found.name.namespace) for old in found.name.changes]
-                gone.setdefault(file_index, []).extend(names)
-            elif result.change.path.suffix == HY and isinstance(edit, Rename) and edit.target is None:
-                gone.setdefault(file_index, []).append(RemovedName(edit.old, ""))
-    return gone
 
 
 def _without_lisp_fields(tool: Tool) -> Tool:

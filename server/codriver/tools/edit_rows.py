@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codriver.editing import HY
 from codriver.editing.batch import truncate_diff
 from codriver.editing.editable_paths import SUFFIXES
 
@@ -17,14 +16,6 @@ if TYPE_CHECKING:
 
 MAX_DIFF_CHARS = 12_000
 """Maximum characters of all diffs in an answer, about as much as an agent reads at once."""
-MAX_LEFT_LINES = 10
-"""Maximum number of lines named for occurrences that a renaming left unchanged, for each reason."""
-HY_NOTE = (
-    "Hy: only fn, defn, defmacro and let count as scopes. Names bound by setv, for, with, except or a comprehension "
-    "count as names of the module and are renamed with it."
-)
-"""Note about a renaming in Hy."""
-
 TEXT = "text"
 """Type of an edit whose caller sent both the old and the new text."""
 SENT_UNCHANGED = frozenset({TEXT, "append", "create", "replace_def", "insert_def"})
@@ -48,8 +39,6 @@ def edit_rows(
             row["deleted"] = True
         if result.done:
             row["edits"] = [_edit_row(index, edits[index].type, done) for index, done in result.done.items()]
-            if result.change.path.suffix == HY and any(edits[index].type == "rename" for index in result.done):
-                row["note"] = HY_NOTE
         if not is_whole and _is_as_written(result, edits):
             if len(edits) == 1:
                 del row["edits"]
@@ -81,18 +70,4 @@ def _is_as_written(result: FileResult, edits: Sequence[EditArguments]) -> bool:
 
 def _edit_row(index: int, kind: str, done: EditEffect) -> dict[str, object]:
     """Return the row of one edit: its position and its effect."""
-    row: dict[str, object] = {
-        "index": index,
-        "type": kind,
-        "line": done.line,
-        "newLine": done.new_line,
-        "changes": done.changes,
-    }
-    if done.is_of_undefined:
-        row["note"] = "this file does not define that name, so only its uses in this file were renamed"
-    if done.left:
-        row["left"] = [
-            {"why": why, "count": len(lines), "lines": sorted(set(lines))[:MAX_LEFT_LINES]}
-            for why, lines in done.left.items()
-        ]
-    return row
+    return {"index": index, "type": kind, "line": done.line, "newLine": done.new_line}

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from codriver.core.values import PYTHON
-from codriver.editing.references import SearchTarget, find_references
 from codriver.errors import RefusedError, cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
-from codriver.repls.kinds import KINDS
 from codriver.tools.acts.source_files import read_source
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.answers.answer_notes import with_notes
@@ -39,8 +37,6 @@ _DEFINITION = re.compile(r"\((?:\S+/)?(?:def\S*|setv)\s")
 """Matches the start of a form that defines a name."""
 MAX_EVALUATED_CHARACTERS = 100_000
 """Maximum characters of evaluated code that are searched for a definition."""
-MODULES_WITHOUT_FILE = frozenset({"", "user", "__main__", "builtins"})
-"""Modules without a file of their own. Their names are searched for in all files."""
 NOTE: Final = "note"
 """Field of a looked-up symbol that describes where the information comes from."""
 DEFINITIONS: Final = ("def ", "async def ", "@")
@@ -234,53 +230,6 @@ def _newest_definition(codes: Sequence[str], name: str) -> str | None:
     return None
 
 
-async def describe_references(
-    call: Call, key: str | None, namespace: str | None, symbol: str, known: dict[str, object]
-) -> dict[str, object]:
-    """Return the uses of `symbol` in the workspace's files as answer fields."""
-    target = resolve(call.state, key)
-    dialect = target.repl.dialect
-    kinds = [kind for kind in KINDS if dialect in (kind.dialect, kind.file_dialect)]
-    suffixes = tuple({ending for kind in kinds for ending in kind.suffixes})
-    if dialect == "python":
-        target_name = await _python_search_target(call, target, namespace, symbol, known)
-    else:
-        owner, _, name = symbol.rpartition("/")
-        space = str(known.get("ns") or owner)
-        target_name = SearchTarget(str(known.get("name", name)), None if space in MODULES_WITHOUT_FILE else space)
-        if "names" in known:
-            target_name = SearchTarget(symbol, is_space=True)
-    search = partial(find_references, call.services.workspace, target_name, suffixes)
-    found = await call.services.work.files.run(call.client, search)
-    clean = call.services.log.without_secrets
-    lines = [f"{use.file}:{use.line}: {cut(clean(use.text), LINE_CHARACTERS)}" for use in found.uses]
-    rows, note, left = fit(lines, budget(call))
-    fields: dict[str, object] = {"references": rows, "count": len(rows)}
-    if found.omitted + left:
-        fields["omitted"] = found.omitted + left
-    if found.skipped:
-        note = f"{found.skipped} files were not searched, because they are too long or unreadable, or the time was up"
-    return {**fields, **({"notes": [note]} if note else {})}
-
-
-async def _python_search_target(
-    call: Call, target: Target, namespace: str | None, symbol: str, known: dict[str, object]
-) -> SearchTarget:
-    """Return the search target: the name in its module, or only the name of a member of a class."""
-    extra = known.get("extra")
-    kind = extra.get("type") if isinstance(extra, dict) else None
-    if kind == "module":
-        return SearchTarget(symbol, is_space=True)
-    owner, _, name = symbol.rpartition(".")
-    space = str(known.get("ns") or "") if kind in ("function", "class") else owner or namespace or ""
-    if owner:
-        adapter = call.services.repls.adapter(target.repl.id)
-        found = await adapter.query(Lookup(owner, namespace=namespace, session=target.session.name))
-        if found is None or found.extra.get("type") != "module":
-            space = ""
-    return SearchTarget(name, space if space not in MODULES_WITHOUT_FILE else None)
-
-
 def _is_space(symbol: Symbol) -> bool:
     """Return whether a symbol is a module or namespace."""
     return symbol.extra.get("type") in NAMESPACE_TYPES or (symbol.name == symbol.namespace and not symbol.arglists)
@@ -342,10 +291,6 @@ def _line(listed: Listed, clean: Callable[[str], str]) -> str:
     )
 
 
-NAME_LIST_FIELDS = frozenset({"names", "count", "omitted", "notes"})
-"""Fields of a list of names that a list of references replaces."""
-
-
 class SymbolArguments(Arguments):
     """Arguments of `symbol_info`."""
 
@@ -354,8 +299,6 @@ class SymbolArguments(Arguments):
     symbol: str = Field(min_length=1, max_length=500)
     namespace: str | None = Field(None, description="Where the name is used.")
     source: bool = Field(default=False, description="With its source.")
-    references: bool = Field(default=False, json_schema_extra={UNLISTED: True})
-    """Whether to list the uses of the symbol in the workspace."""
     repl_session_key: str | None = Field(None, json_schema_extra={UNLISTED: True})
 
 
@@ -385,24 +328,12 @@ async def _within_module(call: Call, arguments: SymbolArguments, target: Target)
 
 
 async def _known(call: Call, arguments: SymbolArguments, key: str) -> dict[str, object]:
-    """Return the description of the requested symbol, with its source and references if requested."""
+    """Return the description of the requested symbol, with its source if requested."""
     symbol, namespace = arguments.symbol, arguments.namespace
-    try:
-        known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
-    except UnknownSymbolError:
-        if not arguments.references:
-            raise
-        known = {}
-        used = await describe_references(call, key, namespace, symbol, known)
-        if not used["count"]:
-            raise
-        return {**known, **used}
+    known = await describe_symbol(call.services, key, namespace, symbol, most=budget(call))
     if arguments.source and "*" not in symbol:
         source = await describe_source(call, key, namespace, symbol, known)
         known = _with(known, source)
-    if arguments.references and "*" not in symbol:
-        used = await describe_references(call, key, namespace, symbol, known)
-        known = {name: value for name, value in known.items() if name not in NAME_LIST_FIELDS} | used
     return known
 
 
@@ -426,7 +357,6 @@ TOOL = Tool(
         extra="object",
         names=STRINGS,
         source="string",
-        references=STRINGS,
         count="integer",
         omitted="integer",
         notes=STRINGS,

@@ -310,7 +310,7 @@ def test_values_and_errors_add_no_code_to_a_document(dialect, separator):
         names = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)}
     else:
         text = lisp_documents.render_test_file(layout, checked, ORIGIN, dialect).text
-        names, forms = set(), list(reader.read(text).forms)
+        names, forms = set(), list(reader.read_forms(text).forms)
         while forms:
             form = forms.pop()
             forms += form.children

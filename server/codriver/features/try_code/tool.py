@@ -131,9 +131,7 @@ async def _plan_candidates(
     outcomes: dict[str, Outcome] = {}
     impossible: dict[str, CandidateResult] = {}
     for candidate in arguments.candidates:
-        requests = [
-            EditRequest(edit.file_path, edit.to_edit(), is_everywhere=edit.files == "all") for edit in candidate.edits
-        ]
+        requests = [EditRequest(edit.file_path, edit.to_edit()) for edit in candidate.edits]
         try:
             outcomes[candidate.label] = await dry_edit(call, arguments.who, requests)
         except RefusedError as error:

@@ -29,7 +29,7 @@ from codriver.tools.acts.affected_tests import (
     chosen_tests,
     paths_of,
 )
-from codriver.tools.acts.edit_loads import EditLoads, RemovedName, hide_save_from_watchers
+from codriver.tools.acts.edit_loads import EditLoads, hide_save_from_watchers
 from codriver.tools.acts.edit_verdict import (
     EXPECTED_OUTCOMES,
     Verdict,
@@ -55,7 +55,7 @@ from codriver.tools.calls.session_choice import Target, await_server, check_serv
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
@@ -100,7 +100,6 @@ class LiveSteps:
         who: str,
         arguments: Evaluating,
         tests: Sequence[str],
-        gone: Callable[[Outcome], Mapping[int, Sequence[RemovedName]]],
         *,
         restores: bool,
         loads: bool = True,
@@ -109,7 +108,6 @@ class LiveSteps:
         self.fields: dict[str, object] = {}
         self._call = call
         self._tests = tests
-        self._gone = gone
         self._restores = restores
         self._is_loaded = loads
         self._undo_id = uuid.uuid4().hex if restores and loads else ""
@@ -239,7 +237,7 @@ class LiveSteps:
 
     async def _load(self, outcome: Outcome) -> None:
         """Load the changed code."""
-        await self._loads.run(outcome.files, self._gone(outcome))
+        await self._loads.run(outcome.files)
         self.fields = dict(self._loads.failure)
         if not self._loads.is_done and not self.fields and self._undo_id:
             self.fields = {"reason": "interrupted", "message": "the load was interrupted before it finished"}

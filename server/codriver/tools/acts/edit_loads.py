@@ -21,7 +21,6 @@ from codriver.editing import HY, FileResult, Outcome
 from codriver.editing.file_languages import is_python
 from codriver.editing.python_edits import TooLongError, changed_statements, imported_names
 from codriver.errors import RefusedError, ReplDisconnectedError
-from codriver.repls.dialects.removal import removal_code
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget
@@ -35,7 +34,7 @@ from codriver_lisp.reader import top_level_forms
 from codriver_lisp.source_text import Document
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from codriver.core.state import Repl
@@ -62,14 +61,6 @@ class ChangedCode:
     header: str
     forms: tuple[Form, ...]
     reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class RemovedName:
-    """A name that a renaming removed, and the namespace that defined it."""
-
-    name: str
-    home: str
 
 
 class EditLoads:
@@ -103,11 +94,10 @@ class EditLoads:
         self.repls: dict[str, tuple[str, int]] = {}
         """REPLs that received a load: key and generation at that time, by id."""
 
-    async def run(self, results: Sequence[FileResult], gone: Mapping[int, Sequence[RemovedName]]) -> None:
+    async def run(self, results: Sequence[FileResult]) -> None:
         """Load the changed forms of each file, starting with the files that others require, until a load fails.
 
-        Names in `gone`, by the index of their file, are removed from their namespace when it is loaded. Nothing is sent
-        twice. The row of a file that was not loaded explains why, and how to load it.
+        Nothing is sent twice. The row of a file that was not loaded explains why, and how to load it.
         """
         call, blocked_by = self._call, ""
         await await_search(call.services.core)
@@ -128,23 +118,19 @@ class EditLoads:
                         else "Call load_file with replSessionKey."
                     )
                     self.unserved = self.unserved or {"reason": "no-repl", "message": message, "hint": hint}
-            elif not await self._load(file, path, repl, ends_at, gone.get(file.index, ())):
+            elif not await self._load(file, path, repl, ends_at):
                 self.is_done = False
                 blocked_by = f"the load of {file.name} has not finished: call load_file afterwards"
 
-    async def _load(
-        self, file: ChangedCode, path: Path, repl: Repl, ends_at: float, gone: Sequence[RemovedName]
-    ) -> bool:
+    async def _load(self, file: ChangedCode, path: Path, repl: Repl, ends_at: float) -> bool:
         """Load a file, and return whether the load finished in time."""
         call = self._call
-        found = (removal_code(repl.dialect, file.namespace or "", name.name, name.home) for name in gone)
-        removals = [Form(code, 1, 1, code_description) for code, code_description in filter(None, found)]
         is_of_python = is_python(path)
         request = Request(
             id=evaluation_queue.next_evaluation_id(call.state),
             code=file.text,
             namespace=None if is_of_python else file.namespace,
-            forms=() if is_of_python else (*file.forms, *removals),
+            forms=() if is_of_python else file.forms,
             file=str(path),
             kind="load-file" if is_of_python else "load-forms",
             lines=tuple(form.line for form in file.forms) if is_of_python else None,

@@ -187,7 +187,7 @@ def _asserted(check: CheckedStep, framework: TestLibrary) -> str:
 
 def _is_one_form(value: str) -> bool:
     """Return whether a printed value reads as a single form, so that a quote makes all of it data."""
-    reading = read(value)
+    reading = read_forms(value)
     return reading.imbalance is None and [(form.start, form.end) for form in reading.forms] == [(0, len(value))]
 
 
