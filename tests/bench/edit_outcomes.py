@@ -24,6 +24,7 @@ TABLES = (
     "services",
     "patterns",
     "features",
+    "objects",
 )
 PYTHON = Path(__file__).parents[1] / "seam" / ".venv" / "bin" / "python"
 

@@ -1010,7 +1010,6 @@ ALL = with_expected(
         "flask service: a route more on a registered blueprint",
         "flask service: a rule is another",
         "flask service: a view is deleted",
-        "flask service: the status of an error",
         "flask service: an attribute of a view's class",
         "flask service: a method of a view's class",
         "flask service: the endpoint of a view's class",

@@ -14,6 +14,7 @@ import edits_of_features
 import edits_of_frameworks
 import edits_of_idioms
 import edits_of_libraries
+import edits_of_objects
 import edits_of_patterns
 import edits_of_programs
 import edits_of_projects
@@ -41,6 +42,7 @@ TABLES = {
     "patterns": edits_of_patterns.ALL[::EVERY],
     "projects": edits_of_projects.ALL[::EVERY],
     "services": edits_of_services.ALL[::EVERY],
+    "objects": edits_of_objects.ALL[::EVERY],
 }
 
 

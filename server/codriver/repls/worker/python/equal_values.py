@@ -9,6 +9,7 @@ import types
 from ..basics.held_definitions import ABSENT, is_class, order_of, space_of
 from .bound_names import is_plain
 from .pure_calls import is_immutable_kind
+from .python_names import attribute_dict
 from .renewal import is_same_code
 
 TYPE_CHECKING = False
@@ -138,8 +139,7 @@ def _are_cells_alike(ones: Any, others: Any, depth: int) -> bool:
 
 def _state_of(value: Any, *, has_cached: bool) -> dict[str, Any] | None:
     """Return the attributes of an instance from its dictionary and slots, or None if it has no attributes."""
-    found = getattr(value, "__dict__", None)
-    state = dict(found) if type(found) is dict else {}
+    state = attribute_dict(value)
     for kind in order_of(type(value)):
         for name, slot in space_of(kind).items():
             if has_cached and type(slot).__name__ == "cached_property":

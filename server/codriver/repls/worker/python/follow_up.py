@@ -15,6 +15,7 @@ import functools
 import gc
 import sys
 import types
+import weakref
 
 from ..basics.held_definitions import ABSENT, is_class, order_of, qualname_of, space_of
 from .bound_names import BoundNames
@@ -22,11 +23,12 @@ from .class_follow_up import ClassFollowUp
 from .dependent_modules import DependentModules
 from .enum_members import is_enum
 from .equal_values import is_alike, is_equal_without_caches
+from .holders import is_in_use
 from .import_effects import Analysis, position_of_code
 from .live_functions import annotations_of, count_instances_with
 from .module_text import Text
 from .name_changes import NameChanges
-from .python_names import attribute_dict, space_of_module
+from .python_names import attribute_dict, instance_dict_of, space_of_module
 from .rebuilds import Rebuilds, deleted_names, is_setattr, refers_to_function
 from .registrations import CONTAINERS, Registrations
 from .statements import (
@@ -93,6 +95,7 @@ class Followers:
         self._is_touched: set[int] = set()
         self._truths: dict[int, bool] = {}
         self._lazy: set[str] = set()
+        self._registered: list[tuple[str, Any, weakref.ref[Any], str]] = []
         self._live_by_node: dict[tuple[str, str, int], list[types.FunctionType]] | None = None
         self._minimals: dict[str, MinimalLoad] = {name: minimal}
         self._classes = ClassFollowUp(self, undo)
@@ -249,7 +252,7 @@ class Followers:
                 continue
             if "signature" in change.parts or self._minimal.changes_behaviour(old, new):
                 self.changes.codes.add((self.name, new.name + "()"))
-            if "signature" in change.parts:
+            if "signature" in change.parts or self._minimal.changes_kind(old, new):
                 self.changes.codes.add((self.name, new.name + "(...)"))
             known = {
                 _text_without_bodies(node) for node in ast.walk(old.node) if isinstance(node, (*FUNCTIONS, ast.Lambda))
@@ -503,8 +506,7 @@ class Followers:
             return True
         kind = type(old)
         if kind.__module__ in self._loads.values() and not is_enum(kind) and "__slots__" not in space_of(kind):
-            bound_name = getattr(old, "__dict__", None)
-            fresh = getattr(new, "__dict__", None)
+            bound_name, fresh = instance_dict_of(old), instance_dict_of(new)
             if (
                 type(bound_name) is dict
                 and type(fresh) is dict
@@ -512,7 +514,7 @@ class Followers:
                 and bound_name
             ):
                 before = dict(bound_name)
-                self.changes.refilled.add(id(old))
+                self.changes.note_refilled(old, before, fresh)
                 self._undo.note("", lambda: True, lambda: _refill(bound_name, before))
                 _refill(bound_name, fresh)
                 return True
@@ -521,7 +523,7 @@ class Followers:
     def fill(self, old: Any, new: Any) -> None:
         """Replace the contents of a list, dict or set by those of another."""
         before = old.copy()
-        self.changes.refilled.add(id(old))
+        self.changes.refilled[id(old)] = None
         self._undo.note("", lambda: True, lambda: _refill(old, before))
         _refill(old, new)
 
@@ -535,9 +537,17 @@ class Followers:
         self.empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self.analysis.reads_signatures(node, text.space):
-            has_new_types = self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True))
+            has_new_types = self._have_signatures_changed(text, node)
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
+
+    def _have_signatures_changed(self, text: Text, node: Any) -> bool:
+        """Return whether signatures have changed that a library reads from annotations and defaults of a function."""
+        if self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True)):
+            return True
+        defaults = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
+        reads = self.analysis.within(defaults, text.space, None).reads
+        return any(name.endswith("(...)") and self.changes.has_changed(module, name) for module, name in reads)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
         """Update the annotations of a function if they depend on a change, and return whether they do."""
@@ -706,8 +716,29 @@ class Followers:
 
     # Classes
 
+    def are_decorators_of_libraries(self, node: Any) -> bool:
+        """Return whether all decorators of a definition come from known libraries, which keep the function itself."""
+        called = [one.func if isinstance(one, ast.Call) else one for one in node.decorator_list]
+        homes = {self.analysis.library_of(one, self.text.space) for one in called}
+        return homes.isdisjoint({"", *(name.partition(".")[0] for name in self._loads.values())})
+
+    def report_if_used(self, name: str, node: Any, value: object, why: str) -> None:
+        """Report a part of the edited module, unless its previous function is no longer used after the load.
+
+        Libraries such as Django and blinker only refer weakly to the functions that they register.
+        """
+        if type(value) is types.FunctionType:
+            self._registered.append((name, node, weakref.ref(value), why))
+        else:
+            self.report(name, node, why)
+
     def report_grown(self) -> None:
-        """Report edited definitions that are now registered twice."""
+        """Report edited definitions that are now registered twice, or that are still registered."""
+        registered, self._registered = self._registered, []
+        for name, node, reference, why in registered:
+            function = reference()
+            if function is not None and is_in_use(function):
+                self.report(name, node, why)
         for name, node in self.registrations.grown():
             self.report_in(self.text, node, "what it registered before is not undone", name)
 

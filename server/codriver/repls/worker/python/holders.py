@@ -56,7 +56,7 @@ def holders_of(objects: Iterable[object], most: int = MAX_HOLDERS) -> list[str]:
                 if name is not None:
                     found.setdefault(f"{name}{rest}")
                 elif is_class(holder):
-                    found.setdefault(f"{holder.__module__}.{qualname_of(holder)}{rest}")
+                    found.setdefault(f"{home_of(holder)}.{qualname_of(holder)}{rest}")
                 else:
                     above.setdefault(id(holder), (holder, rest))
         seen |= above.keys()

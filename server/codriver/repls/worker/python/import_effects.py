@@ -94,6 +94,8 @@ ITERATING_FUNCTIONS = frozenset({
     "all", "any", "dict", "enumerate", "filter", "frozenset", "iter", "list", "map", "max", "min", "reversed", "set",
     "sorted", "sum", "tuple", "zip",
 })  # fmt: skip
+CALLING_BUILTINS = frozenset({"filter", "map", "max", "min", "sorted"})
+"""Built-in functions that call a function or class among their arguments with each element of the others."""
 CALLING = frozenset({"sort", "map", "sub", "subn", "run", "starmap", "submit"})
 """Methods that call a function they are given. Source: `list`, `re.Pattern`, `contextvars.Context` and executors."""
 OPERATORS = {
@@ -104,6 +106,10 @@ OPERATORS = {
 """The name of the special method for an operator, without underscores."""
 CONFIGURATION_ATTRIBUTES = ("model_config", "__mapper_args__", "__pydantic_config__")
 """Attributes in a class body that configure the library that creates the class."""
+CONSTRUCTING_METHODS = (
+    "__new__", "__attrs_pre_init__", "__init__", "__post_init__", "__attrs_post_init__", "model_post_init",
+)  # fmt: skip
+"""Methods that create an object or complete it. Source: the data model, dataclasses, msgspec, attrs and pydantic."""
 HOOKS = ("__init_subclass__", "__set_name__", "__class_getitem__")
 
 
@@ -150,7 +156,7 @@ class Effects:
     Names have special forms: `C.*` for all attributes of a class, `C.+` for their names, and `f(...)` for a signature.
     `guesses` are names that may be read because an object or function is unknown: `*` and `.name` for an attribute of
     any class, `C.%` for any code in a class, and `**` for all names of a module. `objects` are the named objects by id,
-    and `defaults` the ids of default values that calls receive.
+    and `defaults` the ids of default values that calls receive. `created` is the class that is being created.
     """
 
     def __init__(self) -> None:
@@ -159,6 +165,7 @@ class Effects:
         self.calls: set[int] = set()
         self.fills: set[int] = set()
         self.defaults: set[int] = set()
+        self.created: Any = None
         self.objects: dict[int, Any] = {}
         self.effect: str | None = None
         self.nodes = 0
@@ -431,10 +438,12 @@ class _Walk:
                 found = _function_of(_unbound_attribute(meta, name))
                 if type(found) is types.FunctionType and self.analysis.source(found) is not None:
                     self._run(found, [value if name == "__init__" else Value(_roots(meta), meta), *given], node, words)
+        before, self.found.created = self.found.created, kind
         for base in lived:
             hook = _function_of(_unbound_attribute(base, "__init_subclass__"))
             if type(hook) is types.FunctionType and self.analysis.source(hook) is not None:
                 self._run(hook, [value], node, words)
+        self.found.created = before
 
     def decorated(self, node: Any, value: Value) -> Value:
         """Visit the calls of decorators, and return the decorated value."""
@@ -488,7 +497,9 @@ class _Walk:
         named = _unbound_attribute(value.kind, "__set_name__") if value.kind is not None else UNKNOWN
         if self._is_of_project(named):
             owner = Value(_roots(kind), kind) if kind is not None else Value()
+            before, self.found.created = self.found.created, kind
             self._run(named, [value, owner, Value(kind=str)], node)
+            self.found.created = before
 
     def _augment(self, node: ast.AugAssign) -> None:
         self.value(node.value)
@@ -619,7 +630,8 @@ class _Walk:
         if isinstance(node, ast.Name):
             return self._name(node.id)
         if isinstance(node, ast.Attribute):
-            owner = self.value(node.value)
+            inner = node.value
+            owner = self._name(inner.id, node.attr) if isinstance(inner, ast.Name) else self.value(inner)
             return self._attribute(owner, node) if owner.after is None else self._attribute_of_super(owner, node.attr)
         if isinstance(node, ast.Call):
             return self._call(node)
@@ -638,8 +650,7 @@ class _Walk:
             return self.value(node.value)
         if isinstance(node, ast.IfExp):
             self._visit_condition(node.test)
-            one, other = self.value(node.body), self.value(node.orelse)
-            return Value(one.roots | other.roots, kind=one.kind if one.kind is other.kind else None)
+            return _either([self.value(node.body), self.value(node.orelse)])
         if isinstance(node, ast.NamedExpr):
             value = self.value(node.value)
             self._bind(node.target.id, value)
@@ -731,7 +742,7 @@ class _Walk:
 
         Only what the methods read matters, because operations are assumed to have no external effects.
         """
-        for value in values:
+        for value in [each for one in values for each in (one.alternatives or (one,))]:
             if value.kind is None and value.inner is None and value.live is UNKNOWN:
                 self.found.guesses.update(("*", f".{name}") for name in names)
                 continue
@@ -745,8 +756,8 @@ class _Walk:
                     self.found.guesses |= inside.guesses
                     self.found.nodes = inside.nodes
 
-    def _name(self, name: str) -> Value:
-        """Return the value of a name, and record that it is read."""
+    def _name(self, name: str, attribute: str = "") -> Value:
+        """Return the value of a name, and record that it is read, or only an attribute of its object."""
         if self.names is not None and name in self.names and name not in self.globals:
             known: Value = self.names[name]
             if known.read is not None:
@@ -754,14 +765,23 @@ class _Walk:
             return known
         if self.names is None and name in self.of_block:
             return self.of_block[name]
-        if name in self.space or not hasattr(builtins, name):
-            self.found.reads.add((self.home, name))
         live = self.space.get(name, UNKNOWN)
+        if name in self.space or not hasattr(builtins, name):
+            is_only_part = bool(attribute) and self._has_own_attribute(live, attribute)
+            self.found.reads.add((self.home, f"{name}.{attribute}" if is_only_part else name))
         if live is UNKNOWN:
             live = builtins.__dict__.get(name, UNKNOWN)
             return Value(OTHER_MODULES if live is UNKNOWN else NONE, live)
         self.found.objects[id(live)] = live
         return Value(_roots(live), live)
+
+    def _has_own_attribute(self, live: Any, name: str) -> bool:
+        """Return whether an attribute of an instance of a workspace class is a value in the instance itself."""
+        if live is UNKNOWN or is_class(live) or not self._is_workspace_class(type(live)):
+            return False
+        of_class = _unbound_attribute(type(live), name)
+        is_data_descriptor = of_class is not UNKNOWN and _unbound_attribute(type(of_class), "__set__") is not UNKNOWN
+        return name in attribute_dict(live) and not is_data_descriptor
 
     def _attribute_of_super(self, owner: Value, name: str) -> Value:
         """Return an attribute that `super()` finds in the bases of the class of the running method."""
@@ -783,6 +803,9 @@ class _Walk:
             home = str(space_of_module(live).get("__name__"))
             self.found.reads.add((home, name))
             found = space_of_module(live) if name == "__dict__" else space_of_module(live).get(name, UNKNOWN)
+            getter = space_of_module(live).get("__getattr__") if found is UNKNOWN else None
+            if self._is_of_project(getter):
+                return self._run(getter, [Value(live=name)], node)
             return Value(_roots(found) if found is not UNKNOWN else OTHER_MODULES, found)
         if is_class(live):
             return self._attribute_of_class(live, owner, name)
@@ -793,11 +816,12 @@ class _Walk:
         if owner.inner is not None:
             return Value()
         attributes = attribute_dict(live).get(name, UNKNOWN) if live is not UNKNOWN else UNKNOWN
-        if attributes is not UNKNOWN:
+        found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
+        is_data_descriptor = self._is_of_project(_unbound_attribute(type(found), "__set__"))
+        if attributes is not UNKNOWN and not is_data_descriptor:
             return Value(
                 _roots(attributes) | owner.roots, attributes, bound=None if self._is_of_project(attributes) else owner
             )
-        found = _unbound_attribute(owner.kind, name) if owner.kind is not None else UNKNOWN
         field = self._field(owner, name, found)
         if field is not None:
             return field
@@ -805,7 +829,8 @@ class _Walk:
             self._read_attribute(owner.kind, name)
             return self._run(found.fget, [owner], node)
         if type(found) in (staticmethod, classmethod):
-            return Value(live=found.__func__, bound=owner if type(found) is classmethod else None)
+            wrapped: Any = found
+            return Value(live=wrapped.__func__, bound=owner if type(found) is classmethod else None)
         if type(found) is types.FunctionType:
             definer = next((base for base in order_of(owner.kind) if name in space_of(base)), owner.kind)
             self.found.guesses.add((str(home_of(definer)), f"{qualname_of(definer)}.{name}"))
@@ -852,6 +877,9 @@ class _Walk:
     def _attribute_of_class(self, live: Any, owner: Value, name: str) -> Value:
         found: Any = _unbound_attribute(live, name)
         self._read_attribute(live, name)
+        for base in order_of(live)[1:] if live is self.found.created else ():
+            if name in space_of(base):  # the hook that sets the attribute has read that of a base
+                self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{name}"))
         if found is UNKNOWN and name == "__subclasses__":
             self.found.reads.add((str(home_of(live)), f"{qualname_of(live)}.__subclasses__()"))
             return Value(owner.roots, bound=owner)
@@ -869,9 +897,27 @@ class _Walk:
         return Value(_roots(found) | owner.roots if found is not UNKNOWN else owner.roots, found)
 
     def _read_attribute(self, kind: Any, name: str) -> None:
-        """Record that an attribute is read from the class that defines it."""
+        """Record that an attribute is read from the class that defines it.
+
+        A descriptor of a library may then call the functions that it contains.
+        """
         owner = next((base for base in order_of(kind) if name in space_of(base)), kind)
         self.found.reads.add((str(home_of(owner)), f"{qualname_of(owner)}.{name}"))
+        found = space_of(owner).get(name, UNKNOWN)
+        getter = _unbound_attribute(type(found), "__get__") if not is_class(found) else UNKNOWN
+        if type(getter) is types.FunctionType and not self._is_of_project(getter):
+            self._read_code_in(found, kind)
+
+    def _read_code_in(self, found: Any, kind: Any) -> None:
+        """Record what the functions in a descriptor read when they are called with the class `kind`."""
+        for one in attribute_dict(found).values():
+            if self._is_of_project(one):
+                inside = Effects()
+                inside.nodes = self.found.nodes
+                _Walk(self.analysis, self.space, None, inside, self.stack).run_with(one, [Value(_roots(kind), kind)])
+                self.found.reads |= inside.reads
+                self.found.guesses |= inside.guesses
+                self.found.nodes = inside.nodes
 
     def _comprehension(self, node: Any) -> Value:
         before = None if self.names is None else dict(self.names)
@@ -899,6 +945,9 @@ class _Walk:
 
     def _items_of(self, iterated: Value) -> list[Value]:
         """Return the values that an iteration yields, one for each type of the live elements."""
+        if iterated.alternatives:
+            filled = [one for one in iterated.alternatives if one.items != ()]
+            return [item for one in filled for item in self._items_of(one)] or [Value(iterated.roots)]
         live, kind = iterated.live, type(iterated.live)
         if iterated.items is not None:
             return list(iterated.items)[:MAX_ITEMS] or [Value(iterated.roots)]
@@ -925,6 +974,16 @@ class _Walk:
             if base is not object:
                 self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.{word}"))
 
+    def _read_overridden(self, kind: Any) -> None:
+        """Record that a library reads the attributes of a class that it defines itself, except methods."""
+        bases = order_of(kind)[:-1]
+        of_library = [base for base in bases if not self._is_workspace_class(base)]
+        names = {name for base in of_library for name in space_of(base) if name[:2] != "__"}
+        for base in bases:
+            if base not in of_library:
+                found = [name for name, value in list(space_of(base).items()) if not callable(value) and name in names]
+                self.found.reads.update((str(home_of(base)), f"{qualname_of(base)}.{name}") for name in found)
+
     def _read_signature(self, live: Any) -> None:
         """Record that the signature of a function or of a class's constructor is read."""
         if type(live) is types.FunctionType and self._is_of_project(live):
@@ -932,6 +991,10 @@ class _Walk:
         elif is_class(live):
             for base in order_of(live):
                 self.found.reads.add((str(home_of(base)), f"{qualname_of(base)}.__init__(...)"))
+        elif live is not UNKNOWN:
+            called = _unbound_attribute(type(live), "__call__")
+            if self._is_of_project(called):
+                self._read_signature(called)
 
     def _operator(self, node: ast.BinOp) -> Value:
         one, other = self.value(node.left), self.value(node.right)
@@ -970,6 +1033,8 @@ class _Walk:
         named = named or {}
         every = [*given, *named.values()]
         live = function.live
+        if live is None:
+            return Value()  # the call fails, or is never reached
         if function.alternatives:
             return _either(
                 [self._apply(one, call, given, node, named, is_decorator=is_decorator) for one in function.alternatives]
@@ -1060,6 +1125,9 @@ class _Walk:
             if reached and is_part:
                 function.options = reached
                 return self._apply_each(function, call, given, node, named)
+        for one in every if type(live) is types.FunctionType and self.names is None else ():
+            if is_class(one.live) and self._is_workspace_class(one.live):
+                self._read_whole(one.live, "=")  # the library may create an object of the class now
         self._record_effect(node)
         return Value(function.roots)
 
@@ -1128,6 +1196,7 @@ class _Walk:
             found = _function_of(_unbound_attribute(owner.live, method))
             if type(found) is types.FunctionType and not self._is_of_project(found):
                 self._read_whole(owner.live, "+")
+                self._read_overridden(owner.live)
 
     def _pure_call(  # noqa: C901, PLR0912  # one branch per case
         self, live: Any, every: list[Value], node: ast.AST, *, is_decorator: bool = False
@@ -1167,8 +1236,12 @@ class _Walk:
                 for item in self._arguments_passed_to(name, one, every):
                     self._run_node(one.inner[0], one.inner[1], [item, Value(), Value()], {}, node)
             elif type(one.live) is types.FunctionType and self._is_of_project(one.live) and not only_stores:
+                bound = [one.bound] if one.bound is not None else []
                 for item in self._arguments_passed_to(name, one, every):
-                    self._run(one.live, [item, Value(), Value()], node)
+                    self._run(one.live, [*bound, item, Value(), Value()], node)
+            elif name in CALLING_BUILTINS and is_class(one.live) and self._is_workspace_class(one.live):
+                for item in self._arguments_passed_to(name, one, every):
+                    self._construct(one.live, [item], [item], {}, node)
         self._note_special_methods(name, every)
         if live is builtins.super and self.names and "self" in self.names:
             for base in order_of(self.names["self"].kind) if self.names["self"].kind is not None else ():
@@ -1190,6 +1263,10 @@ class _Walk:
             return Value(_roots(every[0].kind), every[0].kind)
         if name == "next" and every:
             self.found.fills |= every[0].roots
+        if name in ("getattr", "hasattr") and len(every) > 1 and type(every[1].live) is str:
+            attribute = ast.copy_location(ast.Attribute(ast.Name("", ast.Load()), every[1].live, ast.Load()), node)
+            found = self._attribute(every[0], attribute)
+            return Value() if name == "hasattr" else _either([found, *every[2:]]) if len(every) > 2 else found
         if name in ("getattr", "vars") and every:
             return Value(every[0].roots)
         items = self._items_returned_by(name, every) if live is builtins.__dict__.get(name) else None
@@ -1197,7 +1274,7 @@ class _Walk:
 
     def _arguments_passed_to(self, name: str, function: Value, every: list[Value]) -> list[Value]:
         """Return what a built-in function passes to the function among its arguments: elements of the others."""
-        if name not in ("sorted", "min", "max", "map", "filter"):
+        if name not in CALLING_BUILTINS:
             return [Value()]
         others = [one for one in every if one is not function]
         return [item for one in others[:1] for item in self._items_of(one)] or [Value()]
@@ -1258,14 +1335,14 @@ class _Walk:
         for factory in _default_factories_of(kind):
             if self._is_of_project(factory):
                 self._run(factory, [], node)
-        for name in ("__new__", "__init__", "__post_init__"):
+        for name in CONSTRUCTING_METHODS:
             found = _unbound_attribute(kind, name)
             found = found.__func__ if type(found) is staticmethod else found
             if type(found) is not types.FunctionType:
                 continue
             if self._is_of_project(found):
                 first = Value(_roots(kind), kind) if name == "__new__" else made
-                result = self._run(found, [first, *(given if name != "__post_init__" else [])], node, named)
+                result = self._run(found, [first, *(given if name in ("__new__", "__init__") else [])], node, named)
                 made.roots |= result.roots if name == "__new__" else NONE
             elif found.__code__.co_filename[:1] != "<" and not is_pure_callable(found):
                 is_known = False
@@ -1403,7 +1480,7 @@ class _Walk:
         outer = _Walk(self.analysis, function.__globals__, closure, self.found, self.stack)
         return self._run_node(source, outer, given, named or {}, node, _defaults_of(function))
 
-    def _run_node(  # noqa: C901  # one branch for each kind of parameter
+    def _run_node(
         self,
         inner: Any,
         outer: Any,
@@ -1449,14 +1526,7 @@ class _Walk:
             return Value(kind=types.GeneratorType, items=tuple(_distinct(walk.yielded)))
         if not walk.returned:
             return Value()
-        roots: Roots = NONE
-        for one in walk.returned:
-            roots |= one.roots
-        last = walk.returned[-1]
-        made = Value(roots, last.live, last.kind, last.inner, last.bound, last.items)
-        made.options = last.options
-        made.attributes = last.attributes if len(walk.returned) == 1 else None
-        return made
+        return _either(walk.returned)
 
     def _record_effect(self, node: ast.AST) -> None:
         """Record a call that may have external effects, unless one was recorded before."""
@@ -1466,19 +1536,30 @@ class _Walk:
 
 def _either(values: list[Value]) -> Value:
     """Return a value that is one of several."""
-    kinds = {one.kind for one in values}
     roots: Roots = frozenset().union(*(one.roots for one in values))
-    made = Value(roots, kind=kinds.pop() if len(kinds) == 1 else None)
-    if any(one.live is not UNKNOWN or one.kind is not None for one in values) and (kinds or made.kind in METHOD_KINDS):
-        made.alternatives = tuple(values)
+    flat = [each for one in values for each in (one.alternatives or (one,))]
+    options = _distinct(flat)
+    if len(options) == 1:
+        only = options[0]
+        made = Value(roots, only.live, only.kind, only.inner, only.bound, only.items)
+        made.options, made.is_recursive = only.options, only.is_recursive
+        made.attributes = only.attributes if len(flat) == 1 else None
+        return made
+    kinds = {one.kind for one in options}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    made = Value(roots, kind=kind)
+    if kind is None or kind in METHOD_KINDS:
+        made.alternatives = tuple(options)
     return made
 
 
 def _distinct(values: list[Value]) -> list[Value]:
-    """Return the values that a generator yields, one for each type and object that is known."""
+    """Return some values without repetitions: one for each type, object and function that is known."""
     found: dict[Any, Value] = {}
     for value in values:
-        found.setdefault((value.kind, id(value.live), value.inner and id(value.inner[0])), value)
+        bound = None if value.bound is None else (value.bound.kind, id(value.bound.live))
+        function = value.inner and id(value.inner[0])
+        found.setdefault((value.kind, id(value.live), function, bound, value.items), value)
     return list(found.values())[:MAX_NAMED]
 
 
@@ -1570,6 +1651,7 @@ def _only_stores(live: Any) -> bool:
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
         "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
+        "Depends", "Security",
     )  # fmt: skip
 
 

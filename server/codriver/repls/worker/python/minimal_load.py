@@ -10,6 +10,7 @@ import __future__
 
 import ast
 import functools
+import inspect
 import sys
 import types
 
@@ -22,6 +23,7 @@ from .holders import holders_of, is_in_use
 from .live_functions import FileCodes, LiveCode, annotations_of, count_instances_with, match_codes
 from .pure_calls import REGISTERING_DECORATORS
 from .python_names import attribute_dict
+from .rebuilds import refers_to_function
 from .renewal import is_same_function_code
 from .statements import (
     BASES,
@@ -57,6 +59,8 @@ FUTURE = 0
 """The compiler flags of all `__future__` features."""
 for _name in __future__.all_feature_names:
     FUTURE |= getattr(__future__, _name).compiler_flag
+KIND_FLAGS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+"""The flags of a code object that tell generators and asynchronous functions from plain ones."""
 MAX_WRAPPERS = 20
 """Maximum number of nested wrappers whose docstring is updated."""
 MAX_NAMED = 3
@@ -69,7 +73,10 @@ TRANSPARENT = ("property", "staticmethod", "classmethod", "setter", "getter", "d
 MEMBER_CREATION_METHODS = ("_generate_next_value_", "__init__", "__new__")
 """Methods of an enumeration that affect how members are created."""
 COLUMNS = ("mapped_column", "Column")
-"""Functions of SQLAlchemy that create columns, whose order is that of their creation."""
+"""Functions of SQLAlchemy that create columns.
+
+A table has its columns in the order of their creation. Source: `sort_order` of `mapped_column` in the documentation.
+"""
 CLASS_CREATION_NAMES = ("__slots__", "__init_subclass__", "__class_getitem__", "_fields", "__match_args__")
 """Names in a class body that only have an effect when the class is created."""
 
@@ -153,7 +160,11 @@ class MinimalLoad:
         """
         for name, word, reference in self._running:
             running = reference()
-            is_replaced = any(value is running and self._space.get(one) is not running for one, value in before.items())
+            is_replaced = any(
+                self._space.get(one) is not value and refers_to_function(value, running)
+                for one, value in before.items()
+                if running is not None
+            )
             if running is not None and not (is_replaced and not holders_of([running])):
                 self.stays.append((name, f"a {word} of it still runs the previous code"))
 
@@ -199,6 +210,15 @@ class MinimalLoad:
         """Return whether calling a function now has a different effect, ignoring nested functions."""
         before, now = self._codes[0].of(old.node), self._codes[1].of(new.node)
         return before is None or now is None or not is_same_function_code(before, now)
+
+    def changes_kind(self, old: Statement, new: Statement) -> bool:
+        """Return whether a function is now of another kind: plain, a generator, or asynchronous.
+
+        Decorators and libraries may call each kind in another way.
+        """
+        kinds = [codes.of(one.node) for codes, one in zip(self._codes, (old, new))]
+        flags = [code.co_flags & KIND_FLAGS for code in kinds if code is not None]
+        return len(set(flags)) > 1
 
     def within(self, node: ast.AST) -> list[Statement]:
         """Return the statements inside a top-level class of the source."""
@@ -377,8 +397,7 @@ class MinimalLoad:
             else:
                 self._plan_whole_chain([], name, chain, followers)
 
-    @staticmethod
-    def _watch(change: Change, followers: Any) -> None:
+    def _watch(self, change: Change, followers: Any) -> None:
         """Prepare to detect that an edited class, function or statement registers something a second time."""
         old, new = change.old, change.new
         if old is None or new is None or old.owner or old.guard or old.kind not in (FUNCTION, CLASS, VALUE, OTHER):
@@ -396,8 +415,12 @@ class MinimalLoad:
         elif DECORATORS in change.parts and any(
             _name_of(decorator) in REGISTERING_DECORATORS for decorator in old.node.decorator_list
         ):
-            followers.report(new.name, new.node, "what its decorators did before is not undone")
-        elif DECORATORS in change.parts or BASES in change.parts:
+            why = "what its decorators did before is not undone"
+            value = self._space.get(old.name) if followers.are_decorators_of_libraries(old.node) else None
+            followers.report_if_used(new.name, new.node, value, why)
+        elif BASES in change.parts and followers.registrations.is_no_longer_registered(old, new):
+            followers.report(new.name, new.node, "what its creation registered before is not undone")
+        elif DECORATORS in change.parts or BASES in change.parts or self._is_decorated_otherwise(change):
             followers.registrations.watch(old.name, old.node, new.node)
 
     def _plan_removed(self, change: Change, followers: Any) -> None:
@@ -419,7 +442,12 @@ class MinimalLoad:
         fills = effects.fills & followers.registrations.registry_ids() - followers.rebuilds.objects
         is_undone = not effects.fills.isdisjoint(followers.rebuilds.objects)
         if old.node.decorator_list and (effects.effect is not None or fills) and not is_undone:
-            self.stays.append((old.name, "what its decorators did is not undone"))
+            why = "what its decorators did is not undone"
+            names = {_name_of(decorator) for decorator in old.node.decorator_list}
+            if names <= REGISTERING_DECORATORS and followers.are_decorators_of_libraries(old.node):
+                followers.report_if_used(old.name, old.node, self._space.get(old.name), why)
+            else:
+                self.stays.append((old.name, why))
 
     def _affected_names(self, change: Change, followers: Any) -> list[str]:
         """Return the names of the module whose objects an edited statement creates or fills."""
@@ -497,6 +525,8 @@ class MinimalLoad:
         fills = followers.rebuilds.fills_of(new.node, followers.text)
         if new.kind in (FUNCTION, CLASS) and followers.registrations.are_watched(fills):
             return False  # whether they have grown is seen after the load
+        if isinstance(old.node, ast.Assign) and isinstance(new.node, ast.Assign) and _is_set_again(old.node, new.node):
+            return False
         if _top_names(new.node) and fills & followers.registrations.named_objects():
             return True
         return not (isinstance(old.node, ast.Assign) and targets(old.node) == targets(new.node) and targets(new.node))
@@ -631,16 +661,10 @@ class MinimalLoad:
             return
         if kind is None or new.kind == CLASS:
             self._tops.add(new.top)
+        elif new.kind == VALUE and self._outer_reader(new.owner):
+            self._remake(self._outer_reader(new.owner), new)
         elif new.kind == FUNCTION:
-            is_done = has_code and self._needs_only_update(change)
-            if is_enum(kind) and new.node.name in MEMBER_CREATION_METHODS:
-                self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
-            if is_done:
-                return
-            if _is_open(kind, new.node) or self._is_unread(kind, [new.node.name]):
-                self._defined[id(new.node)] = new
-            else:
-                self._remake(new.owner, new)
+            self._plan_method(change, new, kind, has_code=has_code)
         elif is_enum(kind) and new.kind == VALUE:
             self._members.setdefault(new.owner, set()).update(targets(new.node))
         elif self._registers_in_class(kind, new):
@@ -651,6 +675,26 @@ class MinimalLoad:
                 self.stays.append((self.name_of(new), "its column comes after the others of the class"))
         else:
             self._remake(new.owner, new)
+
+    def _plan_method(self, change: Change, new: Statement, kind: Any, *, has_code: bool) -> None:
+        """Plan what to do about a new or changed method of a class."""
+        is_done = has_code and self._needs_only_update(change)
+        if is_enum(kind) and new.node.name in MEMBER_CREATION_METHODS:
+            self._members.setdefault(new.owner, set()).update(space_of(kind)["_member_map_"])
+        if is_done:
+            return
+        is_open = all(_is_open(kind, one.node) for one in (change.old, new) if one is not None)
+        if is_open or self._is_unread(kind, [new.node.name]):
+            self._defined[id(new.node)] = new
+        else:
+            self._remake(new.owner, new)
+
+    def _outer_reader(self, owner: str) -> str:
+        """Return the scope of the outermost class whose creation may have read a nested one like `Meta`, or ""."""
+        parts = owner[:-1].split(".")[:-1]
+        outer = (".".join(parts[: number + 1]) + "." for number in range(len(parts)))
+        kinds = ((scope, self._class(scope)) for scope in outer)
+        return next((scope for scope, kind in kinds if kind is not None and not is_plain_class(kind)), "")
 
     def _precedes_other_columns(self, kind: Any, one: Statement) -> bool:
         """Return whether a fresh import would create other columns of a class after a new one."""
@@ -740,7 +784,7 @@ class MinimalLoad:
         The new default values are evaluated in a later step.
         """
         new = change.new
-        if new is None or DECORATORS in change.parts:
+        if new is None or DECORATORS in change.parts or self._is_decorated_otherwise(change):
             return False
         if (
             DOCSTRING in change.parts
@@ -757,6 +801,14 @@ class MinimalLoad:
         if DOCSTRING in change.parts:
             self._document_wrappers(change)
         return True
+
+    def _is_decorated_otherwise(self, change: Change) -> bool:
+        """Return whether decorators may treat a function in another way, because it is now of another kind."""
+        old, new = change.old, change.new
+        if old is None or new is None or not old.kind == new.kind == FUNCTION:
+            return False
+        is_opaque = any(_name_of(decorator) not in TRANSPARENT for decorator in new.node.decorator_list)
+        return is_opaque and self.changes_kind(old, new)
 
     def _has_read_signature(self, change: Change) -> bool:
         """Return whether the decorators of a function may have read what has changed in its signature."""
@@ -1235,6 +1287,12 @@ def _setter_target(node: Any) -> str:
         return dump([call.func, *call.args[:-1]]) + repr([keyword.arg for keyword in call.keywords])
     is_setattr = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr"
     return dump(list(call.args[:2])) if is_setattr and isinstance(call, ast.Call) else ""
+
+
+def _is_set_again(old: ast.Assign, new: ast.Assign) -> bool:
+    """Return whether two assignments call the same setter, and bind its result to the same names."""
+    target = _setter_target(ast.Expr(old.value))
+    return bool(target) and target == _setter_target(ast.Expr(new.value)) and targets(old) == targets(new)
 
 
 def _top_names(node: Any) -> list[str]:

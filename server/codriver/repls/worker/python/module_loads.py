@@ -21,6 +21,7 @@ from .library_caches import clear_url_caches
 from .loaded_sources import MAX_TEXT
 from .minimal_load import MinimalLoad, Step
 from .pure_calls import is_immutable_kind
+from .python_names import instance_dict_of
 from .renewal import forget, renew
 from .statements import PARSE_ERRORS, SourceText
 
@@ -357,7 +358,7 @@ def _is_shared(value: object) -> bool:
     kind = type(value)
     if is_class(value) or kind in (types.FunctionType, types.ModuleType):
         return False
-    return kind in (list, dict, set) or (type(getattr(value, "__dict__", None)) is dict and not is_immutable_kind(kind))
+    return kind in (list, dict, set) or (instance_dict_of(value) is not None and not is_immutable_kind(kind))
 
 
 def _stays_row(module: str, name: str, why: str) -> dict[str, str]:

@@ -116,6 +116,8 @@ class Text:
         one: Any
         if isinstance(node, FUNCTIONS):
             yield node.name
+            if node.name == "__getattr__":  # it makes attributes of the module, which may have any name
+                yield self.name.rpartition(".")[2]
         elif isinstance(node, (ast.Import, ast.ImportFrom)):
             yield from (bound_name for words, bound_name in _names_imported_by(node) if not names.isdisjoint(words))
         elif isinstance(node, ast.ClassDef):
@@ -174,7 +176,7 @@ class Outline:
         self._has_star = any(
             isinstance(node, ast.ImportFrom) and any(alias.name == "*" for alias in node.names) for node in text.body
         )
-        self._rows = [(words, *_outline_statement(node)) for words, node in zip(text.words, text.body)]
+        self._rows = [(words, *_outline_statement(node, text.name)) for words, node in zip(text.words, text.body)]
 
     def may_be_affected(self, names: set[str]) -> bool:
         """Return whether a statement that is not quiet may have read one of the names, directly or through other names.
@@ -203,7 +205,7 @@ class Outline:
         return False
 
 
-def _outline_statement(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]]]:
+def _outline_statement(node: Any, module: str) -> tuple[bool, list[tuple[frozenset[str], str]]]:
     """Return whether a statement is quiet, and each name that it binds with the words that lead to it."""
     if isinstance(node, (ast.Import, ast.ImportFrom)):
         return True, list(_names_imported_by(node))
@@ -214,7 +216,8 @@ def _outline_statement(node: Any) -> tuple[bool, list[tuple[frozenset[str], str]
     evaluated += [
         argument.annotation for argument in (*arguments, node.args.vararg, node.args.kwarg) if argument is not None
     ]
-    return not any(evaluated), [(ANY, node.name)]
+    names = [node.name, *([module.rpartition(".")[2]] if node.name == "__getattr__" else [])]
+    return not any(evaluated), [(ANY, name) for name in names]
 
 
 def _names_imported_by(node: Any) -> Iterator[tuple[frozenset[str], str]]:

@@ -11,7 +11,7 @@ import types
 from ..basics.held_definitions import ABSENT, home_of, is_class, order_of, qualname_of, space_of
 from .bound_names import is_plain
 from .enum_members import is_enum
-from .equal_values import PLAIN_IDS
+from .equal_values import PLAIN_IDS, is_alike
 from .python_names import attribute_dict, space_of_module
 
 TYPE_CHECKING = False
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 METHODS = (types.FunctionType, staticmethod, classmethod, property)
 """Types of the methods in a class."""
+COLLECTIONS = (list, tuple, dict, set, frozenset)
+"""Types of class attributes that have not changed if a new one has equal contents."""
 AUTOMATIC_CLASS_NAMES = ("__doc__", "__dict__", "__weakref__", "__module__", "__firstlineno__", "__static_attributes__")
 """Attributes that Python gives every class."""
 
@@ -33,8 +35,8 @@ class NameChanges:
     """The changes of names since the load of a module began. `edited` are the names whose statements differ.
 
     `before` has the previous names of each module, and `public_before` its previous `__all__`. `updated` are names
-    whose objects were changed in place, `codes` the functions with other code, and `refilled` the ids of objects that
-    have other contents now.
+    whose objects were changed in place, `codes` the functions with other code, and `refilled` the objects that have
+    other contents now: ids, with the names of the changed attributes or None if they are not known.
     """
 
     def __init__(self, module: types.ModuleType, edited: set[str], drift: Drift) -> None:
@@ -43,7 +45,7 @@ class NameChanges:
         self.public_before: dict[str, object] = {module.__name__: copied_names(module.__dict__)}
         self.updated: set[tuple[str, str]] = set()
         self.codes: set[tuple[str, str]] = set()
-        self.refilled: set[int] = set()
+        self.refilled: dict[int, set[str] | None] = {}
         self._filled: set[tuple[str, str]] = set()
         self._classes: dict[int, tuple[Any, dict[str, Any]]] = {}
         self._subclasses: dict[int, set[int]] = {}
@@ -90,6 +92,13 @@ class NameChanges:
                 if is_filled:
                     self._filled.add((name, attribute))
 
+    def note_refilled(self, value: object, before: dict[str, Any], now: dict[str, Any]) -> None:
+        """Record which attributes of an object have other values than before."""
+        names = {*before, *now}
+        changed = {name for name in names if not is_alike(before.get(name, ABSENT), now.get(name, ABSENT))}
+        known = self.refilled.get(id(value), set())
+        self.refilled[id(value)] = None if known is None else known | changed
+
     def note_update(self, module: str, name: str) -> None:
         """Record that the object of a name was changed in place."""
         self.updated.add((module, name))
@@ -102,9 +111,9 @@ class NameChanges:
         """
         if any(self.has_changed(*read) for read in effects.reads if not self._is_counter(read, effects)):
             return True
-        if not effects.defaults.isdisjoint(self.refilled):
+        if not effects.defaults.isdisjoint(self.refilled.keys()):
             return True
-        if not effects.fills and not self._filled.isdisjoint(effects.reads):
+        if not effects.fills and any(self._is_filled(*read) for read in effects.reads):
             return True
         guesses = effects.guesses
         if effects.effect is not None or effects.fills:
@@ -113,6 +122,19 @@ class NameChanges:
             guesses = {one for one in guesses if one[0] == "*" and one[1][1:3] != "__"}
         return any(self._may_have_changed(*one) for one in guesses)
 
+    def _is_filled(self, module: str, name: str) -> bool:
+        """Return whether the object of a name, or of the instance whose attribute is read, was filled again."""
+        if (module, name) in self._filled:
+            return True
+        owner = name.partition(".")[0]
+        return owner != name and (module, owner) in self._filled and self._is_instance(module, owner)
+
+    @staticmethod
+    def _is_instance(module: str, name: str) -> bool:
+        """Return whether a name of a module is bound to an object that is not a class."""
+        space = space_of_module(sys.modules[module]) if module in sys.modules else {}
+        return name in space and not is_class(space[name])
+
     def _is_counter(self, read: tuple[str, str], effects: Effects) -> bool:
         """Return whether an attribute of a class is read only to be changed, such as a counter of instances."""
         module, name = read
@@ -120,7 +142,7 @@ class NameChanges:
         if not owner or name in self._edited or name[-1] in ")*+=":
             return False
         space = space_of_module(sys.modules[module]) if module in sys.modules else {}
-        return id(space.get(owner, ABSENT)) in effects.fills
+        return is_class(space.get(owner)) and id(space[owner]) in effects.fills
 
     def _may_have_changed(self, module: str, name: str) -> bool:
         """Return whether a name, an attribute of any class, or any code in a class has changed."""
@@ -156,11 +178,26 @@ class NameChanges:
             return False
         now = space_of_module(sys.modules[module]).get(first, ABSENT) if module in sys.modules else ABSENT
         old = before.get(first, ABSENT)
+        if rest and now is not ABSENT and not is_class(now) and not is_class(old):
+            return self._has_instance_changed(module, first, rest)
+        if now is not old and rest and _are_classes_with_equal(old, now, rest):
+            return False
         if now is not old:
             return not (is_plain(now) and type(now) is type(old) and repr(now) == repr(old))
         if rest and is_class(now):
             return self._has_attribute_changed(now, rest)
         return id(now) in self.refilled
+
+    def _has_instance_changed(self, module: str, name: str, attribute: str) -> bool:
+        """Return whether an attribute of an object has changed, which was bound again or filled again."""
+        now, old = space_of_module(sys.modules[module])[name], self.before[module].get(name, ABSENT)
+        if now is not old:
+            values = [attribute_dict(one).get(attribute, ABSENT) for one in (now, old)]
+            return not (all(map(_is_data, values)) and is_alike(*values))
+        if id(now) in self.refilled:
+            changed = self.refilled[id(now)]
+            return changed is None or attribute in changed
+        return (module, name) in self.updated
 
     def _has_subclasses(self, module: str, name: str) -> bool:
         """Return whether the direct subclasses of a class have changed."""
@@ -199,6 +236,8 @@ class NameChanges:
                 continue
             now, old = space_of(base).get(first, ABSENT), known[1].get(first, ABSENT)
             if now is not old:
+                if type(now) in COLLECTIONS and not is_enum(base) and is_alike(old, now):
+                    return False
                 return type(now) is not types.FunctionType or type(old) is not types.FunctionType
             if now is not ABSENT:
                 return bool(rest) and is_class(now) and self._has_attribute_changed(now, rest)
@@ -211,6 +250,19 @@ class NameChanges:
         plain = [name for name in found if not name.endswith("()")]
         guessed = [name.strip(".%") for module, name in effects.guesses if self._may_have_changed(module, name)]
         return (plain or found or sorted(guessed) or ["what"])[0]
+
+
+def _are_classes_with_equal(old: Any, now: Any, name: str) -> bool:
+    """Return whether an attribute of a class that was created again is equal data."""
+    if not is_class(old) or not is_class(now):
+        return False
+    values = [space_of(kind).get(name, ABSENT) for kind in (old, now)]
+    return all(map(_is_data, values)) and is_alike(*values)
+
+
+def _is_data(value: object) -> bool:
+    """Return whether a value is plain data or a collection, which may be replaced by one with equal contents."""
+    return is_plain(value) or type(value) in COLLECTIONS
 
 
 def copied_names(space: dict[str, Any]) -> object:

@@ -25,9 +25,14 @@ PURE_MODULES = frozenset({
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
-    "celery.canvas",
+    "celery.canvas", "fastapi.param_functions", "fastapi.params",
 })  # fmt: skip
-"""Modules whose functions and classes have no external effects, except those in `IMPURE_NAMES`."""
+"""Modules whose functions and classes have no external effects, except those in `IMPURE_NAMES`.
+
+They compute values, or only record what they are given, such as fields, marks, paths of URLs and dependencies. Source:
+the documentation of the standard library, attrs, msgspec, pydantic, click, Django, pytest, Celery and FastAPI.
+Modules whose names begin with `_` have the implementations of those that the standard library documents.
+"""
 PURE_CALLABLES = frozenset({
     "asyncio.runners.run", "asyncio.tasks.sleep", "asyncio.tasks.gather", "asyncio.tasks.wait_for",
     "logging.Formatter", "logging.Filter", "logging.NullHandler", "logging.StreamHandler",
@@ -117,7 +122,12 @@ ACTING = (
     "post_",
     "delete_",
 )
-"""Prefixes of methods that may have external effects, even if other rules say that they only fill an object."""
+"""Prefixes of methods that may have external effects, even if other rules say that they only fill an object.
+
+The verbs with which the standard library, database drivers, HTTP clients and queues name methods that write, send or
+start something, as `cursor.execute`, `session.commit`, `socket.send` and `Thread.start`. A method whose effect is not
+known is not run again in any case, so a missing verb matters only for names that `FILLING_PREFIXES` also matches.
+"""
 LIBRARY_DECORATORS = frozenset(
     {"click", "functools", "typing", "contextlib", "abc", "dataclasses", "enum", "flask", "attr", "attrs"}
 )
@@ -125,7 +135,11 @@ LIBRARY_DECORATORS = frozenset(
 SIGNATURE_READERS = frozenset(
     {"fastapi", "pydantic", "typer", "celery", "litestar", "strawberry", "fast_depends", "dishka", "injector"}
 )
-"""Libraries that read the signatures of functions and classes passed to them."""
+"""Libraries that read the signatures of functions and classes passed to them.
+
+Web frameworks and libraries for dependency injection make parameters from them. pydantic makes fields, and Celery
+checks the arguments of tasks. Source: the documentation of each library.
+"""
 SIGNATURE_FUNCTIONS = frozenset({"signature", "getfullargspec", "get_annotations", "get_type_hints"})
 """Functions of `inspect`, `annotationlib` and `typing` that read signatures or annotations."""
 CLASS_READERS = frozenset({
@@ -133,8 +147,8 @@ CLASS_READERS = frozenset({
     "min", "zip", "dict", "reversed", "getmembers", "get_type_hints", "fields", "signature", "any", "all", "sum",
 })  # fmt: skip
 """Functions that read all attributes of a class, or iterate over it."""
-CONFIGURATION_READERS = frozenset({"from_object", "config_from_object", "from_mapping"})
-"""Methods of the configurations of Flask and Celery that copy the attributes of a class."""
+CONFIGURATION_READERS = frozenset({"from_object", "from_mapping"})
+"""Methods of Flask's configuration that copy the attributes of a class. Celery reads them when they are used."""
 REGISTERING_DECORATORS = frozenset(
     {"shared_task", "listens_for", "receiver", "connect", "subscribe", "hookimpl", "register"}
 )

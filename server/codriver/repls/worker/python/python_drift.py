@@ -15,7 +15,7 @@ import types
 
 from ..basics.held_definitions import ABSENT, INSTALLED, home_of, is_class, qualname_of
 from .bound_names import DEFINITION, BoundNames, code_file_of, differing, is_evaluated, stores
-from .holders import holders_of
+from .holders import holders_of, is_in_use
 from .loaded_sources import MAX_TEXT, LoadedSources, read_file, stamp_of
 from .module_text import Text
 from .python_names import space_of_module
@@ -217,7 +217,9 @@ class Drift:
                 live_of[key].append(candidate)
         del live
         for key, instances in live_of.items():
-            if instances:
+            # Libraries that generate methods, such as attrs, keep a copy of a module's names as it was before.
+            is_used = len(instances) > MAX_SAMPLES or any(is_in_use(one) for one in instances)
+            if instances and is_used:
                 holders = ", ".join(holders_of(instances[:MAX_SAMPLES]))
                 yield {
                     **_row(*previous[key], INSTANCES, of=str(len(instances))),

@@ -309,7 +309,7 @@ def refers_to_function(value: Any, function: Any) -> bool:
         for one in level:
             if type(one) is types.FunctionType:
                 inner += [*(one.__closure__ or ()), *one.__dict__.values()]
-            elif not isinstance(one, (types.ModuleType, str, bytes)) and not is_class(one):
+            elif not issubclass(type(one), (types.ModuleType, str, bytes)) and not is_class(one):
                 inner += gc.get_referents(one)
         level = inner[:MAX_COMPARED]
     return False

@@ -19,11 +19,15 @@ if TYPE_CHECKING:
     from .module_text import Text
     from .name_changes import NameChanges
     from .python_drift import Drift
+    from .statements import Statement
 
 CONTAINERS = (list, dict, set)
 """Types of collections in which objects may be registered."""
 REPLACING_LIBRARIES = ("click", "typer")
-"""Libraries whose registries replace what was registered under the same name."""
+"""Libraries whose registries replace what was registered under the same name.
+
+Source: `Group.add_command` of click stores commands in a dictionary by name. Typer builds its groups with click.
+"""
 
 
 class Registrations:
@@ -67,6 +71,11 @@ class Registrations:
         effects = self._analysis.hooks(node, self._changes.before[self._text.name])
         return not effects.fills.isdisjoint(self._registries())
 
+    def is_no_longer_registered(self, old: Statement, new: Statement) -> bool:
+        """Return whether hooks of the workspace registered a class of the previous source, and no longer do."""
+        before = self._analysis.hooks(old.node, self._changes.before[self._text.name]).fills & self._registries().keys()
+        return not before <= self._analysis.hooks(new.node, self._text.space).fills
+
     def _registries(self) -> dict[int, Any]:
         """Return the collections in the workspace's modules, in their classes and in their objects, by id."""
         found: dict[int, Any] = {}
@@ -76,9 +85,9 @@ class Registrations:
                 current = [value]
                 if is_class(value):
                     current = list(space_of(value).values()) if home_of(value) == name else []
-                elif type(getattr(value, "__dict__", None)) is dict and type(value) is not types.ModuleType:
+                elif not issubclass(type(value), types.ModuleType):
                     current += attribute_dict(value).values()
-                found.update((id(one), one) for one in current if isinstance(one, CONTAINERS))
+                found.update((id(one), one) for one in current if issubclass(type(one), CONTAINERS))
         return found
 
     def watch(self, name: str, old: Any, new: Any) -> None:
@@ -115,7 +124,7 @@ class Registrations:
 
     def adds_to_class(self, node: Any, kind: Any) -> bool:
         """Return whether a value in a class body adds something to a collection of the class."""
-        within = {id(one) for one in space_of(kind).values() if isinstance(one, CONTAINERS)} | {id(kind)}
+        within = {id(one) for one in space_of(kind).values() if issubclass(type(one), CONTAINERS)} | {id(kind)}
         return not self._analysis.within([node], self._text.space, kind).fills.isdisjoint(within)
 
     def _targets_of_registrations(self) -> dict[int, Any]:
@@ -200,10 +209,10 @@ def _size(value: Any) -> int:
     """Return the number of entries in a collection and in the collections within it, or of attributes of an object."""
     if is_class(value):
         return len(space_of(value))
-    if not isinstance(value, CONTAINERS):
+    if not issubclass(type(value), CONTAINERS):
         return _size(dict(attribute_dict(value)))
-    inner = dict.values(value) if isinstance(value, dict) else value
-    return len(value) + sum(len(one) for one in inner if isinstance(one, CONTAINERS))
+    inner = dict.values(value) if issubclass(type(value), dict) else value
+    return len(value) + sum(len(one) for one in inner if issubclass(type(one), CONTAINERS))
 
 
 def _is_replacing_registry(value: object) -> bool:

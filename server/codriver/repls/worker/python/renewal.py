@@ -104,7 +104,7 @@ def _is_other_statement(old: Any, new: Any) -> bool:
 def _names(module: types.ModuleType, pairs: dict[int, tuple[Any, Any]], undo: UndoRecord) -> Iterator[dict[str, str]]:
     """Replace previous objects in other modules, and yield a row for each name."""
     for name, other in list(sys.modules.items()):
-        if other is module or not isinstance(other, types.ModuleType):
+        if other is module or not issubclass(type(other), types.ModuleType):
             continue
         # Checking the values first is faster, because most modules have none of these objects.
         if pairs.keys().isdisjoint(map(id, other.__dict__.values())):
