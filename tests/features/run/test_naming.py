@@ -31,6 +31,7 @@ from codriver.features.run.processes import RunProcess
         ("coverage run shop.py", "shop"),
         ("ddtrace-run python shop.py", "shop"),
         ("env A=1 ./shop.py", "shop"),
+        ("python app.pyz x", "app"),
         ("sh start.sh 1", "start"),
         ("./bin/start.sh", "start"),
         ("python", "python"),

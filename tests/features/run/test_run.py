@@ -408,3 +408,14 @@ def test_start_repl_in_such_a_program_returns_its_repl_before_and_during_use(liv
         assert client.call("evaluate_code", code="6 * 7", replSessionKey="seams")["result"] == "42"
         (count,) = seams.do("print(threading.active_count()); repl = codriver_seam.start_repl(True)")
         assert seams.do("print(threading.active_count(), repl.is_open)") == [f"{count} True"]
+
+
+def test_a_program_that_hides_a_module_of_the_standard_library_is_refused_with_its_name(live, client):
+    hiding = live.workspace / "hiding"
+    hiding.mkdir()
+    (hiding / "queue.py").write_text("X = 1\n")
+    with program(live, SHOP, file="hiding/hides.py") as hides:
+        answer = client.call("evaluate_code", code="1", replSessionKey="hides")
+        assert answer["reason"] == "repl-unreachable", answer
+        assert "module 'queue' has no attribute" in answer["message"]
+        assert hides.do("print(threading.active_count())") == ["1"]

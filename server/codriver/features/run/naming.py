@@ -85,7 +85,7 @@ def parse_program(words: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     if not rest:
         return interpreter or "python", ()
     name = PurePath(rest[0]).name
-    return name.removesuffix(".py").removesuffix(".sh"), tuple(rest[1:])
+    return re.sub(r"\.(?:pyz?|sh)$", "", name), tuple(rest[1:])
 
 
 def program_name(words: Sequence[str]) -> str:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 ANSWER_S: Final = 3.0
 """How long a process may take to answer. Python runs signal handlers between two instructions of its main thread."""
-HELLO_TIMEOUT_S: Final = 5.0
-"""How long a process that has connected may take to identify itself."""
+HELLO_TIMEOUT_S: Final = 10.0
+"""How long a process that has connected may take to load the REPL, perhaps to compile it, and to identify itself."""
 SIGNAL_RETRY_S: Final = 0.25
 """Time after which the signal is sent again."""
 MAX_HELLO_BYTES: Final = 65536

@@ -48,10 +48,13 @@ def answer(request_file: str, run: str, shared: dict[str, Any]) -> None:
         request = json.load(file)
     os.unlink(request_file)
     sock = _connect(run, request["socket"])
-    hello = {"secret": request["secret"], "pid": os.getpid(), "applications": applications()}
-    sock.sendall(json.dumps(hello).encode() + b"\n")
-    embedded = _load()
-    repl = embedded.EmbeddedRepl(os.getcwd(), shared["loop"])
+    try:
+        repl = _load().EmbeddedRepl(os.getcwd(), shared["loop"])
+        hello = {"secret": request["secret"], "pid": os.getpid(), "applications": applications()}
+        sock.sendall(json.dumps(hello).encode() + b"\n")
+    except BaseException:
+        sock.close()
+        raise
     shared["repl"], shared["pid"] = repl, os.getpid()
     try:
         repl.serve_stream(sock)
