@@ -416,6 +416,7 @@ class AffectedSuite:
                 capture_output=True,
                 timeout=self.limit,
                 check=False,
+                start_new_session=True,
             )
             text = written.read_text() if written.exists() else ""
         return {json.loads(line)[0]: json.loads(line)[1] for line in text.splitlines()}
