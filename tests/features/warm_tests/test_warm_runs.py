@@ -314,6 +314,18 @@ def test_a_python_that_prints_when_it_starts_runs_plain(project, text):
     project(act, {"test_a.py": "def test_a(): pass\n"}, packages={"sitecustomize": text})
 
 
+def test_loggers_created_by_an_import_have_the_class_that_conftest_sets(project):
+    async def act(made):
+        await agree(made)
+        assert "logs" in made.preloaded
+        made.write({"conftest.py": "import logging\nclass L(logging.Logger): pass\nlogging.setLoggerClass(L)\n"})
+        assert (await made.run()).report.counts.failed == 1
+        assert (await agree(made)).report.counts.failed == 1
+
+    check = "import logs\ndef test_a(): assert type(logs.LOG).__name__ == 'Logger'\n"
+    project(act, {"test_a.py": check}, packages={"logs": "import logging\nLOG = logging.getLogger('logs')\n"})
+
+
 EFFECTS = """
 import atexit, codecs, copyreg, logging, os, sys, threading, warnings
 class Finder:

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 ObstacleKind = Literal[
-    "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger", "replaced",
-    "subclasses", "drawn",
+    "variable", "file", "found", "hidden", "namespace", "finder", "rewriting", "warning", "logger",
+    "logger class", "replaced", "subclasses", "drawn",
 ]  # fmt: skip
 
 MAX_FILE_CHANGES: Final = 3
@@ -30,6 +30,7 @@ _REASONS_BY_KIND: Final[Mapping[str, str]] = {
     "rewriting": "pytest would rewrite its assertions in another way",
     "warning": "its import warns, and warnings are errors: {about}",
     "logger": "the logger {about}, which its import makes, exists already",
+    "logger class": "its import makes the logger {about}, and something has replaced the class of loggers",
     "replaced": "something has replaced functions of {about}",
     "drawn": "its import draws random numbers, and {about} may have been seeded",
     "subclasses": "{about} looks for its classes, and it was not imported",

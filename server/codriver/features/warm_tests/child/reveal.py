@@ -235,6 +235,9 @@ class Revealer:
                 return "drawn", "random"
             if kind == "logger" and hasattr(loggers.get(value[0]), "parent"):
                 return "logger", value[0]
+            # A module that replaces the class itself is not preloaded.
+            if kind == "logger" and logging is not None and logger_class(logging) is not logging.Logger:
+                return "logger class", value[0]
         return None
 
     # Revealing
@@ -262,6 +265,11 @@ class Revealer:
         draw_again(name, module)
         if name == "random":
             self.random_state = random_state()
+
+
+def logger_class(logging: Any) -> object:
+    """Return the class of new loggers."""
+    return logging.root.manager.loggerClass or logging.getLoggerClass()
 
 
 def refers_to_any(module: ModuleType, values: list[Any]) -> bool:
