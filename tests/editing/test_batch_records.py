@@ -27,7 +27,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from codriver.editing import file_changes
-from codriver.editing.atomic_batch import commit
+from codriver.editing.atomic_batch import commit_changes
 from codriver.editing.atomic_batch import BatchRecords
 from codriver.files import DirectoryEntry
 
@@ -49,10 +49,10 @@ for name in ("stage", "put", "put_new", "remove"):
     counted(name)
 paths = [folder / name for name in ("a.clj", "b.clj", "gone.clj", "new/deep/c.clj", "d.clj")]
 changes = [
-    file_changes.Change(path, file_changes.read(path, folder), None if path.stem == "gone" else b"(new)\\n")
+    file_changes.Change(path, file_changes.read_snapshot(path, folder), None if path.stem == "gone" else b"(new)\\n")
     for path in paths
 ]
-commit(changes, folder, BatchRecords(Path(sys.argv[3]), folder))
+commit_changes(changes, folder, BatchRecords(Path(sys.argv[3]), folder))
 """
 
 
@@ -224,7 +224,7 @@ LIVES = """
 import os, signal, sys
 from pathlib import Path
 from codriver.editing import file_changes
-from codriver.editing.atomic_batch import commit
+from codriver.editing.atomic_batch import commit_changes
 from codriver.editing.atomic_batch import BatchRecords
 
 folder, first, last, steps, keeps_open_files = Path(sys.argv[1]), *map(int, sys.argv[2:6])
@@ -263,7 +263,8 @@ print("told", *records.recover(), flush=True)
 for number in range(first, last):
     text = b"(def n %d)" % number
     paths = [folder / "a.clj", folder / "b.clj"]
-    commit([file_changes.Change(path, file_changes.read(path, folder), text) for path in paths], folder, records)
+    changes = [file_changes.Change(path, file_changes.read_snapshot(path, folder), text) for path in paths]
+    commit_changes(changes, folder, records)
     print(number, flush=True)
 print("over")
 """

@@ -131,8 +131,8 @@ def test_a_record_does_not_prevent_a_start_while_the_lock_is_free(tmp_path):
 
 HOLD = """
 import sys, pathlib
-from codriver.net.registration import claim
-with claim(pathlib.Path(sys.argv[1]), is_alive=lambda record: False):
+from codriver.net.registration import claim_workspace
+with claim_workspace(pathlib.Path(sys.argv[1]), is_alive=lambda record: False):
     print("held", flush=True)
     sys.stdin.read()
 """

@@ -516,13 +516,13 @@ class TestConcurrentChanges:
         code = (
             "import itertools, sys\n"
             "from pathlib import Path\n"
-            "from codriver.editing.atomic_batch import commit\n"
-            "from codriver.editing.file_changes import Change, read\n"
+            "from codriver.editing.atomic_batch import commit_changes\n"
+            "from codriver.editing.file_changes import Change, read_snapshot\n"
             "file = Path(sys.argv[1])\n"
             "folder = file.parent\n"
             "print('go', flush=True)\n"
             "for letter in itertools.cycle('abc'):\n"
-            "    commit([Change(file, read(file, folder), letter.encode() * 300_000)], folder)\n"
+            "    commit_changes([Change(file, read_snapshot(file, folder), letter.encode() * 300_000)], folder)\n"
         )
         file = workspace / "a.clj"
         file.write_text("a" * 300_000)
