@@ -22,7 +22,7 @@ from live_server import RELAY  # noqa: E402  # of the folder just added
 from real_clients import AGENTS, ClientHome, program  # noqa: E402
 from scripted_model import serving_model  # noqa: E402
 
-from codriver.setup.change_plan import apply, plan  # noqa: E402
+from codriver.setup.change_plan import apply_change, plan_entries  # noqa: E402
 from codriver.setup.clients import Environment, Launch, known_clients  # noqa: E402
 
 CLIENTS = ("claude-code", "codex", "gemini", "opencode", "copilot")
@@ -82,8 +82,8 @@ def first_answer(kind: str, client: str) -> str:
             as_worktree(place)
         place.trust()
         launch = Launch(Path(sys.executable), Path(RELAY), place.workspace)
-        (change,) = plan([known_clients()[client]], launch, Environment(place.home, "linux", place.environment))
-        apply(change)
+        (change,) = plan_entries([known_clients()[client]], launch, Environment(place.home, "linux", place.environment))
+        apply_change(change)
         running = [sys.executable, "-c", APPLICATION] if kind.endswith("start_repl") else ["sleep", "0"]
         app = subprocess.Popen(running, cwd=place.workspace, env=place.environment)
         try:

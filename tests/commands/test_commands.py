@@ -22,7 +22,7 @@ from real_repls import repl
 
 from codriver import __version__
 from codriver.commands.cli import cli
-from codriver.commands.history import comment_signs
+from codriver.commands.history import comment_markers
 from codriver.commands.options import workspace_above
 from codriver.files.own_folders import server_directory
 from codriver.net.registration import claim_workspace
@@ -463,7 +463,7 @@ def test_history_comments_use_the_comment_sign_of_the_session_language():
     }
     code = {"pyre": ["(def x 1)", "x", "(+ x 1)"], "work": ["x = 1", "print(x)", "("]}
     rows = [(key, text) for key in keys for text in code.get(key, ["x"])]
-    assert comment_signs(rows) == keys
+    assert comment_markers(rows) == keys
 
 
 def test_the_history_prints_python_of_a_renamed_session_after_its_server_ended(tmp_path):

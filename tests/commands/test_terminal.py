@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from live_server import Live, environ, serving, until, user_settings_file
 from terminal import Terminal
 
-from codriver.commands.terminal import Styled, wrapped
+from codriver.commands.terminal import Styled, wrap_text
 from relay.relay_process import claimed
 
 WAIT_S = 60
@@ -358,7 +358,7 @@ def test_an_encoding_without_a_character_is_no_failure(live, client):
 @example(["aaa", "aaaaaaaaa", "aaaaaaaaa"], 20, 0)
 @given(st.lists(st.text(alphabet="ab \n", max_size=60), max_size=4), st.integers(20, 60), st.integers(0, 10))
 def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, hang):
-    told = "".join(one.text for one in wrapped(map(Styled, texts), columns, hang))
+    told = "".join(one.text for one in wrap_text(map(Styled, texts), columns, hang))
     assert told.split() == "".join(texts).split()
     for line in told.split("\n"):
         if len(line.rstrip()) > columns:
@@ -368,7 +368,7 @@ def test_lines_are_wrapped_between_words_without_changing_text(texts, columns, h
 
 def test_a_wrapped_line_is_indented_and_no_word_is_cut():
     text = "wrong  server  this is what has to be done about it"
-    assert "".join(one.text for one in wrapped([Styled(text)], 30, 15)) == (
+    assert "".join(one.text for one in wrap_text([Styled(text)], 30, 15)) == (
         "wrong  server  this is what\n               has to be done\n               about it"
     )
-    assert wrapped([Styled("no room")], 10, 8) == [Styled("no room")]
+    assert wrap_text([Styled("no room")], 10, 8) == [Styled("no room")]

@@ -18,7 +18,7 @@ from python_projects import project
 
 from codriver.commands import testing
 from codriver.commands.followed_calls import FollowedTestRun
-from codriver.commands.testing import Case, annotation, cases_of, render_junit_xml
+from codriver.commands.testing import CaseResult, format_annotation, read_test_cases, render_junit_xml
 
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 TESTS = """import os, sys, time, unittest
@@ -64,7 +64,7 @@ def texts():
 
 def cases():
     return st.builds(
-        Case, texts(), texts(), st.sampled_from(["pass", "skip", "fail", "error"]), texts(), texts(), texts(),
+        CaseResult, texts(), texts(), st.sampled_from(["pass", "skip", "fail", "error"]), texts(), texts(), texts(),
         st.none() | st.integers(1, 10**6), st.floats(0, 10**5),
     )  # fmt: skip
 
@@ -83,7 +83,7 @@ def test_a_report_of_any_text_is_valid_and_has_the_same_counts(told, output):
 
 @given(cases())
 def test_an_annotation_is_one_complete_command_for_any_text(case):
-    line = annotation(case, Path("/ws"))
+    line = format_annotation(case, Path("/ws"))
     assert line.startswith("::error ")
     assert not re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line)
     properties, _, message = line.removeprefix("::error ").partition("::")
@@ -92,10 +92,10 @@ def test_an_annotation_is_one_complete_command_for_any_text(case):
 
 
 def test_an_annotation_path_is_relative_to_the_checkout(monkeypatch):
-    case = Case("shop", "adds", "fail", "50%: no", file="test/a,b.py", line=3)
-    assert annotation(case, Path("/co/ws")) == "::error file=/co/ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
+    case = CaseResult("shop", "adds", "fail", "50%: no", file="test/a,b.py", line=3)
+    assert format_annotation(case, Path("/co/ws")) == "::error file=/co/ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
     monkeypatch.setenv("GITHUB_WORKSPACE", "/co")
-    assert annotation(case, Path("/co/ws")) == "::error file=ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
+    assert format_annotation(case, Path("/co/ws")) == "::error file=ws/test/a%2Cb.py,line=3::shop/adds: 50%25: no"
 
 
 def test_a_test_with_many_assertions_is_one_case_and_one_with_none_passes():
@@ -106,7 +106,7 @@ def test_a_test_with_many_assertions_is_one_case_and_one_with_none_passes():
         {**row, "outcome": "pass"},
     ]
     answer = {"results": results, "times": [["shop", "bare", 0.5], ["shop", "adds", 1]]}
-    bare, adds = cases_of(answer, Path("/ws"))
+    bare, adds = read_test_cases(answer, Path("/ws"))
     assert (bare.name, bare.outcome, bare.seconds) == ("bare", "pass", 0.5)
     assert (adds.outcome, adds.file, adds.line, adds.seconds) == ("error", "test/shop.clj", 5, 1)
     assert adds.details == (
@@ -277,7 +277,7 @@ def test_a_server_that_disappears_during_a_run_is_an_error_in_the_report(tmp_pat
 
 
 def test_unprintable_characters_in_names_are_escaped_in_xml():
-    case = Case(string.printable, "a", "pass")
+    case = CaseResult(string.printable, "a", "pass")
     root = ET.fromstring(render_junit_xml([case], BEGAN))
     assert root[0].get("name") == string.printable.replace("\x0b", r"\u000b").replace("\x0c", r"\u000c")
 

@@ -11,7 +11,7 @@ import pytest
 from live_server import serving, until
 from terminal import Terminal
 
-from codriver.commands.log_follower import Follower, followed
+from codriver.commands.log_follower import Follower, follow
 from codriver.net.client import connect
 
 pytestmark = pytest.mark.served(client="ann")
@@ -65,7 +65,7 @@ def test_a_follower_continues_with_the_first_line_of_the_next_server(tmp_path):
     shutil.rmtree(live.environ["XDG_STATE_HOME"])  # the next server counts its lines from 1
     with serving(tmp_path, "--repl", "python") as again, again.client() as client:
         client.call("evaluate_code", code="'second ' + 'life'")
-        with contextlib.closing(followed(follower, again.workspace, "follower")) as coming:
+        with contextlib.closing(follow(follower, again.workspace, "follower")) as coming:
             assert "'second life'" in [entry["text"] for entry in next(coming)]
 
 

@@ -235,7 +235,7 @@ def client_file(data):
     """Check that setting a member of a client's file changes nothing else, and that removing it restores the file."""
     text = text_of(data)
     try:
-        root = jsonc.parse(text)
+        root = jsonc.parse_jsonc(text)
     except jsonc.FileFormatError as error:
         assert error.line >= 1
         return
@@ -243,13 +243,13 @@ def client_file(data):
         return
     path = ("mcpServers", "codriver-fuzzed")
     try:
-        changed = jsonc.with_member(text, path, {"command": "x"})
+        changed = jsonc.set_member(text, path, {"command": "x"})
     except jsonc.FileFormatError:
         return
-    after = jsonc.parse(changed)
+    after = jsonc.parse_jsonc(changed)
     holder = after.member("mcpServers").node
     assert holder.member("codriver-fuzzed").node.value == {"command": "x"}
-    without = jsonc.parse(jsonc.without_member(changed, path))
+    without = jsonc.parse_jsonc(jsonc.remove_member(changed, path))
     before = {member.key: member.node.value for member in root.members}
     kept = {member.key: member.node.value for member in without.members}
     assert {key: value for key, value in kept.items() if key in before} == before

@@ -14,10 +14,10 @@ from codriver.setup.agent_files import (
     SKILL_DIRECTORIES,
     AgentFileOptions,
     plan_agent_files,
-    signed,
+    sign_text,
     skill_files,
 )
-from codriver.setup.change_plan import apply
+from codriver.setup.change_plan import apply_change
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.init import InitOptions, run_init
 
@@ -39,7 +39,7 @@ def workspace(tmp_path, monkeypatch):
 def do(workspace, wanted):
     changes = plan_agent_files(workspace, wanted)
     for change in changes:
-        apply(change)
+        apply_change(change)
     return [change.state for change in changes]
 
 
@@ -95,7 +95,7 @@ def test_a_skill_file_of_an_older_codriver_is_replaced(workspace):
     do(workspace, SKILLS)
     file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
     newest = file.read_text()
-    file.write_text(signed("what it said a year ago\n"))
+    file.write_text(sign_text("what it said a year ago\n"))
     assert sorted(set(do(workspace, SKILLS))) == ["replace", "same"]
     assert file.read_text() == newest
 
@@ -103,14 +103,14 @@ def test_a_skill_file_of_an_older_codriver_is_replaced(workspace):
 def test_a_file_of_a_skill_that_no_longer_exists_is_removed(workspace):
     gone = workspace / SKILL_DIRECTORIES[1] / "older-skill" / "SKILL.md"
     gone.parent.mkdir(parents=True)
-    gone.write_text(signed("of last year\n"))
+    gone.write_text(sign_text("of last year\n"))
     (gone.parent / "OWN.md").write_text("the user's\n")
     do(workspace, SKILLS)
     assert not gone.exists()
     assert (gone.parent / "OWN.md").read_text() == "the user's\n"
 
 
-@pytest.mark.parametrize("changed", ["my own skill\n", signed("of codriver\n") + "and mine\n", ""])
+@pytest.mark.parametrize("changed", ["my own skill\n", sign_text("of codriver\n") + "and mine\n", ""])
 @pytest.mark.parametrize("wanted", [SKILLS, UNSKILLED])
 def test_a_modified_skill_file_is_kept_without_force(workspace, changed, wanted):
     file = workspace / SKILL_DIRECTORIES[0] / "live-repl" / "SKILL.md"
@@ -121,7 +121,7 @@ def test_a_modified_skill_file_is_kept_without_force(workspace, changed, wanted)
     do(workspace, wanted)
     assert file.read_text() == changed
     do(workspace, AgentFileOptions(skills=True, agents_md=False, remove=wanted.remove, force=True))
-    assert not file.exists() if wanted.remove else file.read_text() == signed(skill_files()["live-repl/SKILL.md"])
+    assert not file.exists() if wanted.remove else file.read_text() == sign_text(skill_files()["live-repl/SKILL.md"])
 
 
 def test_line_endings_changed_by_git_do_not_count_as_a_modification(workspace):
@@ -293,6 +293,6 @@ def test_a_bounded_number_of_skill_files_is_inspected(workspace, monkeypatch):
     for name in ("a", "b"):
         file = workspace / SKILL_DIRECTORIES[0] / name / "SKILL.md"
         file.parent.mkdir(parents=True)
-        file.write_text(signed(name))
+        file.write_text(sign_text(name))
     do(workspace, SKILLS)
     assert (workspace / SKILL_DIRECTORIES[0] / "b" / "SKILL.md").exists()

@@ -12,7 +12,15 @@ from pathlib import Path
 import posix_only
 import pytest
 
-from codriver.setup.change_plan import CannotWriteError, FileChangedError, apply, diff, find_entry, plan, plan_removal
+from codriver.setup.change_plan import (
+    CannotWriteError,
+    FileChangedError,
+    apply_change,
+    find_entry,
+    format_diff,
+    plan_entries,
+    plan_removal,
+)
 from codriver.setup.clients import Environment, Launch, known_clients
 
 CLIENTS = known_clients()
@@ -33,7 +41,7 @@ def launch(tmp_path):
 def one(machine, launch):
     """Return plans for one client."""
 
-    def one(name, planner=plan, **options):
+    def one(name, planner=plan_entries, **options):
         (change,) = planner([CLIENTS[name]], launch, machine, **options)
         return change
 
@@ -55,21 +63,21 @@ def file_of(machine, launch):
 def test_setting_up_twice_is_the_same_as_once(name, one, file_of):
     first = one(name)
     assert first.state == "add"
-    apply(first)
+    apply_change(first)
     text = file_of(name).read_text()
     second = one(name)
     assert second.state == "same"
-    assert diff(second) == ""
-    apply(second)
+    assert format_diff(second) == ""
+    apply_change(second)
     assert file_of(name).read_text() == text
 
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_removal_deletes_a_file_that_setup_created(name, one, file_of):
-    apply(one(name))
+    apply_change(one(name))
     change = one(name, plan_removal)
     assert change.state == "remove"
-    apply(change)
+    apply_change(change)
     assert not file_of(name).exists()
     assert one(name, plan_removal).state == "absent"
 
@@ -93,7 +101,7 @@ FOREIGN = {
 def test_other_content_is_kept_and_restored(name, one, file_of):
     file = file_of(name)
     file.write_bytes(FOREIGN[name].encode())
-    apply(one(name))
+    apply_change(one(name))
     text = file.read_bytes().decode()
     assert one(name).state == "same"
     # Every line of theirs is still there, at most with a comma more, and in order.
@@ -101,7 +109,7 @@ def test_other_content_is_kept_and_restored(name, one, file_of):
     for line in FOREIGN[name].rstrip("\r\n").split("\n"):
         if len(FOREIGN[name].splitlines()) > 1:
             assert any(found.replace(",", "") == line.replace(",", "") for found in lines), line
-    apply(one(name, plan_removal))
+    apply_change(one(name, plan_removal))
     assert file.read_bytes().decode().rstrip() == FOREIGN[name].rstrip()
 
 
@@ -117,16 +125,16 @@ WITHOUT_SERVERS = [
 @pytest.mark.parametrize("text", WITHOUT_SERVERS)
 def test_structure_created_around_an_entry_is_removed_with_it(text, one, file_of):
     file_of("zed").write_bytes(text.encode())
-    apply(one("zed"))
+    apply_change(one("zed"))
     assert "codriver" in file_of("zed").read_text()
-    apply(one("zed", plan_removal))
+    apply_change(one("zed", plan_removal))
     assert file_of("zed").read_bytes().decode() == text
 
 
 @pytest.mark.parametrize("text", ["", "\n", '{"defaultAgent": "plan"}'])
 def test_an_entry_is_added_to_a_file_without_servers(text, one, file_of):
     file_of("eca").write_text(text)
-    apply(one("eca"))
+    apply_change(one("eca"))
     data = json.loads(file_of("eca").read_text())
     assert data.pop("mcpServers")["codriver"]["command"] == "/opt/python"
     assert data == json.loads(text.strip() or "{}")
@@ -134,7 +142,7 @@ def test_an_entry_is_added_to_a_file_without_servers(text, one, file_of):
 
 def test_another_servers_entry_is_kept(one, file_of):
     file_of("codex").write_text(FOREIGN["codex"])
-    apply(one("codex"))
+    apply_change(one("codex"))
     data = tomllib.loads(file_of("codex").read_text())
     assert data["mcp_servers"]["other"] == {"command": "x"}
     assert data["mcp_servers"]["codriver"]["command"] == "/opt/python"
@@ -163,10 +171,10 @@ def test_a_toml_entry_in_any_notation_is_replaced_and_removed_alone(text, one, f
     file = file_of("codex")
     rest = toml(text)
     del rest["mcp_servers"]["codriver"]
-    for planner in (plan, plan_removal):
+    for planner in (plan_entries, plan_removal):
         file.write_bytes(text.encode())
         change = one("codex", planner, force=True)
-        apply(change)
+        apply_change(change)
         after = file.read_bytes().decode() if file.exists() else ""
         left = toml(after)
         entry = left.setdefault("mcp_servers", {}).pop("codriver", None)
@@ -192,11 +200,11 @@ def test_a_different_entry_is_replaced_only_with_force(name, one, file_of):
     refused = one(name)
     assert refused.state == "refused"
     assert "--force" in refused.fix
-    apply(refused)
+    apply_change(refused)
     assert file_of(name).read_text() == OTHER_ENTRY[name]
     forced = one(name, force=True)
     assert forced.state == "replace"
-    apply(forced)
+    apply_change(forced)
     assert one(name).state == "same"
 
 
@@ -233,7 +241,7 @@ def test_a_broken_file_is_left_alone_and_its_error_located(name, text, problem, 
     assert change.state == "refused"
     assert problem in change.reason
     assert CLIENTS[name].title in change.reason
-    apply(change)
+    apply_change(change)
     assert file_of(name).read_text() == text
 
 
@@ -245,21 +253,21 @@ def test_a_file_that_is_not_text_is_left_alone(one, file_of):
 def test_a_diff_shows_the_change_and_git_can_apply_it(one, file_of, tmp_path):
     file_of("claude-code").write_text('{\n  "a": 1\n}')
     change = one("claude-code")
-    patch = diff(change).replace(str(change.file), "x.json")
+    patch = format_diff(change).replace(str(change.file), "x.json")
     (tmp_path / "x.json").write_text(change.before)
     subprocess.run(["git", "apply", "-p0", "-"], input=patch, text=True, cwd=tmp_path, check=True, timeout=60)
     assert (tmp_path / "x.json").read_text() == change.after
 
 
 def test_a_diff_of_a_new_file_starts_from_nothing(one):
-    assert diff(one("claude-code")).startswith("--- /dev/null\n")
+    assert format_diff(one("claude-code")).startswith("--- /dev/null\n")
 
 
 def test_a_file_changed_since_the_plan_is_left_alone(one, file_of):
     change = one("claude-code")
     file_of("claude-code").write_text("{}")
     with pytest.raises(FileChangedError, match="run the command again"):
-        apply(change)
+        apply_change(change)
     assert file_of("claude-code").read_text() == "{}"
 
 
@@ -271,16 +279,16 @@ def test_mode_and_link_of_a_file_are_preserved(one, launch, machine, tmp_path, s
     file = CLIENTS["zed"].file(scope, launch.workspace, machine)
     file.parent.mkdir(parents=True, exist_ok=True)
     file.symlink_to(real)
-    apply(one("zed", scope=scope))
+    apply_change(one("zed", scope=scope))
     assert file.is_symlink()
     assert real.read_text() != "{}"
     assert len(json.loads(real.read_text())["context_servers"]) == 1
     assert stat.S_IMODE(real.stat().st_mode) == 0o640
 
 
-@pytest.mark.parametrize("planner", [plan, plan_removal])
+@pytest.mark.parametrize("planner", [plan_entries, plan_removal])
 def test_a_workspace_file_linked_to_the_outside_is_refused(one, file_of, tmp_path, planner):
-    apply(one("zed"))
+    apply_change(one("zed"))
     real = tmp_path / "elsewhere.json"
     file_of("zed").rename(real)
     text = real.read_text()
@@ -288,7 +296,7 @@ def test_a_workspace_file_linked_to_the_outside_is_refused(one, file_of, tmp_pat
     change = one("zed", planner, force=True)
     assert change.state == "refused"
     assert "leads outside of" in change.reason
-    apply(change)
+    apply_change(change)
     assert real.read_text() == text
 
 
@@ -298,7 +306,7 @@ def test_a_file_replaced_by_a_link_since_the_plan_is_left_alone(one, file_of, tm
     real.write_text("{}")
     file_of("zed").symlink_to(real)
     with pytest.raises(CannotWriteError, match="leads outside of"):
-        apply(change)
+        apply_change(change)
     assert real.read_text() == "{}"
 
 
@@ -309,13 +317,13 @@ def test_a_file_that_is_not_regular_is_refused(one, file_of, shape):
 
 
 def test_a_new_file_has_the_default_mode(one, file_of, tmp_path):
-    apply(one("zed"))
+    apply_change(one("zed"))
     (tmp_path / "any").write_text("")
     assert file_of("zed").stat().st_mode == (tmp_path / "any").stat().st_mode
 
 
 def test_no_temporary_file_is_left_behind(one, file_of):
-    apply(one("vscode"))
+    apply_change(one("vscode"))
     assert [entry.name for entry in file_of("vscode").parent.iterdir()] == ["mcp.json"]
 
 
@@ -326,7 +334,7 @@ def test_an_unwritable_file_is_reported(one, file_of):
     file_of("vscode").parent.rmdir()
     change.file.parent.write_text("in the way")
     with pytest.raises(CannotWriteError, match="cannot be written"):
-        apply(change)
+        apply_change(change)
 
 
 @pytest.mark.skipif(os.name == "nt", reason="a folder cannot be read as a file in other words there")
@@ -354,36 +362,36 @@ def test_an_entry_is_written_or_refused_whatever_the_file_contains(name, text, o
         assert change.reason
         assert file.read_bytes() == text.encode()
     else:
-        apply(change)
+        apply_change(change)
         assert one(name).state == "same"
 
 
-def planned(names, machine, launch, planner=plan, **options):
+def planned(names, machine, launch, planner=plan_entries, **options):
     return planner([CLIENTS[name] for name in names], launch, machine, **options)
 
 
 def test_clients_that_read_the_same_file_share_one_entry(machine, launch):
     for change in planned(["claude-code", "copilot"], machine, launch):
-        apply(change)
+        apply_change(change)
     assert [change.state for change in planned(["copilot", "claude-code"], machine, launch)] == ["same", "same"]
     file = launch.workspace / ".mcp.json"
     assert list(json.loads(file.read_text())["mcpServers"]) == ["codriver"]
     removal = planned(["claude-code", "copilot"], machine, launch, plan_removal)
     assert [change.state for change in removal] == ["remove", "absent"]
     for change in removal:
-        apply(change)
+        apply_change(change)
     assert not file.exists()
 
 
 @pytest.mark.parametrize(("first", "second"), [("workspace", "user"), ("user", "workspace")])
 def test_a_client_that_reads_two_files_gets_one_entry(machine, launch, one, first, second):
-    apply(one("copilot", scope=first))
+    apply_change(one("copilot", scope=first))
     change = one("copilot", scope=second)
     assert change.state == "skipped"
     assert "would start codriver twice" in change.reason
     assert f"--remove --client copilot --scope {first}" in change.fix
     assert not change.file.exists()
-    apply(one("copilot", plan_removal, scope=first))
+    apply_change(one("copilot", plan_removal, scope=first))
     assert one("copilot", scope=second).state == "add"
 
 
@@ -395,13 +403,13 @@ def test_keys_of_two_clients_are_never_mixed_in_one_file(one, file_of, name):
     change = one(name, force=True)
     assert change.state == "skipped"
     assert f"its key {key}" in change.reason
-    apply(change)
+    apply_change(change)
     assert file_of(name).read_text() == theirs
 
 
 def test_the_first_of_two_clients_that_cannot_share_a_file_gets_it(machine, launch):
     for change in planned(["claude-code", "visual-studio"], machine, launch):
-        apply(change)
+        apply_change(change)
     assert list(json.loads((launch.workspace / ".mcp.json").read_text())) == ["mcpServers"]
 
 
@@ -427,15 +435,15 @@ def test_entries_of_these_clients_can_approve_tools():
 @pytest.mark.parametrize("name", APPROVING)
 def test_tools_are_approved_only_on_request(name, one, file_of, launch):
     file, plain = file_of(name), CLIENTS[name].entry(launch, "codriver")
-    apply(one(name))
+    apply_change(one(name))
     assert entry_in(name, file) == plain
     change = one(name, approve=True)
     assert change.state == "replace"
-    apply(change)
+    apply_change(change)
     assert entry_in(name, file) == {**plain, **APPROVING[name]}
     assert one(name, approve=True).state == "same"
     assert one(name).state == "same"
-    apply(one(name, force=True))
+    apply_change(one(name, force=True))
     assert entry_in(name, file) == plain
 
 
@@ -444,9 +452,9 @@ def test_an_approving_entry_can_be_written_directly_and_removed_completely(name,
     file = file_of(name)
     file.write_text(FOREIGN["codex"] if name == "codex" else '// mine\n{\n  "theme": "dark" // why\n}\n')
     before = file.read_text()
-    apply(one(name, approve=True))
+    apply_change(one(name, approve=True))
     assert APPROVING[name].items() <= entry_in_text(name, file).items()
-    apply(one(name, plan_removal))
+    apply_change(one(name, plan_removal))
     assert file.read_text() == before
 
 

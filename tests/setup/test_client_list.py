@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from codriver.commands.init import init_command
 from codriver.net import seen_clients
-from codriver.setup.change_plan import apply, plan
+from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import Environment, Launch, known_clients, printed_clients
 from codriver.setup.init import render_client_table
 
@@ -43,8 +43,8 @@ def test_every_client_has_a_line(launch, machine):
 
 def test_a_client_is_listed_with_its_entries_and_last_connection(launch, machine):
     for scope in ("workspace", "user"):
-        for change in plan([CLIENTS["codex"]], launch, machine, scope=scope):
-            apply(change)
+        for change in plan_entries([CLIENTS["codex"]], launch, machine, scope=scope):
+            apply_change(change)
     when = time.mktime((2026, 11, 22, 9, 30, 0, 0, 0, -1))
     text = render_client_table(launch, machine, {"codex": int(when), "cline": int(when)})
     assert row(text, "Codex") == ["codex", "yes", "2026-11-22 09:30  in .codex/config.toml, in ~/.codex/config.toml"]

@@ -24,10 +24,10 @@ from codriver.net.relay_install import install_relay, shipped_relay_directory
 from codriver.repls.contract.adapter_values import CAPABILITIES
 from codriver.repls.nrepl.probe import missing_capability_hint
 from codriver.settings import trust
-from codriver.setup.change_plan import apply, plan
+from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor import diagnose
-from codriver.setup.doctor_checks import Check, Report, Row, non_loopback_listener, obstacle
+from codriver.setup.doctor_checks import CapabilityRow, Check, Report, find_obstacle, non_loopback_listener
 from codriver.tools.session_rows import session_row
 
 SESSION = {
@@ -103,8 +103,8 @@ def of(report, area):
 
 
 def test_a_healthy_workspace_is_reported_as_such(examine, launch, machine):
-    (change,) = plan([known_clients()["zed"]], launch, machine)
-    apply(change)
+    (change,) = plan_entries([known_clients()["zed"]], launch, machine)
+    apply_change(change)
     report = examine()
     assert {check.state for check in report.checks} == {"ok"}
     assert report.exit_status == 0
@@ -119,9 +119,9 @@ def test_a_healthy_workspace_is_reported_as_such(examine, launch, machine):
 def test_each_repl_has_a_row_for_each_capability(examine):
     (repl,) = examine().repls
     assert repl.rows == (
-        Row("evaluate", "works", "by eval"),
-        Row("lookup", "adapted", "by eval"),
-        Row("clojuredocs", "missing", "start nREPL with cider-nrepl"),
+        CapabilityRow("evaluate", "works", "by eval"),
+        CapabilityRow("lookup", "adapted", "by eval"),
+        CapabilityRow("clojuredocs", "missing", "start nREPL with cider-nrepl"),
     )
     text = examine().to_text()
     assert "clj: clojure, clojure 1.11.1, nrepl 1.0.0, 127.0.0.1:7888 (connected, generation 2)" in text
@@ -144,9 +144,9 @@ def test_rows_sent_by_the_server_are_understood(examine, server):
     assert (report.key, report.title) == ("lpy", "basilisp, basilisp 0.5.1")
     assert report.state == "connected, generation 0"
     assert report.rows == (
-        Row("evaluate", "works", "by eval"),
-        Row("lookup", "adapted", "by eval"),
-        Row("interrupt", "missing", "its server has no op `interrupt`"),
+        CapabilityRow("evaluate", "works", "by eval"),
+        CapabilityRow("lookup", "adapted", "by eval"),
+        CapabilityRow("interrupt", "missing", "its server has no op `interrupt`"),
     )
     assert report.notes == ("It serves one client.",)
 
@@ -288,9 +288,9 @@ def test_a_relay_that_does_not_reach_the_server_is_wrong(launch, machine, server
 def test_the_relay_is_tested_as_a_client_starts_it(tmp_path):
     with serving(tmp_path, "--repl", "none") as live:
         launch = Launch(Path(sys.executable), Path(RELAY), live.workspace)
-        assert obstacle(launch, live.port_file) is None
-        assert "cannot be started" in obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
-        assert "it exited with status" in obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
+        assert find_obstacle(launch, live.port_file) is None
+        assert "cannot be started" in find_obstacle(replace(launch, python=tmp_path / "none"), live.port_file)
+        assert "it exited with status" in find_obstacle(replace(launch, relay=tmp_path / "none.py"), live.port_file)
         report = json.loads(live.run("doctor", "--json").stdout)
         assert [check["state"] for check in report["checks"] if check["area"] == "relay"] == ["ok"]
 
@@ -389,7 +389,7 @@ def test_an_entry_with_another_python_works_unless_it_is_missing(examine, launch
 
 
 def test_an_entry_in_the_users_own_file_is_enough(examine, launch, machine):
-    apply(plan([known_clients()["gemini"]], launch, machine, scope="user")[0])
+    apply_change(plan_entries([known_clients()["gemini"]], launch, machine, scope="user")[0])
     (check,) = of(examine(), "clients")
     assert check.state == "ok"
     assert str(machine.home) in check.text

@@ -9,7 +9,7 @@ from live_server import serving
 
 from codriver.net import client as command_client
 from codriver.net.relay_install import install_relay, shipped_relay_directory
-from codriver.setup.change_plan import apply
+from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import known_hooks, plan_hooks
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.doctor_checks import check_hooks
@@ -50,7 +50,7 @@ def test_each_installed_hook_is_run_and_reported_with_time_and_answer(live, laun
     assert checks(live, launch, environment) == []
     changes = plan_hooks([known_clients()[name]], launch, environment)
     for change in changes:
-        apply(change)
+        apply_change(change)
     try:
         (check,) = checks(live, launch, environment)
         assert (check.area, check.state) == ("hooks", "ok"), check
@@ -84,7 +84,7 @@ def test_a_modified_hook_command_is_not_run(live, launch, environment):
 def test_a_hook_without_its_program_is_wrong(live, launch, environment, tmp_path):
     lost = Launch(launch.python, tmp_path / "codriver_relay.py", launch.workspace)
     (change,) = plan_hooks([known_clients()["qwen"]], lost, environment)
-    apply(change)
+    apply_change(change)
     try:
         (check,) = checks(live, lost, environment)
         assert check.state == "wrong"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from needs import node
 
-from codriver.setup.change_plan import apply
+from codriver.setup.change_plan import apply_change
 from codriver.setup.client_hooks import CODRIVER_MARKS, known_hooks, plan_hooks, plan_hooks_removal
 from codriver.setup.clients import Environment, Launch, known_clients
 from codriver.setup.init import InitOptions, run_init
@@ -47,13 +47,13 @@ def files(directory):
 def install(directory, *names, **more):
     changes = plan_hooks(clients(*names), launch(directory), machine(directory), **more)
     for change in changes:
-        apply(change)
+        apply_change(change)
     return changes
 
 
 def remove(directory, *names):
     for change in plan_hooks_removal(clients(*names), launch(directory)):
-        apply(change)
+        apply_change(change)
 
 
 def test_exactly_the_clients_of_the_hook_program_can_be_installed():

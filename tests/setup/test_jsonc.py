@@ -7,14 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codriver.setup.jsonc import FileFormatError, dump, parse, with_member, without_member
+from codriver.setup.jsonc import FileFormatError, format_json, parse_jsonc, remove_member, set_member
 
 PATH = ("mcpServers", "codriver")
 ENTRY = {"command": "python", "args": ["a", "b"]}
 
 
 def value(text):
-    return parse(text).value
+    return parse_jsonc(text).value
 
 
 COMMENTED = """\
@@ -51,15 +51,15 @@ ADDED = """\
 
 
 def test_a_member_is_added_and_every_comment_kept():
-    assert with_member(COMMENTED, PATH, ENTRY) == ADDED
+    assert set_member(COMMENTED, PATH, ENTRY) == ADDED
 
 
 def test_an_added_member_is_removed_without_a_trace():
-    assert without_member(ADDED, PATH) == COMMENTED
+    assert remove_member(ADDED, PATH) == COMMENTED
 
 
 def test_a_member_is_replaced_in_place():
-    changed = with_member(ADDED, PATH, {"command": "other"})
+    changed = set_member(ADDED, PATH, {"command": "other"})
     assert changed == ADDED.replace('"python",\n      "args": ["a", "b"]', '"other"')
 
 
@@ -81,7 +81,7 @@ def test_a_member_is_replaced_in_place():
     ],
 )
 def test_a_member_is_added_in_the_style_of_the_file(before, after):
-    assert with_member(before, ["a"], 1) == after
+    assert set_member(before, ["a"], 1) == after
     assert value(after)["a"] == 1
 
 
@@ -102,18 +102,18 @@ def test_a_member_is_added_in_the_style_of_the_file(before, after):
     ],
 )
 def test_a_member_is_removed_and_the_rest_stays_valid(before, after):
-    assert without_member(before, ["a"]) == after
+    assert remove_member(before, ["a"]) == after
 
 
 def test_missing_objects_on_the_path_are_created():
-    assert value(with_member("{}", ["a", "b", "c"], 1)) == {"a": {"b": {"c": 1}}}
-    assert value(with_member('{"a": {"x": 0}}', ["a", "b", "c"], 1)) == {"a": {"x": 0, "b": {"c": 1}}}
+    assert value(set_member("{}", ["a", "b", "c"], 1)) == {"a": {"b": {"c": 1}}}
+    assert value(set_member('{"a": {"x": 0}}', ["a", "b", "c"], 1)) == {"a": {"x": 0, "b": {"c": 1}}}
 
 
 @pytest.mark.parametrize("text", ['{"a": []}', '{\n "a": 3}', "[]"])
 def test_another_type_on_the_path_is_refused(text):
     with pytest.raises(FileFormatError, match="expected an object here"):
-        with_member(text, ["a", "b"], 1)
+        set_member(text, ["a", "b"], 1)
 
 
 @pytest.mark.parametrize(
@@ -138,33 +138,33 @@ def test_another_type_on_the_path_is_refused(text):
 )
 def test_an_error_has_its_position(text, line, column, problem):
     with pytest.raises(FileFormatError, match="line") as caught:
-        parse(text)
+        parse_jsonc(text)
     assert problem in str(caught.value)
     assert (caught.value.line, caught.value.column) == (line, column)
 
 
 @pytest.mark.parametrize("text", ['{} // x"', "/* x */ {}", '{"a": /* x */ 1}'])
 def test_comments_are_an_error_if_the_client_does_not_support_them(text):
-    parse(text)
+    parse_jsonc(text)
     with pytest.raises(FileFormatError, match="a comment is not allowed"):
-        parse(text, comments=False)
+        parse_jsonc(text, comments=False)
 
 
 @pytest.mark.parametrize("text", ['{"a": 1,}', "[1, ]", '{"a": [1,\n]}', "[1, // x\n]"])
 def test_trailing_commas_are_an_error_if_the_client_does_not_support_them(text):
-    parse(text)
+    parse_jsonc(text)
     with pytest.raises(FileFormatError, match="a comma before"):
-        parse(text, trailing_commas=False)
+        parse_jsonc(text, trailing_commas=False)
 
 
 @pytest.mark.parametrize("text", ["", " \n", "// only this\n", "/* a */ /* b */", "\ufeff"])
 def test_blanks_and_comments_alone_are_empty(text):
-    assert parse(text) is None
+    assert parse_jsonc(text) is None
 
 
 def test_the_last_of_duplicate_members_counts():
     assert value('{"a": 1, "a": 2}') == {"a": 2}
-    assert with_member('{"a": 1, "a": 2}', ["a"], 3) == '{"a": 1, "a": 3}'
+    assert set_member('{"a": 1, "a": 2}', ["a"], 3) == '{"a": 1, "a": 3}'
 
 
 JSON = st.recursive(
@@ -179,15 +179,15 @@ LAYOUT = st.sampled_from([None, 1, 2, 4, "\t"])
 @given(JSON, LAYOUT, st.booleans())
 def test_output_of_the_standard_library_is_parsed_equally(data, indent, ascii_only):
     text = json.dumps(data, indent=indent, ensure_ascii=ascii_only)
-    assert parse(text, comments=False, trailing_commas=False).value == json.loads(text)
+    assert parse_jsonc(text, comments=False, trailing_commas=False).value == json.loads(text)
 
 
 @given(OBJECT, LAYOUT, st.text(max_size=4), JSON)
 def test_setting_and_removing_changes_only_one_member(data, indent, key, new):
     text = json.dumps(data, indent=indent)
-    changed = with_member(text, [key], new)
+    changed = set_member(text, [key], new)
     assert json.loads(changed) == {**data, key: new}
-    removed = without_member(changed, [key])
+    removed = remove_member(changed, [key])
     assert json.loads(removed) == {name: item for name, item in data.items() if name != key}
     if key not in data and indent is not None and data:
         assert removed == text
@@ -196,9 +196,9 @@ def test_setting_and_removing_changes_only_one_member(data, indent, key, new):
 @given(st.text(alphabet='{}[]",:/*\\ \n1atrue', max_size=40))
 def test_any_text_is_parsed_or_refused(text):
     with contextlib.suppress(FileFormatError):
-        assert without_member(with_member(text, ["a"], 1), ["a"]) is not None
+        assert remove_member(set_member(text, ["a"], 1), ["a"]) is not None
 
 
 @given(JSON)
 def test_dumped_data_round_trips(data):
-    assert json.loads(dump(data)) == data
+    assert json.loads(format_json(data)) == data

@@ -12,7 +12,7 @@ from real_clients import AGENTS, ClientHome, program
 from scripted_model import SAID, serving_model
 
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
-from codriver.setup.change_plan import apply, plan
+from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import Environment, Launch, known_clients
 
 pytestmark = pytest.mark.slow
@@ -25,10 +25,10 @@ def test_a_real_agent_evaluates(tmp_path, name):
     (home.workspace / "module.py").write_text("")
     launch = Launch(Path(sys.executable), Path(RELAY), home.workspace)
     machine = Environment(home.home, "linux", home.environment)
-    (change,) = plan([known_clients()[name]], launch, machine)
-    apply(change)
+    (change,) = plan_entries([known_clients()[name]], launch, machine)
+    apply_change(change)
     for change in plan_agent_files(home.workspace, AgentFileOptions(skills=True, agents_md=True)):
-        apply(change)
+        apply_change(change)
     with serving_model({"code": "print('hé')\n6 * 7"}) as model:
         (command, *words), variables = AGENTS[name](home, model.url)
         agent = program(command)

@@ -12,7 +12,7 @@ import pytest
 from live_server import RELAY, WAIT_S, Bare, until
 from real_clients import ClientHome, program
 
-from codriver.setup.change_plan import apply, plan
+from codriver.setup.change_plan import apply_change, plan_entries
 from codriver.setup.clients import Environment, Launch, entry_name, known_clients
 
 CLIENTS = known_clients()
@@ -47,8 +47,8 @@ def home(tmp_path):
 
 def write_entry(home, name, scope, launch):
     machine = Environment(home.home, "linux", home.environment)
-    (change,) = plan([CLIENTS[name]], launch, machine, scope=scope)
-    apply(change)
+    (change,) = plan_entries([CLIENTS[name]], launch, machine, scope=scope)
+    apply_change(change)
 
 
 @pytest.mark.parametrize(("name", "scope"), [(name, scope) for name in LISTED for scope in CLIENTS[name].scopes])

@@ -21,7 +21,7 @@ from needs import do_without, program
 import codriver_relay
 from codriver import __version__
 from codriver.files.own_folders import port_file
-from codriver.setup.change_plan import apply, find_entry, plan, plan_removal
+from codriver.setup.change_plan import apply_change, find_entry, plan_entries, plan_removal
 from codriver.setup.clients import Environment, Launch, command_line, known_clients, registry_version, shared_command
 from codriver.setup.doctor_checks import check_entries
 from codriver.setup.init import MARK, InitOptions, run_init
@@ -79,20 +79,20 @@ def entry(name, launch, file):
 @pytest.mark.parametrize("name", SHARING)
 def test_a_shared_file_contains_no_local_path(name, shared, workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace, shared)
-    (change,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    (change,) = plan_entries([CLIENTS[name]], launch, machine, scope="workspace")
     assert change.state == "add"
-    apply(change)
+    apply_change(change)
     assert command_line(entry(name, launch, change.file)) == shared
     for path in (str(workspace), "/opt/", str(machine.home), "{{", "${workspaceFolder}"):
         assert path not in change.file.read_text()
-    (again,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    (again,) = plan_entries([CLIENTS[name]], launch, machine, scope="workspace")
     assert again.state == "same"
     (removal,) = plan_removal([CLIENTS[name]], launch, machine, scope="workspace")
     assert removal.state == "remove"
 
 
 def test_the_users_own_file_keeps_paths(launch, machine):
-    (change,) = plan([CLIENTS["zed"]], launch, machine, scope="user")
+    (change,) = plan_entries([CLIENTS["zed"]], launch, machine, scope="user")
     assert '"/opt/python"' in change.after
     assert "auto" not in change.after
 
@@ -100,11 +100,11 @@ def test_the_users_own_file_keeps_paths(launch, machine):
 @pytest.mark.parametrize("name", SHARING)
 def test_an_older_entry_with_paths_is_replaced_without_force(name, launch, workspace, machine):
     elsewhere = Launch(Path("/home/other/bin/python"), Path("/home/other/codriver_relay.py"), workspace)
-    (old,) = plan([CLIENTS[name]], elsewhere, machine, scope="workspace")
-    apply(old)
-    (change,) = plan([CLIENTS[name]], launch, machine, scope="workspace")
+    (old,) = plan_entries([CLIENTS[name]], elsewhere, machine, scope="workspace")
+    apply_change(old)
+    (change,) = plan_entries([CLIENTS[name]], launch, machine, scope="workspace")
     assert change.state == "replace"
-    apply(change)
+    apply_change(change)
     assert command_line(entry(name, launch, change.file)) == RELAY
     assert "/home/other" not in change.file.read_text()
 
@@ -112,7 +112,7 @@ def test_an_older_entry_with_paths_is_replaced_without_force(name, launch, works
 def test_an_older_entry_without_newer_keys_is_replaced(launch, workspace, machine):
     old = {"command": "/x/python", "args": ["/x/codriver_relay.py", "/x/app/.calva/mcp-server/port", "--start"]}
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": old}}))
-    (change,) = plan([CLIENTS["claude-code"]], launch, machine)
+    (change,) = plan_entries([CLIENTS["claude-code"]], launch, machine)
     assert change.state == "replace"
 
 
@@ -134,18 +134,18 @@ def test_an_entry_modified_by_the_user_needs_force(launch, workspace, machine, c
         "args": ["/x/codriver_relay.py", "/x/.calva/mcp-server/port", "--start"],
     }
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"codriver": old | changed}}))
-    (change,) = plan([CLIENTS["claude-code"]], launch, machine)
+    (change,) = plan_entries([CLIENTS["claude-code"]], launch, machine)
     assert change.state == "refused"
-    (change,) = plan([CLIENTS["claude-code"]], launch, machine, force=True)
+    (change,) = plan_entries([CLIENTS["claude-code"]], launch, machine, force=True)
     assert change.state == "replace"
 
 
 @pytest.mark.parametrize("theirs", [RELAY, UVX, ("uvx", "--from", "codriver==0.9", *RELAY)], ids=" ".join)
 def test_another_team_members_shared_entry_is_kept(theirs, launch, workspace, machine):
-    (change,) = plan([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, theirs), machine)
-    apply(change)
+    (change,) = plan_entries([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, theirs), machine)
+    apply_change(change)
     for mine in (RELAY, UVX, ()):
-        (again,) = plan([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, mine), machine)
+        (again,) = plan_entries([CLIENTS["gemini"]], Launch(Path("/p"), Path("/r"), workspace, mine), machine)
         assert again.state == "same"
 
 
@@ -198,7 +198,7 @@ def test_a_file_in_a_repository_gets_no_paths_without_force(workspace, machine):
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace / "sub", ())
     (workspace / "sub").mkdir()
     (workspace / ".git").write_text("gitdir: /elsewhere\n")
-    (change, other) = plan([CLIENTS["gemini"], CLIENTS["claude-code"]], launch, machine)
+    (change, other) = plan_entries([CLIENTS["gemini"], CLIENTS["claude-code"]], launch, machine)
     assert (change.state, other.state) == ("skipped", "skipped")
     assert "paths of this machine" in change.reason
     assert "codriver init --client gemini --scope user" in change.fix
@@ -206,8 +206,8 @@ def test_a_file_in_a_repository_gets_no_paths_without_force(workspace, machine):
     command = shlex.split(other.fix.split("`")[-2])
     assert command[:5] == ["claude", "mcp", "add", "codriver", "--"]
     assert command[5:] == ["/opt/python", "-I", "-S", "/opt/r.py", str(port_file(workspace / "sub")), "--start"]
-    assert plan([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
-    (forced,) = plan([CLIENTS["gemini"]], launch, machine, force=True)
+    assert plan_entries([CLIENTS["gemini"]], launch, machine, scope="user")[0].state == "add"
+    (forced,) = plan_entries([CLIENTS["gemini"]], launch, machine, force=True)
     assert "/opt/python" in forced.after
 
 
@@ -235,7 +235,7 @@ def test_a_directory_that_auto_refuses_gets_no_shared_entry(workspace, machine):
     (workspace / ".git").mkdir()
     launch = Launch(Path("/opt/python"), Path("/opt/r.py"), workspace).resolve_shared_command(machine)
     assert launch.shared == ()
-    (change,) = plan([CLIENTS["zed"]], launch, machine)
+    (change,) = plan_entries([CLIENTS["zed"]], launch, machine)
     assert "does not accept folders of others" in change.reason
 
 
@@ -286,7 +286,7 @@ def test_a_workspace_with_a_project_gets_no_marker_file(launch, workspace, machi
 def test_doctor_reports_a_shared_entry_whose_program_is_missing(launch, workspace, machine):
     (workspace / ".mcp.json").write_text("{}")
     install_relay(machine)
-    apply(plan([CLIENTS["claude-code"]], launch, machine)[0])
+    apply_change(plan_entries([CLIENTS["claude-code"]], launch, machine)[0])
     (check, *_) = check_entries(launch, machine)
     assert check.state == "ok"
     (Path(machine.variables["PATH"]) / "codriver-relay").unlink()
@@ -296,7 +296,7 @@ def test_doctor_reports_a_shared_entry_whose_program_is_missing(launch, workspac
 
 def test_doctor_reports_an_older_entry_and_what_replaces_it(launch, workspace, machine):
     old = Launch(Path(sys.executable), Path(codriver_relay.__file__).with_name("codriver_relay.py"), workspace)
-    apply(plan([CLIENTS["claude-code"]], old, machine)[0])
+    apply_change(plan_entries([CLIENTS["claude-code"]], old, machine)[0])
     (check, *_) = check_entries(launch, machine)
     assert "codriver init --client claude-code writes one without paths" in check.fix
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from codriver.commands.terminal import echo, echo_json, reading
+from codriver.commands.terminal import convert_field_errors, echo, echo_json
 from codriver.log.control_characters import escape_to_one_line
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ NO_SERVER_STATUS = 3
 NAME = "codriver-status"
 
 
-def show_all(*, as_json: bool) -> None:
+def show_all_servers(*, as_json: bool) -> None:
     """Print the state of each server of this user in any workspace, and then exit.
 
     Also lists servers that have died.
@@ -31,7 +31,7 @@ def show_all(*, as_json: bool) -> None:
         left_out = [{"workspace": str(server.workspace), "message": server.why} for server in gone]
         echo_json({"ok": bool(servers), "servers": servers, "count": len(servers), "leftOut": left_out}, indent=2)
     else:
-        with reading("server_health"):
+        with convert_field_errors("server_health"):
             lines = [server_line(health) for health in servers]
         for line in lines or ["none of your codriver servers is running"]:
             echo(escape_to_one_line(line))

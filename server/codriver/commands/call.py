@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.followed_calls import UNANSWERED_INPUT, Running
+from codriver.commands.followed_calls import UNANSWERED_INPUT, FollowedEvaluation
 from codriver.commands.options import (
     IMAGE_MARK,
     Number,
@@ -26,7 +26,7 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.terminal import UNFINISHED, echo, echo_json, patience, reading, terminal_columns
+from codriver.commands.terminal import UNFINISHED, convert_field_errors, echo, echo_json, terminal_columns, waiting_line
 from codriver.errors import CodriverError
 from codriver.log.control_characters import escape_controls, escape_to_one_line
 from codriver.net import client
@@ -162,7 +162,7 @@ def call_command(*, tool: str, arguments: str, start: bool, workspace: Path, as_
     arguments.
     """
     given = read_arguments(arguments)
-    with connected(workspace.resolve(), start=start) as connection:
+    with connect_to_server(workspace.resolve(), start=start) as connection:
         answer = call_tool(connection, tool, given, as_json=as_json)
     sys.exit(exit_status(answer))
 
@@ -205,9 +205,9 @@ def call_tool(connection: client.Connection, tool: str, given: dict[str, Any], *
 @json_option
 def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
     """List the tools that are currently available."""
-    with connected(workspace.resolve(), start=start) as connection:
+    with connect_to_server(workspace.resolve(), start=start) as connection:
         answer = connection.request("tools/list", {})
-    with reading("tools/list"):
+    with convert_field_errors("tools/list"):
         tools = answer["tools"]
         described = [(f"{escape_to_one_line(tool['name']):22} ", str(tool["description"])) for tool in tools]
     if as_json:
@@ -220,17 +220,17 @@ def tools_command(*, start: bool, workspace: Path, as_json: bool) -> None:
             echo(indent + text)
 
 
-def connected(workspace: Path, *, start: bool) -> client.Connection:
+def connect_to_server(workspace: Path, *, start: bool) -> client.Connection:
     """Connect to the server of a workspace, and start it if none is running and `--start` or the settings allow it."""
     try:
-        with patience(lambda: f"starting a server for {workspace}" if start else ""):
+        with waiting_line(lambda: f"starting a server for {workspace}" if start else ""):
             return client.connect(workspace, start=start)
     except client.NoServerError:
         from codriver.app.workspace_settings import load  # noqa: PLC0415  # not needed if a server is running
 
         if start or not load(workspace, environ=os.environ).settings.auto_start_mcp_server:
             raise
-    with patience(lambda: f"starting a server for {workspace}"):
+    with waiting_line(lambda: f"starting a server for {workspace}"):
         return client.connect(workspace, start=True, is_explicit=False)
 
 
@@ -249,11 +249,11 @@ def _evaluate(
     connection_in_use, first = click.get_current_context().obj or (None, None)
     if isinstance(first, BaseException):
         raise first
-    with connection_in_use or connected(workspace.resolve(), start=start) as connection:
+    with connection_in_use or connect_to_server(workspace.resolve(), start=start) as connection:
         printed = {"stdout": 0, "stderr": 0}
         answer = _answer(connection, tool, arguments, workspace.resolve(), printed if not as_json else None, first)
         if answer.get("reason") in REPL_DEPENDENT_REASONS:
-            answer = explain_missing_repl(answer, repls_of(connection), workspace.resolve())
+            answer = explain_missing_repl(answer, list_repls(connection), workspace.resolve())
         if as_json:
             echo_json(answer, indent=2)
         else:
@@ -274,17 +274,17 @@ def _answer(
     If `printed` is given, print the output as it arrives and count the characters there by stream. `first` is the first
     answer to a call that was made earlier.
     """
-    with patience(lambda: describe_starting_repls(workspace) or RUNNING_MESSAGE) as waiting:
+    with waiting_line(lambda: describe_starting_repls(workspace) or RUNNING_MESSAGE) as waiting:
         if printed is None:
             return connection.call(tool, arguments)
         timeout_s = arguments["timeoutMs"] / 1000
-        running = Running(connection, timeout_s, lambda: phases_of(connection), waiting, printed)
+        running = FollowedEvaluation(connection, timeout_s, lambda: repl_phases(connection), waiting, printed)
         return running.answer(tool, arguments, first)
 
 
-def repls_of(connection: client.Connection) -> list[dict[str, Any]]:
+def list_repls(connection: client.Connection) -> list[dict[str, Any]]:
     """Return the REPLs that the server knows, in whatever phase they are."""
-    with reading("server_health"):
+    with convert_field_errors("server_health"):
         return [{"phase": row["phase"], **row} for row in connection.call("server_health", {})["repls"]]
 
 
@@ -323,10 +323,10 @@ def _not_accepted(workspace: Path) -> str:
     return f"nothing was run, because {why} and this would run its code. Review the project, then run `{command}`"
 
 
-def phases_of(connection: client.Connection) -> dict[str, bool]:
+def repl_phases(connection: client.Connection) -> dict[str, bool]:
     """Return the phases of all REPLs. The value is True if a REPL in that phase has a note with the reason."""
     found: dict[str, bool] = {}
-    for row in repls_of(connection):
+    for row in list_repls(connection):
         found[row["phase"]] = found.get(row["phase"], False) or bool(row.get("note"))
     return found
 
@@ -345,7 +345,7 @@ def exit_status(answer: dict[str, Any]) -> int:
 def describe_starting_repls(workspace: Path) -> str:
     """Describe the REPLs that are starting and their progress, or return an empty string if there are none."""
     try:
-        with client.connect(workspace, name="codriver-progress") as connection, reading("server_health"):
+        with client.connect(workspace, name="codriver-progress") as connection, convert_field_errors("server_health"):
             rows = connection.call("server_health", {})["repls"]
             coming = [f"{row['key']}: {row.get('note') or row['phase']}" for row in rows if row["phase"] in STARTING]
     except (CodriverError, OSError):
@@ -358,12 +358,12 @@ def _print(answer: dict[str, Any], workspace: Path, printed: dict[str, int], *, 
 
     `printed` is the number of characters of each stream that have been printed already.
     """
-    with reading("the evaluation"):
+    with convert_field_errors("the evaluation"):
         values = [str(value) for value in answer.get("values") or ([answer["result"]] if "result" in answer else [])]
         values = [_with_image_commands(value, answer) for value in values]
         is_done = answer.get("status") == "done" and answer.get("ok")
         is_on = answer.get("status") in {*UNFINISHED, UNANSWERED_INPUT}
-        lines = _unfinished_notes(answer, workspace) if is_on else explained(answer)
+        lines = _unfinished_notes(answer, workspace) if is_on else explain_missing_result(answer)
         words = list(() if is_quiet and is_done else _finished_notes(answer) if is_done else lines)
         if not (words or is_done or answer.get("stderr")):
             raise ValueError("it has neither a result nor a reason why there is none")
@@ -424,7 +424,7 @@ def _unfinished_notes(answer: dict[str, Any], workspace: Path) -> Iterator[str]:
     yield f"to interrupt it: {command('interrupt_evaluation')}"
 
 
-def explained(answer: dict[str, Any]) -> Iterator[str]:
+def explain_missing_result(answer: dict[str, Any]) -> Iterator[str]:
     """Yield lines that explain why there is no result, with hints for the command line instead of for agents."""
     error = answer.get("error") or {}
     message = answer.get("message") or ""
@@ -461,15 +461,15 @@ def drift_command(*, session: str | None, workspace: Path, as_json: bool) -> Non
     This lists definitions that were edited since they were loaded, that were redefined in the REPL, or that exist only
     in the REPL or only in a file, such as leftovers of earlier loads. Comments are ignored.
     """
-    with connected(workspace.resolve(), start=False) as connection:
+    with connect_to_server(workspace.resolve(), start=False) as connection:
         answer = connection.call("what_changed", {"replSessionKey": session} if session else {})
     if as_json:
         echo_json(answer, indent=2)
     elif not answer.get("ok"):
-        for line in explained(answer):
+        for line in explain_missing_result(answer):
             echo(line, err=True, hang=2)
     else:
-        with reading("what_changed"):
+        with convert_field_errors("what_changed"):
             lines = [escape_to_one_line(line) for line in answer["differences"]] or [
                 "the loaded code matches the files"
             ]

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from codriver.commands.options import color_option, json_option, quiet_option, workspace_option
-from codriver.commands.terminal import Styled, echo, echo_json, patience
+from codriver.commands.terminal import Styled, echo, echo_json, waiting_line
 from codriver.errors import StartError
 from codriver.net import client
 
@@ -44,7 +44,7 @@ def doctor_command(*, workspace: Path, is_quiet: bool, as_json: bool) -> None:
         except client.NoServerError as error:
             raise StartError(error.why) from error  # the doctor gives advice of its own
 
-    with patience(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
+    with waiting_line(lambda: "checking the installation: trying the relay, the interpreters and the clients"):
         machine = Environment.current()
         launch = Launch.current(workspace).resolve_shared_command(machine)
         report = diagnose(launch, call_tool, machine, settings_model=settings_model(), of_features=doctor_checks())

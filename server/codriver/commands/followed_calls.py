@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from codriver.commands.terminal import UNFINISHED, echo, reading
+from codriver.commands.terminal import UNFINISHED, convert_field_errors, echo
 from codriver.errors import CodriverError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ UNANSWERED_INPUT: Final = "interrupted-for-input"
 
 
 @dataclass(slots=True)
-class Running:
+class FollowedEvaluation:
     """A call of a tool that evaluates, followed for up to `timeout_s`.
 
     `printed_counts` has the number of printed characters by stream.
@@ -90,7 +90,7 @@ class Running:
             self._print_text(stream, self.connection.call("get_evaluation", arguments))
 
     def _print_text(self, stream: str, answer: dict[str, Any]) -> None:
-        with reading("get_evaluation"):
+        with convert_field_errors("get_evaluation"):
             text = str(answer.get("text", ""))
         if text:
             echo(text, err=stream == "stderr", end="")
@@ -165,7 +165,7 @@ class FollowedTestRun:
 
     def _note(self, answer: dict[str, Any]) -> None:
         """Print new output and update the progress."""
-        with reading("run_tests"):
+        with convert_field_errors("run_tests"):
             printed = str(answer.get("stdout", ""))
             done = answer.get("finished", answer.get("tests"))
             if done is not None:

@@ -8,7 +8,7 @@ import click
 
 from codriver.commands.history import HISTORY, history_rows
 from codriver.commands.options import workspace_option
-from codriver.commands.runs import RUNS, day, memory_of
+from codriver.commands.runs import RUNS, format_time, open_memory
 from codriver.commands.terminal import echo
 from codriver.files.own_folders import history_file, server_directory
 from codriver.log.control_characters import escape_to_one_line
@@ -30,7 +30,7 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
     A running server keeps the history and the log of its own run. Stop it first to delete these too.
     """
     workspace = workspace.resolve()
-    memory = memory_of(workspace)
+    memory = open_memory(workspace)
     documents = memory.documents()
     known = [RUNS, HISTORY, *dict.fromkeys(document.kind for document in documents)]
     for kind in kinds:
@@ -40,7 +40,11 @@ def forget_command(*, kinds: tuple[str, ...], is_all: bool, workspace: Path) -> 
         echo(f"runs: {len(memory.run_ids())}")
         echo(f"history: {len(history_rows(workspace, ''))} evaluations")
         for document in documents:
-            echo(escape_to_one_line(f"{document.kind}: {document.name}, {day(document.time)} {document.text}".rstrip()))
+            echo(
+                escape_to_one_line(
+                    f"{document.kind}: {document.name}, {format_time(document.time)} {document.text}".rstrip()
+                )
+            )
         return
     chosen = known if is_all else kinds
     is_served = bool(server_record.is_claimed(server_directory(workspace)))

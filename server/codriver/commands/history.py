@@ -10,7 +10,7 @@ import click
 
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import WholeNumberRange, workspace_option
-from codriver.commands.terminal import Styled, echo, reading
+from codriver.commands.terminal import Styled, convert_field_errors, echo
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
@@ -39,14 +39,14 @@ def history_command(*, text: str, limit: int, workspace: Path) -> None:
     if not found:
         message = f"nothing in the history contains {text!r}" if text else "nothing was evaluated in this workspace yet"
         echo(message, err=True)
-    signs = comment_signs([(key, code) for _, _, _, key, code, _ in found])
+    signs = comment_markers([(key, code) for _, _, _, key, code, _ in found])
     for line, when, who, key, code, file in found:
         stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(when / 1000))
         echo(Styled(escape_to_one_line(f"{signs[key]} {line} {stamp} {who} {key}".rstrip()), dim=True))
         echo(f"{signs[key]} load {escape_to_one_line(file.removeprefix(f'{workspace.resolve()}/'))}" if file else code)
 
 
-def comment_signs(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
+def comment_markers(rows: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return the comment marker for the language of each session in `rows`, by session key.
 
     A key that is named after a kind of REPL determines the language. For other keys, it is Python if at least half of
@@ -89,7 +89,7 @@ def history_rows(workspace: Path, text: str) -> list[tuple[int, int, str, str, s
             answer = connection.call("repl_output_log", {"query": REMEMBERED, "limit": 10_000, "maxTextBytes": WHOLE})
         if not answer.get("ok"):
             raise FollowError(answer)
-        with reading("repl_output_log"):
+        with convert_field_errors("repl_output_log"):
             rows = [_history_row(*row) for row in answer["result"]]
     except client.NoServerError:
         from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # only here

@@ -15,7 +15,7 @@ import click
 
 from codriver.commands.options import WholeNumberRange, workspace_option
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import echo, echo_bytes, reading, write_file
+from codriver.commands.terminal import convert_field_errors, echo, echo_bytes, write_file
 from codriver.core.pictures import DATA_URL_PATTERN, ImageFacts, decode_base64, images_in, parse_image
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import client
@@ -130,17 +130,17 @@ def _write(chosen: Sequence[Image], file: Path, workspace: Path) -> None:
 def _newest_with_image(connection: Connection) -> str:
     """Return the id of the evaluation with the newest image, or an empty string if the log has none."""
     rows = _query(connection, ALL_IMAGES_QUERY)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         return str(max(rows, key=lambda row: int(row[0]))[1]) if rows else ""
 
 
 def _images_of(connection: Connection, evaluation: str) -> list[Image]:
     """Return the images of an evaluation in the log, in order."""
     rows = _query(connection, EVALUATION_IMAGES_QUERY, evaluation)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         lines = sorted(int(row[0]) for row in rows)
     rows = _query(connection, TEXT_AT_LINES_QUERY, lines) if lines else []
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         lines_with_images = sorted((int(line), str(name), str(text)) for line, name, text in rows)
     contents: dict[str, bytes] = {}
     for line, _, text in lines_with_images:
@@ -176,6 +176,6 @@ def _numbered(found: Iterable[tuple[str, ImageFacts, bytes | None]]) -> list[Ima
 def _query(connection: Connection, query: str, *inputs: object) -> list[Any]:
     arguments = {"query": query, "inputs": list(inputs), "limit": MAX_LINES, "maxTextBytes": WHOLE}
     answer = connection.call("repl_output_log", arguments)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         rows: list[Any] = answer["result"]
     return rows

@@ -17,11 +17,11 @@ from codriver.commands.log_follower import (
     WHOLE,
     Follower,
     FollowError,
-    followed,
+    follow,
 )
 from codriver.commands.options import IMAGE_MARK, WholeNumberRange, color_option, json_option, workspace_option
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import Styled, echo, echo_json, reading
+from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
 from codriver.core.pictures import replace_image_data, replace_marks
 from codriver.errors import cut_counted
 from codriver.log.control_characters import escape_to_one_line
@@ -185,8 +185,8 @@ def follow_log(workspace: Path, selection: Selection, *, as_json: bool) -> None:
         follower = Follower(connection, last_line, selection.who, selection.categories, max_bytes, logs)
         try:
             print_entries(entries, as_json=as_json)
-            for coming in followed(follower, workspace, "codriver-log"):
-                with reading("wait_for"):
+            for coming in follow(follower, workspace, "codriver-log"):
+                with convert_field_errors("wait_for"):
                     matching = selection.matching(coming)
                 print_entries(matching, as_json=as_json)
         except KeyboardInterrupt:
@@ -204,7 +204,7 @@ def _refuse_unknown(categories: tuple[str, ...]) -> None:
             raise click.UsageError(f"there is no category {category!r}: {', '.join(known)}")
 
 
-def bare(entry: Entry) -> Entry:
+def with_image_marks(entry: Entry) -> Entry:
     """Replace the images in an entry of an earlier run with marks."""
     return entry._replace(text=replace_image_data(entry.text))
 
@@ -237,7 +237,7 @@ def _newest(
     answer = connection.call("repl_output_log", request)
     if not answer.get("ok"):
         raise FollowError(answer)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         entries = selection.matching(answer["result"])[-selection.limit :]
         last_line = max(int(answer["lastLine"] or 0), selection.since or 0)
         counts = [(log, int(answer.get(log.counted_as) or 0)) for log in event_logs()]
@@ -254,7 +254,7 @@ def _value(text: str) -> object:
 
 def print_entries(entries: Sequence[dict[str, Any]], *, as_json: bool, run: str = "") -> None:
     """Print entries, as JSON or for people. `run` is the earlier run that they are from, if any."""
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         lines = [[] if as_json else format_entry(entry, run) for entry in entries]
     for entry, line in zip(entries, lines, strict=True):
         if as_json:

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from codriver.commands.terminal import echo, reading
+from codriver.commands.terminal import convert_field_errors, echo
 from codriver.errors import CodriverError
 from codriver.net import client
 
@@ -71,7 +71,7 @@ class Follower:
         answer = self.connection.call("wait_for", request)
         if not answer.get("ok"):
             raise FollowError(answer)
-        with reading("wait_for"):
+        with convert_field_errors("wait_for"):
             self.since = int(answer["lastLine"])
             return [entity for row in answer["result"] for entity in row if entity], bool(answer["gap"])
 
@@ -98,7 +98,7 @@ class Follower:
         return f"[:find (pull ?e [*]) {pulls} :in $ {' '.join(sources)} {bound} :where {either}]", inputs
 
 
-def followed(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
+def follow(follower: Follower, workspace: Path, name: str) -> Generator[list[dict[str, Any]], None, None]:
     """Yield batches of new entries forever. When the server stops, print a message and wait for the next one.
 
     `name` is the client's name. Each connection is closed before the next is opened, and the last one when the

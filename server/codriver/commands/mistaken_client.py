@@ -27,7 +27,7 @@ MISTAKEN_CLIENT_MESSAGE: Final = (
 MISTAKEN_CLIENT_STATUS: Final = 2
 
 
-class ClientWatch:
+class MistakenClientDetector:
     """A thread that reads the first line of standard input.
 
     If it is a JSON-RPC message, an error is printed and the server in the main thread is interrupted.

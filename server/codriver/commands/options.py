@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
-from codriver.commands.terminal import COLOR_KEY, echo, reading
+from codriver.commands.terminal import COLOR_KEY, convert_field_errors, echo
 from codriver.errors import CodriverError
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import escape_to_one_line
@@ -166,7 +166,7 @@ def complete_session(ctx: click.Context, param: click.Parameter, incomplete: str
     """Return the session keys of the running server that complete a word."""
     del param
     keys: list[str] = []
-    with contextlib.suppress(CodriverError, OSError), reading("list_sessions"), _server(ctx) as connection:
+    with contextlib.suppress(CodriverError, OSError), convert_field_errors("list_sessions"), _server(ctx) as connection:
         keys = [str(row["key"]) for row in connection.call("list_sessions", {}).get("sessions", [])]
     return _completing(keys, incomplete)
 
@@ -175,7 +175,7 @@ def complete_tool(ctx: click.Context, param: click.Parameter, incomplete: str) -
     """Return the names of available tools that complete a word."""
     del param
     names: list[str] = []
-    with contextlib.suppress(CodriverError, OSError), reading("tools/list"), _server(ctx) as connection:
+    with contextlib.suppress(CodriverError, OSError), convert_field_errors("tools/list"), _server(ctx) as connection:
         tools: list[dict[str, Any]] = connection.request("tools/list", {}).get("tools", [])
         names = [str(tool["name"]) for tool in tools]
     return _completing(names, incomplete)

@@ -31,7 +31,7 @@ STORE_DELAY_TEXT = "a server stores its own within 30 s of a change, usually wit
 def runs_command(*, workspace: Path, as_json: bool) -> None:
     """List the runs of this workspace's servers whose output log is remembered, oldest first."""
     workspace = workspace.resolve()
-    earlier, current = _runs(workspace, memory_of(workspace))
+    earlier, current = _runs(workspace, open_memory(workspace))
     numbers = [str(index - len(earlier)) for index in range(len(earlier))] + ["now"] * len(current)
     for number, run in zip(numbers, [*earlier, *current], strict=True):
         if as_json:
@@ -53,7 +53,7 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
         ClickException: there is no such run.
     """
     workspace = workspace.resolve()
-    memory = memory_of(workspace)
+    memory = open_memory(workspace)
     earlier, current = _runs(workspace, memory)
     if name.startswith("-") and name[1:].isdecimal() and 0 < int(name[1:]) <= len(earlier):
         return memory.entries(earlier[int(name)].id)
@@ -62,7 +62,7 @@ def run_entries(workspace: Path, name: str) -> Sequence[Entry]:
     raise click.ClickException(f"no run {name} is remembered here; `codriver runs` lists those that are")
 
 
-def memory_of(workspace: Path) -> Memory:
+def open_memory(workspace: Path) -> Memory:
     """Open the stored data of a workspace for reading. Broken files are reported and left for a server to repair."""
     from codriver.log.memory import Memory  # noqa: PLC0415  # only needed here, as it imports TinyDB
 
@@ -84,12 +84,14 @@ def _runs(workspace: Path, memory: Memory) -> tuple[list[Run], list[Run]]:
 
 def _length(run: Run, *, is_running: bool) -> str:
     if is_running:
-        return f"{day(run.started)}, still running"
+        return f"{format_time(run.started)}, still running"
     return (
-        f"{day(run.started)} to {day(run.finished)}" if run.finished else f"{day(run.started)}, did not stop properly"
+        f"{format_time(run.started)} to {format_time(run.finished)}"
+        if run.finished
+        else f"{format_time(run.started)}, did not stop properly"
     )
 
 
-def day(epoch_ms: int) -> str:
+def format_time(epoch_ms: int) -> str:
     """Format a time as local date and time."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(epoch_ms / 1000))

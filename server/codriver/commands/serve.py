@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from codriver.commands.mistaken_client import ClientWatch
+from codriver.commands.mistaken_client import MistakenClientDetector
 from codriver.commands.options import WholeNumberRange, exact_workspace_option, quiet_option, workspace_above
-from codriver.commands.terminal import echo, patience
+from codriver.commands.terminal import echo, waiting_line
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import server_record
@@ -102,7 +102,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
         raise click.UsageError("--quiet and --verbose exclude each other")
     on_reached = daemonize() if detach else do_nothing
     complete_path()
-    watch = ClientWatch()
+    watch = MistakenClientDetector()
     if not (on_demand or detach):
         watch.start()
     if not (on_demand or is_quiet):
@@ -120,7 +120,7 @@ def serve_command(  # noqa: PLR0913  # one parameter per option
     }
     overrides = {name: value for name, value in given.items() if value is not None} | dict(added)
     with ExitStack() as waiting:
-        waiting.enter_context(patience(lambda: STARTING))
+        waiting.enter_context(waiting_line(lambda: STARTING))
 
         def reached() -> None:
             waiting.close()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from codriver.commands.all_servers import show_all
+from codriver.commands.all_servers import show_all_servers
 from codriver.commands.call import no_repl_message
 from codriver.commands.options import color_option, json_option, workspace_option
-from codriver.commands.terminal import Styled, echo, echo_json, reading
+from codriver.commands.terminal import Styled, convert_field_errors, echo, echo_json
 from codriver.log.control_characters import escape_to_one_line
 from codriver.net import registration
 from codriver.net.client import NoServerError, connect
@@ -38,7 +38,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     The exit status is 3 if no server is running.
     """
     if is_every:
-        show_all(as_json=as_json)
+        show_all_servers(as_json=as_json)
     try:
         with connect(workspace.resolve(), name="codriver-status") as connection:
             health = connection.call("server_health", {})
@@ -54,7 +54,7 @@ def status_command(*, is_every: bool, workspace: Path, as_json: bool) -> None:
     if as_json:
         echo_json(health, indent=2)
         return
-    with reading("server_health"):
+    with convert_field_errors("server_health"):
         lines = list(_health_lines(health))
     for line in lines:
         echo(replace(line, text=escape_to_one_line(line.text)), hang=4)
@@ -79,7 +79,7 @@ def _health_lines(health: dict[str, Any]) -> Iterator[Styled]:
             yield Styled(f"    note: {repl['caution']}", fg="yellow")
     names = [client["name"] or "not introduced" for client in health["clients"] if client["name"] != "codriver-status"]
     yield Styled(f"  clients: {', '.join(names) or 'none'}")
-    if relays := keepers(health):
+    if relays := describe_restarting_relays(health):
         yield Styled(f"  kept alive by {relays}: `codriver stop --for-good` ends it all the same")
     notes = [str(repl["note"]) for repl in health["repls"] if repl.get("note")]
     for latch in health["errors"]:
@@ -115,7 +115,7 @@ def _describe_evaluation(row: dict[str, Any]) -> str:
     return f"{since}{waits}: {what} ({row['evaluationId']})"
 
 
-def keepers(health: dict[str, Any]) -> str:
+def describe_restarting_relays(health: dict[str, Any]) -> str:
     """Describe the relays that would start another server, or return an empty string if there are none."""
     names = [str(client["name"]) or "not introduced" for client in health["clients"] if client.get("startsServer")]
     if not names:

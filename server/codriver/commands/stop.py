@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import click
 
 from codriver.commands.options import workspace_option
-from codriver.commands.status import keepers
-from codriver.commands.terminal import echo, reading
+from codriver.commands.status import describe_restarting_relays
+from codriver.commands.terminal import convert_field_errors, echo
 from codriver.errors import CodriverError, StartError
 from codriver.files.own_folders import server_directory
 from codriver.log.control_characters import escape_to_one_line
@@ -71,10 +71,10 @@ def _query_before_stop(workspace: Path) -> tuple[str, str]:
     Each of the two texts is empty if there is nothing to report, or if the server does not answer.
     """
     try:
-        with connect(workspace, name="codriver-stop") as connection, reading("server_health"):
+        with connect(workspace, name="codriver-stop") as connection, convert_field_errors("server_health"):
             health = connection.call("server_health", {})
             errors = {latch["code"]: str(latch["message"]) for latch in health["errors"]}
-            return keepers(health), errors.get("history-unwritable", "")
+            return describe_restarting_relays(health), errors.get("history-unwritable", "")
     except (CodriverError, OSError):
         return "", ""
 

@@ -63,8 +63,8 @@ def echo(*parts: str | Styled, err: bool = False, end: str = "\n", hang: int | N
     stream = sys.stderr if err else sys.stdout
     styled = escape_control_characters(parts) if stream.isatty() else as_styled(parts)
     if hang is not None and stream.isatty():
-        styled = wrapped(styled, terminal_columns(), hang)
-    text = "".join(map(_render_style, styled)) if wants_colour(stream) else plain(styled)
+        styled = wrap_text(styled, terminal_columns(), hang)
+    text = "".join(map(_render_style, styled)) if wants_colour(stream) else plain_text(styled)
     encoding = stream.encoding or "utf-8"
     sayable = (text + end).encode(encoding, "backslashreplace").decode(encoding)
     _write(sayable, err=err)
@@ -170,7 +170,7 @@ class WaitingLine:
 
 
 @contextmanager
-def patience(describe: Callable[[], str]) -> Iterator[WaitingLine]:
+def waiting_line(describe: Callable[[], str]) -> Iterator[WaitingLine]:
     """Display a message with the elapsed seconds on standard error if the block takes long, on a terminal only.
 
     `describe` returns the message. It is called in another thread, and nothing is displayed while it returns an empty
@@ -210,12 +210,12 @@ def _waiting() -> WaitingLine | None:
     return found if isinstance(found, WaitingLine) else None
 
 
-def wrapped(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
+def wrap_text(parts: Iterable[Styled], columns: int, hang: int) -> list[Styled]:
     """Wrap parts of text between words at the width of the terminal, unless it is too narrow for the indent."""
     parts = list(parts)
     if columns < 2 * hang:
         return parts
-    broken, start, breaks = [], 0, deque(_line_breaks(plain(parts), columns, hang))
+    broken, start, breaks = [], 0, deque(_line_breaks(plain_text(parts), columns, hang))
     for part in parts:
         end, copied_to, text = start + len(part.text), start, ""
         while breaks and breaks[0][0] < end:
@@ -253,7 +253,7 @@ def as_styled(parts: Iterable[str | Styled]) -> list[Styled]:
     return [Styled(part) if isinstance(part, str) else part for part in parts]
 
 
-def plain(parts: Iterable[str | Styled]) -> str:
+def plain_text(parts: Iterable[str | Styled]) -> str:
     """Return the text of the parts without styles."""
     return "".join([part if isinstance(part, str) else part.text for part in parts])
 
@@ -268,7 +268,7 @@ UNFINISHED = frozenset({"queued", "running", "needs-input"})
 
 
 @contextmanager
-def reading(tool: str) -> Iterator[None]:
+def convert_field_errors(tool: str) -> Iterator[None]:
     """Convert errors in accessing the fields of an answer of `tool` to a clear error.
 
     Do nothing else within this context.

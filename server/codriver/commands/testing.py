@@ -35,18 +35,18 @@ from codriver.commands.call import (
     REPL_DEPENDENT_REASONS,
     STARTING,
     STATUSES,
-    connected,
+    connect_to_server,
     describe_starting_repls,
     exit_status,
     explain_missing_repl,
-    explained,
-    repls_of,
+    explain_missing_result,
+    list_repls,
     session_option,
     start_option,
 )
 from codriver.commands.followed_calls import FollowedTestRun
 from codriver.commands.options import Number, color_option, quiet_option, workspace_option
-from codriver.commands.terminal import Styled, echo, patience, reading, write_file
+from codriver.commands.terminal import Styled, convert_field_errors, echo, waiting_line, write_file
 from codriver.errors import CodriverError
 from codriver.files import FileRules, Links, read
 from codriver.log.control_characters import escape_controls, escape_to_one_line
@@ -73,7 +73,7 @@ SIGNS = {"fail": Styled("FAIL", fg="red", bold=True), "error": Styled("ERROR", f
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class CaseResult:
     """A test case and its result."""
 
     namespace: str
@@ -98,12 +98,12 @@ class Case:
         return f"{self.namespace}{self.joint}{self.name}" if self.name else self.namespace
 
 
-def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
+def read_test_cases(answer: Mapping[str, Any], workspace: Path) -> list[CaseResult]:
     """Return the test cases in an answer of `run_tests`, in the order in which they finished.
 
     A test with several assertions is one case, which failed if any of them did. A test without assertions passed.
     """
-    if is_of_pytest(answer):
+    if is_python_run(answer):
         return [_case_of_pytest(row) for row in answer.get("results", ())]
     seconds = {(namespace, test): float(duration) for namespace, test, duration in answer.get("times", ())}
     rows: dict[tuple[str, str], list[Mapping[str, Any]]] = {named: [] for named in seconds}
@@ -114,7 +114,7 @@ def cases_of(answer: Mapping[str, Any], workspace: Path) -> list[Case]:
     ]
 
 
-def is_of_pytest(answer: Mapping[str, Any]) -> bool:
+def is_python_run(answer: Mapping[str, Any]) -> bool:
     """Return whether the answer is about Python tests."""
     return "exitStatus" in answer
 
@@ -123,17 +123,17 @@ OUTCOMES: Mapping[str, Outcome] = {"passed": "pass", "xpassed": "pass", "skipped
                                    "failed": "fail", "error": "error"}  # fmt: skip
 
 
-def _case_of_pytest(row: Mapping[str, Any]) -> Case:
+def _case_of_pytest(row: Mapping[str, Any]) -> CaseResult:
     file, _, name = str(row["test"]).partition("::")
     outcome = OUTCOMES[row["outcome"]]
     message = row.get("message", "") if outcome in ("fail", "error") else row.get("reason", "")
-    return Case(
+    return CaseResult(
         file, name, outcome, str(message).partition("\n")[0], str(row.get("text", "")), str(row.get("file", file)),
         row.get("line"), float(row.get("seconds", 0)), joint="::",
     )  # fmt: skip
 
 
-def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
+def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> CaseResult:
     """Return the test case during which a run was stopped, with the reason as its message."""
     if "ns" not in row:
         return replace(
@@ -142,7 +142,7 @@ def stopped_case(row: Mapping[str, Any], message: str, workspace: Path) -> Case:
     return replace(_case((row["ns"], row["test"]), [{**row, "outcome": "error"}], workspace), message=message)
 
 
-def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> Case:
+def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: Path) -> CaseResult:
     wrong = [row for row in rows if row["outcome"] != "pass"]
     skipped = [row for row in rows if row.get("skipped")]
     first_row = (wrong or skipped or rows or [{}])[0]
@@ -151,7 +151,7 @@ def _case(named: tuple[str, str], rows: Sequence[Mapping[str, Any]], workspace: 
         outcome = "error" if any(row["outcome"] == "error" for row in wrong) else "fail"
     elif skipped:
         outcome = "skip"
-    return Case(
+    return CaseResult(
         *named,
         outcome,
         message=_message(first_row) if outcome != "pass" else "",
@@ -193,7 +193,7 @@ def _display_path(file: object, workspace: Path) -> str:
     return path.relative_to(workspace).as_posix()
 
 
-def render_junit_xml(cases: Iterable[Case], started_at: datetime, output: str = "") -> bytes:
+def render_junit_xml(cases: Iterable[CaseResult], started_at: datetime, output: str = "") -> bytes:
     """Return a JUnit report as XML with one suite per namespace.
 
     `output` is only included if there is a single suite.
@@ -214,21 +214,21 @@ def render_junit_xml(cases: Iterable[Case], started_at: datetime, output: str = 
     return b'<?xml version="1.0" encoding="utf-8"?>\n' + ET.tostring(root, encoding="unicode").encode() + b"\n"
 
 
-def _namespace(case: Case) -> str:
+def _namespace(case: CaseResult) -> str:
     return case.namespace
 
 
-def _counts(cases: Sequence[Case]) -> dict[str, str]:
+def _counts(cases: Sequence[CaseResult]) -> dict[str, str]:
     seconds = f"{sum(case.seconds for case in cases):.3f}"
     failures, errors = _count(cases, "fail"), _count(cases, "error")
     return {"tests": str(len(cases)), "failures": failures, "errors": errors, "time": seconds}
 
 
-def _count(cases: Sequence[Case], outcome: Outcome) -> str:
+def _count(cases: Sequence[CaseResult], outcome: Outcome) -> str:
     return str(sum(case.outcome == outcome for case in cases))
 
 
-def _element(case: Case) -> ET.Element:
+def _element(case: CaseResult) -> ET.Element:
     """Return the XML element of a test case. Its class name is its namespace with dots instead of slashes."""
     from xml.etree import ElementTree as ET  # noqa: PLC0415  # as above
 
@@ -315,7 +315,7 @@ def test_command(  # noqa: PLR0913  # one argument an option
     root, started_at = workspace.resolve(), datetime.now(UTC)
     others = click.get_current_context().meta[OTHERS]
     temporary_directory = TemporaryDirectory(prefix="codriver-junit-")
-    with connected(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
+    with connect_to_server(root, start=start) as connection, _without_workflow_commands(), temporary_directory as path:
         report_file = Path(path) / "report.xml"
         given = {
             "paths": [_workspace_relative(name, root) for name in namespaces], "args": list(others), "match": match,
@@ -323,9 +323,9 @@ def test_command(  # noqa: PLR0913  # one argument an option
             "junit": str(report_file) if junit is not None else None,
         }  # fmt: skip
         running = FollowedTestRun(connection, timeout, is_quiet)
-        with patience(lambda: describe_starting_repls(root) or running.words()):
+        with waiting_line(lambda: describe_starting_repls(root) or running.words()):
             answer = _answer(running, {key: value for key, value in given.items() if value}, root)
-        with reading("run_tests"):
+        with convert_field_errors("run_tests"):
             cases = _cases(answer, namespaces[0] if namespaces else "tests", root)
             output = str(answer.get("stdout", ""))
         _print_rest(output, running)
@@ -341,10 +341,10 @@ def test_command(  # noqa: PLR0913  # one argument an option
 
 def _has_reported(answer: Mapping[str, Any], output: str) -> bool:
     """Return whether pytest has already printed the failures."""
-    return is_of_pytest(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
+    return is_python_run(answer) and bool(output) and (answer.get("ok") or answer.get("reason") == "tests-failed")
 
 
-def _report(answer: Mapping[str, Any], cases: Sequence[Case], started_at: datetime, report_file: Path) -> bytes:
+def _report(answer: Mapping[str, Any], cases: Sequence[CaseResult], started_at: datetime, report_file: Path) -> bytes:
     """Return the JUnit XML: pytest's own report if it is complete, or else one rendered from `cases`."""
     if _has_reported(answer, " ") and report_file.exists():
         return read(report_file, FileRules(Links.OF_USER, MAX_XML_BYTES))
@@ -380,11 +380,11 @@ def _answer(running: FollowedTestRun, arguments: dict[str, Any], workspace: Path
             if answer.get("reason") not in REPL_DEPENDENT_REASONS:
                 return answer
             # A REPL may have connected since the answer, so try once more.
-            seen, repls = repls_of(connection), seen
+            seen, repls = list_repls(connection), seen
             is_as_before = [(row["key"], row["phase"]) for row in seen] == [(r["key"], r["phase"]) for r in repls]
             if time.monotonic() > deadline or (is_as_before and not _is_any_starting(seen)):
                 break
-            while _is_any_starting(seen) and repls_of(connection) == seen and time.monotonic() < deadline:
+            while _is_any_starting(seen) and list_repls(connection) == seen and time.monotonic() < deadline:
                 time.sleep(POLL_S)
     except CodriverError as error:
         return {"ok": False, "message": str(error)}
@@ -395,17 +395,17 @@ def _is_any_starting(repls: Iterable[Mapping[str, Any]]) -> bool:
     return any(row["phase"] in STARTING for row in repls)
 
 
-def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[Case]:
+def _cases(answer: dict[str, Any], namespace: str, workspace: Path) -> list[CaseResult]:
     """Return the test cases of an answer, with an additional one if the run failed or is incomplete."""
-    cases = cases_of(answer, workspace)
+    cases = read_test_cases(answer, workspace)
     if answer.get("ok") or answer.get("reason") == "tests-failed":
         return cases
     if stopped := answer.get("stoppedIn"):
         stopped_in = stopped_case(stopped, answer["message"], workspace)
         return [*(case for case in cases if case.title != stopped_in.title), stopped_in]
-    why, *rest = list(explained(answer)) or ["the tests were interrupted"]
+    why, *rest = list(explain_missing_result(answer)) or ["the tests were interrupted"]
     kind = {NO_TESTS: "no-tests", NO_REPL: "no-repl", NOT_ACCEPTED: "not-accepted"}.get(_status(answer), "")
-    return [*cases, Case(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]), kind=kind)]
+    return [*cases, CaseResult(namespace, WHOLE_RUN, "error", why, "\n".join([why, *rest]), kind=kind)]
 
 
 def _status(answer: dict[str, Any]) -> int:
@@ -413,7 +413,7 @@ def _status(answer: dict[str, Any]) -> int:
     return NO_TESTS if answer.get("reason") == "unknown-namespace" else exit_status(answer)
 
 
-def _print(cases: Sequence[Case]) -> None:
+def _print(cases: Sequence[CaseResult]) -> None:
     """Print the tests that failed, or the reason why the run did not start."""
     for case in cases:
         if case.outcome not in SIGNS:
@@ -424,11 +424,11 @@ def _print(cases: Sequence[Case]) -> None:
             echo(line if case.kind else f"  {line}", hang=2 if case.kind else None)
 
 
-def _annotate(cases: Sequence[Case], workspace: Path) -> None:
+def _annotate(cases: Sequence[CaseResult], workspace: Path) -> None:
     """Print an annotation for each failure if GitHub Actions reads the output."""
     wrong = [case for case in cases if case.outcome in SIGNS]
     for case in wrong[:MAX_ANNOTATIONS] if os.environ.get("GITHUB_ACTIONS") else ():
-        echo(annotation(case, workspace))
+        echo(format_annotation(case, workspace))
 
 
 @contextmanager
@@ -451,7 +451,7 @@ def _without_workflow_commands() -> Iterator[None]:
         echo(f"::{word}::")
 
 
-def annotation(case: Case, workspace: Path) -> str:
+def format_annotation(case: CaseResult, workspace: Path) -> str:
     """Return the GitHub workflow command that displays a failure at its line.
 
     Files are relative to the root of the checkout, GITHUB_WORKSPACE. Source: GitHub's workflow commands, `error`.
@@ -471,7 +471,7 @@ def _escaped(text: str, *, is_property: bool = False) -> str:
     return escape_controls(text)
 
 
-def _summary(cases: Sequence[Case], seconds: float) -> str:
+def _summary(cases: Sequence[CaseResult], seconds: float) -> str:
     outcomes = [case.outcome for case in cases if not case.kind]
     if not outcomes:
         conclusion = "no tests found" if any(case.kind == "no-tests" for case in cases) else "no test ran"

@@ -84,7 +84,7 @@ def skill_files() -> Mapping[str, str]:
     }
 
 
-def signed(text: str) -> str:
+def sign_text(text: str) -> str:
     """Return the text with an appended line that contains its digest."""
     return f"{text}<!-- codriver init {_digest(text)} -->\n"
 
@@ -110,7 +110,7 @@ def _plan_skills(workspace: Path, options: AgentFileOptions) -> Iterator[Change]
         if os.path.realpath(directory) in seen:
             continue
         seen.add(os.path.realpath(directory))
-        contents = {directory / path: signed(text) for path, text in skill_files().items()}
+        contents = {directory / path: sign_text(text) for path, text in skill_files().items()}
         for file, text in contents.items():
             if is_lisp or file.parent.name != OF_LISP or os.path.lexists(file):
                 yield _plan_skill(file, text, workspace, options)

@@ -83,9 +83,9 @@ def set_entry(client: Client, text: str, launch: Launch, name: str) -> str:
     """
     keys = (*client.entry_path(), name)
     if not client.is_toml:
-        if jsonc.parse(text) is None:
+        if jsonc.parse_jsonc(text) is None:
             return _joined(text, client.render(launch, name))
-        return jsonc.with_member(text, keys, client.entry(launch, name))
+        return jsonc.set_member(text, keys, client.entry(launch, name))
     block = client.render(launch, name)
     tries = _table_swaps(text, keys, block) if find_entry(client, text, name) is not None else [_joined(text, block)]
     entry = client.entry(launch, name)
@@ -99,7 +99,7 @@ def remove_entry(client: Client, text: str, name: str) -> str:
     if find_entry(client, text, name) is None:
         return text
     if not client.is_toml:
-        return jsonc.without_entry(text, keys)
+        return jsonc.remove_with_empty_parents(text, keys)
     good = (changed for changed in _table_swaps(text, keys, "") if _differs_only_in_entry(changed, text, keys, None))
     changed = next(good, None)
     return _toml_replaced(text, keys, None) if changed is None else changed
@@ -110,10 +110,10 @@ def is_empty_template(client: Client, text: str) -> bool:
     if client.is_toml:
         return not text.strip()
     try:
-        root = jsonc.parse(text, comments=False)
+        root = jsonc.parse_jsonc(text, comments=False)
     except FileFormatError:
         return False  # somebody's comment is worth keeping
-    around = jsonc.parse(jsonc.without_entry(client.template, (*client.entry_path(), NAME_KEY)))
+    around = jsonc.parse_jsonc(jsonc.remove_with_empty_parents(client.template, (*client.entry_path(), NAME_KEY)))
     return root is not None and around is not None and root.value == around.value
 
 
@@ -124,7 +124,7 @@ def _data(client: Client, text: str) -> Any:
         except (ValueError, RecursionError) as error:  # invalid TOML, oversized numbers, or excessive nesting
             line, column = _toml_position(text, str(error))
             raise FileFormatError(str(error).split(" (at ")[0], line, column) from error
-    root = jsonc.parse(text, comments=client.comments, trailing_commas=client.trailing_commas)
+    root = jsonc.parse_jsonc(text, comments=client.comments, trailing_commas=client.trailing_commas)
     if root is None:
         return {}
     if not isinstance(root.value, dict):
@@ -266,7 +266,7 @@ class Change:
         return self.state in ("add", "replace", "remove")
 
 
-def plan(
+def plan_entries(
     clients: Iterable[Client],
     launch: Launch,
     environment: Environment,
@@ -317,7 +317,7 @@ def plan_removal(
     return tuple(changes)
 
 
-def diff(change: Change) -> str:
+def format_diff(change: Change) -> str:
     """Return the change as a unified diff, or an empty string if it does nothing."""
     if not change.is_pending:
         return ""
@@ -330,7 +330,7 @@ def diff(change: Change) -> str:
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
-def apply(change: Change) -> None:
+def apply_change(change: Change) -> None:
     """Apply the change atomically. The file keeps its mode and owner, and links stay links.
 
     Raises:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from codriver.files.own_folders import hook_file
 from codriver.setup import jsonc
 from codriver.setup.change_plan import Change, read_file
-from codriver.setup.clients import Client, entry_name, is_versioned, shipped_text
+from codriver.setup.clients import Client, entry_name, is_versioned, read_packaged_text
 from codriver.setup.jsonc import FileFormatError
 from codriver.systems.programs import quote_command_line
 
@@ -58,7 +58,9 @@ class HookFile:
         command = quote_command_line(words, system="win32" if is_windows else "posix")
         inner = json.dumps(command, ensure_ascii=False)[1:-1] if self.template.endswith(".json") else command
         filled = (
-            shipped_text(f"{HOOK_DIRECTORY}/{self.template}").replace("{{hook}}", inner).replace("{{server}}", server)
+            read_packaged_text(f"{HOOK_DIRECTORY}/{self.template}")
+            .replace("{{hook}}", inner)
+            .replace("{{server}}", server)
         )
         return filled.replace("{{words}}", json.dumps(words, ensure_ascii=False))
 
@@ -66,7 +68,7 @@ class HookFile:
 @cache
 def known_hooks() -> Mapping[str, tuple[HookFile, ...]]:
     """Return the files with hooks of each client that supports them, by client id."""
-    table = tomllib.loads(shipped_text(f"{HOOK_DIRECTORY}/hooks.toml"))
+    table = tomllib.loads(read_packaged_text(f"{HOOK_DIRECTORY}/hooks.toml"))
     return MappingProxyType({name: tuple(map(_hook_file, rows)) for name, rows in table.items()})
 
 
@@ -197,7 +199,7 @@ def _hooks_in(text: str) -> dict[str, list[Any]]:
     Raises:
         FileFormatError: the file is not JSON, or has an unexpected structure.
     """
-    root = jsonc.parse(text)
+    root = jsonc.parse_jsonc(text)
     value = {} if root is None else root.value
     hooks = value.get("hooks", {}) if isinstance(value, dict) else None
     if not isinstance(hooks, dict) or not all(isinstance(groups, list) for groups in hooks.values()):
@@ -217,14 +219,14 @@ def _merged(before: str, hooks_file: str) -> str:
     else:
         new, present = _data(hooks_file), _hooks_in(text)
         for event, groups in new["hooks"].items():
-            text = jsonc.with_member(text, ("hooks", event), [*present.get(event, []), *groups])
+            text = jsonc.set_member(text, ("hooks", event), [*present.get(event, []), *groups])
         for key in new.keys() - {"hooks"} - _data(before).keys():
-            text = jsonc.with_member(text, (key,), new[key])
+            text = jsonc.set_member(text, (key,), new[key])
     return before if _data(text) == _data(before) else text
 
 
 def _data(text: str) -> dict[str, Any]:
-    root = jsonc.parse(text)
+    root = jsonc.parse_jsonc(text)
     return root.value if root is not None and isinstance(root.value, dict) else {}
 
 
@@ -235,9 +237,9 @@ def _without_codriver_hooks(text: str) -> str | None:
         if len(remaining) == len(groups):
             continue
         way = ("hooks", event)
-        text = jsonc.with_member(text, way, remaining) if remaining else jsonc.without_entry(text, way)
+        text = jsonc.set_member(text, way, remaining) if remaining else jsonc.remove_with_empty_parents(text, way)
     try:
-        root = jsonc.parse(text, comments=False)
+        root = jsonc.parse_jsonc(text, comments=False)
     except FileFormatError:
         return text  # preserve comments
     return None if root is None or root.value in ({}, {"version": 1}, {"hooks": {}}) else text

@@ -240,7 +240,7 @@ class Client:
             if self.is_toml:
                 template = f"{template}{key} = {json.dumps(value)}\n"
             else:
-                template = jsonc.with_member(template, (*self.entry_path(), NAME_KEY, key), value)
+                template = jsonc.set_member(template, (*self.entry_path(), NAME_KEY, key), value)
         return replace(self, template=template)
 
     def entry(self, launch: Launch, name: str) -> Any:
@@ -399,7 +399,7 @@ def entry_name(scope: Scope, workspace: Path) -> str:
     return "codriver" if scope == "workspace" or not slug else f"codriver-{slug}"
 
 
-def shipped_text(name: str, directory: Path | None = None) -> str:
+def read_packaged_text(name: str, directory: Path | None = None) -> str:
     """Return the content of a file in `wrapper-config/`. `directory` overrides that directory."""
     return ((directory or shipped_directory("wrapper-config")) / name).read_text(encoding="utf-8")
 
@@ -408,7 +408,7 @@ def _client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
     return Client(
         id=name,
         title=row["title"],
-        template=shipped_text(row["template"], directory),
+        template=read_packaged_text(row["template"], directory),
         is_toml=row["template"].endswith(".toml"),
         next=row["next"],
         comments=row.get("comments", True),
@@ -428,7 +428,7 @@ def _client(name: str, row: Mapping[str, Any], directory: Path) -> Client:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class PastedBlock:
     """A text for pasting: its location and its template."""
 
     location: str
@@ -443,9 +443,9 @@ class PrintedClient:
     title: str
     scope: Scope
     next: str
-    blocks: tuple[Block, ...]
+    blocks: tuple[PastedBlock, ...]
 
-    def render(self, block: Block, launch: Launch) -> str:
+    def render(self, block: PastedBlock, launch: Launch) -> str:
         """Return the text of a block for this launch."""
         client = Client(self.id, self.title, block.template, is_toml=False, next=self.next)
         return client.render(launch.in_scope(self.scope), entry_name(self.scope, launch.workspace))
@@ -458,7 +458,7 @@ class PrintedClient:
 
 def printed_clients() -> Mapping[str, PrintedClient]:
     """Return all clients whose entry is printed, by id."""
-    table = tomllib.loads(shipped_text("printed.toml"))
+    table = tomllib.loads(read_packaged_text("printed.toml"))
     return MappingProxyType({name: _printed_client(name, row) for name, row in table.items()})
 
 
@@ -480,5 +480,5 @@ def printed_entries(names: Iterable[str], launch: Launch, *, remove: bool) -> tu
 
 
 def _printed_client(name: str, row: Mapping[str, Any]) -> PrintedClient:
-    blocks = tuple(Block(location, shipped_text(template)) for template, location in row["paste"].items())
+    blocks = tuple(PastedBlock(location, read_packaged_text(template)) for template, location in row["paste"].items())
     return PrintedClient(name, row["title"], row["scope"], row["next"], blocks)

@@ -32,17 +32,17 @@ from codriver.settings.layers import SettingsError, load_settings, withheld_mess
 from codriver.settings.model import Settings
 from codriver.setup.doctor_checks import (
     NAME,
+    CapabilityRow,
     Check,
     ReplReport,
     Report,
-    Row,
     check_entries,
     check_exposure,
     check_found_port,
     check_hooks,
     check_port_files,
     check_state,
-    obstacle,
+    find_obstacle,
 )
 from codriver.skills import SkillLibrary, SkillSelection
 from codriver.systems.file_system import is_current_group, is_mine, is_open
@@ -75,7 +75,7 @@ def diagnose(
     launch: Launch,
     call_tool: CallTool,
     environment: Environment,
-    reach: Reach = obstacle,
+    reach: Reach = find_obstacle,
     *,
     settings_model: type[Settings] = Settings,
     of_features: Sequence[FeatureChecks] = (),
@@ -436,11 +436,11 @@ def _repl_report(session: Mapping[str, Any], call_tool: CallTool, of_features: I
     versions = ", ".join(f"{name} {version}" for name, version in as_map(session.get("versions")).items())
     title = ", ".join(part for part in (str(session.get("dialect")), versions, str(session.get("address", ""))) if part)
     rows = [
-        Row(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
+        CapabilityRow(name, SUPPORT.get(str(support.get("support")), "works"), f"by {support.get('op')}")
         for name, support in as_map(session.get("capabilities")).items()
         if isinstance(support, dict) and name not in added
     ]
-    rows += [Row(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
+    rows += [CapabilityRow(name, "missing", str(how)) for name, how in as_map(session.get("missing")).items()]
     for name, row_of in added.items():
         support = as_map(as_map(session.get("capabilities")).get(name))
         row = row_of(session, SUPPORT.get(str(support.get("support")), "works") if support else None, call_tool)

@@ -27,9 +27,16 @@ from codriver.net.kernel_sockets import address_objection, listening_hosts
 from codriver.net.server_record import LARGEST_PORT
 from codriver.repls import kinds
 from codriver.repls.launch.projects import read_port_text
-from codriver.setup.change_plan import find_entry, plan
+from codriver.setup.change_plan import find_entry, plan_entries
 from codriver.setup.client_hooks import HOOK_DIRECTORY, PROGRAM, known_hooks, plan_hooks
-from codriver.setup.clients import command_line, detect_clients, entry_name, known_clients, shipped_text, starts_relay
+from codriver.setup.clients import (
+    command_line,
+    detect_clients,
+    entry_name,
+    known_clients,
+    read_packaged_text,
+    starts_relay,
+)
 from codriver.systems.programs import grant_access_command
 from codriver_relay.hook import CLIENTS
 from codriver_relay.starter import server_environment
@@ -93,7 +100,7 @@ class FeatureChecks:
     """Check a workspace that has no server."""
     fix_for: Callable[[Mapping[str, Any]], str | None] | None = None
     """Return what to do about a REPL of the feature that is not connected, or None for any other REPL."""
-    rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], Row | None]] = field(
+    rows: Mapping[str, Callable[[Mapping[str, Any], Support | None, CallTool], CapabilityRow | None]] = field(
         default_factory=dict
     )
     """By capability, the function that returns its row in the report of a session, instead of the usual row.
@@ -103,7 +110,7 @@ class FeatureChecks:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CapabilityRow:
     """A capability of a REPL. `detail` is the op that provides it, or how to get it."""
 
     capability: str
@@ -118,7 +125,7 @@ class ReplReport:
     key: str
     title: str
     state: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[CapabilityRow, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -241,7 +248,7 @@ def check_entries(launch: Launch, environment: Environment) -> Iterator[Check]:
 
 def _check_client(client: Client, launch: Launch, environment: Environment) -> Check | None:
     """Check the entry of one client in the workspace, or else in the user's file. Return None if it has no entry."""
-    changes = [plan([client], launch, environment, scope=scope)[0] for scope in client.scopes]
+    changes = [plan_entries([client], launch, environment, scope=scope)[0] for scope in client.scopes]
     good = next((change for change in changes if change.state == "same"), None)
     if good is not None:
         return _check_matching_entry(client, good, launch, environment)
@@ -302,7 +309,7 @@ PLACEHOLDER: Final = re.compile(r"\$\{([a-z_.A-Z]+)\}")
 
 def check_hooks(launch: Launch, environment: Environment, call_tool: CallTool) -> Iterator[Check]:
     """Run each hook that is installed in the workspace with a recorded input, and check its answer."""
-    recorded = json.loads(shipped_text(f"{HOOK_DIRECTORY}/recorded.json"))
+    recorded = json.loads(read_packaged_text(f"{HOOK_DIRECTORY}/recorded.json"))
     for client_id, files in known_hooks().items():
         client = known_clients()[client_id]
         changes = plan_hooks([client], launch, environment, force=True)
@@ -400,7 +407,7 @@ def _calls(client: Client, file: HookFile, launch: Launch) -> Mapping[str, Mappi
     }
 
 
-def obstacle(launch: Launch, port_file: Path) -> str | None:
+def find_obstacle(launch: Launch, port_file: Path) -> str | None:
     """Return the reason why a client cannot reach the running server through the relay, or None if it can."""
     command = [str(launch.python), "-I", "-S", str(launch.relay), str(port_file)]  # the command in the clients' entries
     try:

@@ -33,7 +33,7 @@ from codriver.repls.launch.projects import (
     projects_below,
 )
 from codriver.setup.agent_files import AgentFileOptions, plan_agent_files
-from codriver.setup.change_plan import Change, apply, diff, plan, plan_removal, read_file
+from codriver.setup.change_plan import Change, apply_change, format_diff, plan_entries, plan_removal, read_file
 from codriver.setup.client_hooks import plan_hooks, plan_hooks_removal
 from codriver.setup.clients import (
     RELAY,
@@ -120,7 +120,7 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     lacking = _clients_without_scope(options)
     chosen = tuple(client for client in select_clients(options.clients) if client not in lacking)
     clients = chosen or detect_clients(launch.workspace, environment)
-    planner = plan_removal if options.remove else partial(plan, approve=options.approve)
+    planner = plan_removal if options.remove else partial(plan_entries, approve=options.approve)
     if not options.clients:
         # These clients were not named explicitly, so ignore those without a file in the scope.
         clients = tuple(client for client in clients if options.scope in (None, *client.scopes))
@@ -364,7 +364,7 @@ def _apply_changes(changes: Sequence[Change], options: InitOptions) -> tuple[lis
             lines.append(f"{change.title:<15} {action} {change.file}: {reason}")
         else:
             lines.append(f"{change.title:<15} {action} {change.file}")
-        if options.dry_run and (patch := diff(change)):
+        if options.dry_run and (patch := format_diff(change)):
             lines.append(patch.rstrip("\n"))
     return lines, applied, failed
 
@@ -376,11 +376,11 @@ def _done(change: Change) -> Change:
     """
     made = missing_parents(change.file) if change.is_pending else ()
     try:
-        apply(change)
+        apply_change(change)
     except StartError as error:
         return replace(change, state="refused", reason=str(error), fix="", next="")
     if made:
-        record(made)
+        record_created_directories(made)
     if change.is_pending and change.after is None:
         remove_empty_parents(change.file)
     return change
@@ -485,7 +485,7 @@ def missing_parents(file: Path) -> tuple[Path, ...]:
     return tuple(missing)
 
 
-def record(directories: Iterable[Path]) -> None:
+def record_created_directories(directories: Iterable[Path]) -> None:
     """Record that these directories were created, so that they can be removed later. Errors are ignored."""
     names = {str(directory) for directory in directories if directory.is_dir()}
     recorded = _recorded()
@@ -590,7 +590,7 @@ def _entry(client: Client, launch: Launch, environment: Environment) -> str:
     """Describe where a client's entries are, including different entries and unreadable files."""
     found: list[str] = []
     for scope in client.scopes:
-        (change,) = plan([client], launch, environment, scope=scope)
+        (change,) = plan_entries([client], launch, environment, scope=scope)
         path = _display_path(change.file, launch.workspace, environment.home)
         if change.state == "same":
             found.append(f"in {path}")

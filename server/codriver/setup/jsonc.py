@@ -59,7 +59,7 @@ class Node:
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
-def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
+def parse_jsonc(text: str, *, comments: bool = True, trailing_commas: bool = True) -> Node | None:
     """Parse a text, and return None if it only has whitespace and comments.
 
     Raises:
@@ -68,13 +68,13 @@ def parse(text: str, *, comments: bool = True, trailing_commas: bool = True) -> 
     return _Parser(text, comments=comments, trailing_commas=trailing_commas).document()
 
 
-def with_member(text: str, path: Sequence[str], value: object) -> str:
+def set_member(text: str, path: Sequence[str], value: object) -> str:
     """Return the text with the member at `path` set to `value`, creating missing objects.
 
     Raises:
         FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
     """
-    root = parse(text)
+    root = parse_jsonc(text)
     if root is None:
         raise FileFormatError("there is no value", 1, 1)
     holder, rest = _descend(text, root, path)
@@ -83,13 +83,13 @@ def with_member(text: str, path: Sequence[str], value: object) -> str:
     return _StyledEditor(text).put(holder, rest[0], value)
 
 
-def without_member(text: str, path: Sequence[str]) -> str:
+def remove_member(text: str, path: Sequence[str]) -> str:
     """Return the text without the member at `path`, or unchanged if it does not exist.
 
     Raises:
         FileFormatError: the text is not valid JSON, or `path` leads through something other than an object.
     """
-    root = parse(text)
+    root = parse_jsonc(text)
     if root is None:
         return text
     holder, rest = _descend(text, root, path)
@@ -97,7 +97,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
     return text if len(rest) > 1 or member is None else _StyledEditor(text).cut(holder, member)
 
 
-def without_entry(text: str, path: Sequence[str]) -> str:
+def remove_with_empty_parents(text: str, path: Sequence[str]) -> str:
     """Return the text without the member at `path`, and without the objects around it that become empty.
 
     The outermost object and objects with comments are preserved.
@@ -107,10 +107,10 @@ def without_entry(text: str, path: Sequence[str]) -> str:
             object.
     """
     keys = list(path)
-    text = without_member(text, keys)
+    text = remove_member(text, keys)
     while len(keys) > 1:
         keys.pop()
-        root = parse(text)
+        root = parse_jsonc(text)
         if root is None:
             break
         holder, rest = _descend(text, root, keys)
@@ -121,12 +121,15 @@ def without_entry(text: str, path: Sequence[str]) -> str:
     return text
 
 
-def dump(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
+def format_json(value: object, *, unit: str = "  ", indent: str = "", newline: str = "\n") -> str:
     """Format a value as JSON: objects on several lines, lists on one."""
     if isinstance(value, dict) and value:
         inner = indent + unit
         members = (
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {dump(item, unit=unit, indent=inner, newline=newline)}"
+            inner
+            + json.dumps(key, ensure_ascii=False)
+            + ": "
+            + format_json(item, unit=unit, indent=inner, newline=newline)
             for key, item in value.items()
         )
         return "{" + newline + f",{newline}".join(members) + newline + indent + "}"
@@ -340,7 +343,7 @@ class _StyledEditor:
         return f"{json.dumps(key, ensure_ascii=False)}: {self._dump(value, indent)}"
 
     def _dump(self, value: object, indent: str) -> str:
-        return dump(value, unit=self._unit, indent=indent, newline=self._newline)
+        return format_json(value, unit=self._unit, indent=indent, newline=self._newline)
 
     def _indent(self, at: int) -> str:
         """Return the indentation of the line that contains `at`."""

@@ -11,7 +11,7 @@ from codriver.features.applications.seam_checks import CHECKS, seam_row
 from codriver.features.applications.seam_setup import CONTRACT, SETUP_HINTS, SETUP_STEPS, UNSUPPORTED_LANGUAGE_HINT
 from codriver.setup.clients import Environment, Launch
 from codriver.setup.doctor import diagnose
-from codriver.setup.doctor_checks import Row
+from codriver.setup.doctor_checks import CapabilityRow
 from codriver_seam import accessors
 
 PYTHON = SETUP_STEPS["python"]
@@ -65,7 +65,9 @@ def test_a_seam_of_another_version_is_reported_with_both_versions():
 
 
 def test_a_seam_that_was_not_queried_is_described_by_its_provider():
-    assert seam_row({**SESSION, "capabilities": SEAM}, "works", asking()) == Row("seam", "works", "by codriver/seam")
+    assert seam_row({**SESSION, "capabilities": SEAM}, "works", asking()) == CapabilityRow(
+        "seam", "works", "by codriver/seam"
+    )
 
 
 def test_a_disabled_seam_is_reported_with_its_file():
@@ -106,7 +108,9 @@ def test_without_answers_the_setup_advice_is_given():
 
 
 def test_a_language_without_a_seam_says_so():
-    assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == Row("seam", "missing", UNSUPPORTED_LANGUAGE_HINT)
+    assert seam_row({**SESSION, "dialect": "bash"}, None, asking()) == CapabilityRow(
+        "seam", "missing", UNSUPPORTED_LANGUAGE_HINT
+    )
 
 
 def test_a_left_over_port_file_is_named_with_a_fix():
@@ -129,7 +133,7 @@ def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
             )
             return [row for repl in report.repls for row in repl.rows if row.capability == "seam"]
 
-        assert seam_rows() == [Row("seam", "missing", SETUP_HINTS["python"])]
+        assert seam_rows() == [CapabilityRow("seam", "missing", SETUP_HINTS["python"])]
         client.call("evaluate_code", code="import sys; sys.modules['codriver_seam'] = None; import codriver_seam")
         assert "an import of it failed (ModuleNotFoundError: " in seam_rows()[0].detail
         client.call("evaluate_code", code="del sys.modules['codriver_seam']; import codriver_seam as seam")
@@ -137,4 +141,4 @@ def test_the_seam_row_shows_whether_an_application_is_visible(tmp_path):
         client.call("evaluate_code", code="seam.install(True)")
         assert "has no frames" in seam_rows()[0].detail
         client.call("evaluate_code", code="seam.frame('shop', get=dict)")
-        assert seam_rows() == [Row("seam", "works", "by codriver/seam; frames: shop")]
+        assert seam_rows() == [CapabilityRow("seam", "works", "by codriver/seam; frames: shop")]

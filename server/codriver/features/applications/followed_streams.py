@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from codriver.commands.log import INTERRUPTED, MAX_DISPLAY_BYTES, print_entries
 from codriver.commands.log_follower import GAP_MESSAGE, WHOLE, Follower
-from codriver.commands.terminal import echo, reading
+from codriver.commands.terminal import convert_field_errors, echo
 from codriver.features.applications.event_log import APP_EVENTS
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def follow_stream(connection: Connection, started: dict[str, Any], topic: str, *
 
     `started` is the answer of `watch_app`, and `topic` the topic of the stream.
     """
-    with reading("watch_app"):
+    with convert_field_errors("watch_app"):
         since, prefix = int(started["since"]), f"{started['subId']} "
     # The app log has the events of all streams, so ignore those with another op type.
     ops = {None} if topic == "trace" else {"call" if topic == CALLS else topic, "stream"}

@@ -17,7 +17,7 @@ from codriver.features.applications.seam_setup import (
     UNSUPPORTED_LANGUAGE_HINT,
     SetupSteps,
 )
-from codriver.setup.doctor_checks import FeatureChecks, Row
+from codriver.setup.doctor_checks import CapabilityRow, FeatureChecks
 from codriver.wire.untrusted import as_map
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ MAX_ERROR_CHARACTERS: Final = 160
 _SEAM_NAME: Final = re.compile(r"codriver[._/]seam")
 
 
-def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> Row | None:
+def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: CallTool) -> CapabilityRow | None:
     """Return the row for the seam in a session's report, or None if the session is not connected.
 
     If a port file without a REPL remains, the row says so. `support` is None if the REPL has no seam. `call_tool` calls
@@ -44,13 +44,13 @@ def seam_row(session: Mapping[str, Any], support: Support | None, call_tool: Cal
     if session.get("phase") != "connected":
         return _stale_port_file(session)
     if support is not None:
-        return Row(SEAM, support, _seam_detail(session, steps))
+        return CapabilityRow(SEAM, support, _seam_detail(session, steps))
     if steps is None:
-        return Row(SEAM, "missing", UNSUPPORTED_LANGUAGE_HINT)
+        return CapabilityRow(SEAM, "missing", UNSUPPORTED_LANGUAGE_HINT)
     for find_reason in (_inactive_seam, _failed_import):
         if reason := find_reason(session, steps, call_tool):
-            return Row(SEAM, "missing", reason)
-    return Row(SEAM, "missing", SETUP_HINTS[str(session.get("dialect"))])
+            return CapabilityRow(SEAM, "missing", reason)
+    return CapabilityRow(SEAM, "missing", SETUP_HINTS[str(session.get("dialect"))])
 
 
 def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
@@ -70,13 +70,13 @@ def _seam_detail(session: Mapping[str, Any], steps: SetupSteps | None) -> str:
     return f"{provider}, which has no frames, so that no state is visible{fix}"
 
 
-def _stale_port_file(session: Mapping[str, Any]) -> Row | None:
+def _stale_port_file(session: Mapping[str, Any]) -> CapabilityRow | None:
     """Return the row for a port file whose application has exited, or None for other sessions."""
     if session.get("kind") != "port-file":
         return None
     file = session.get("origin")  # the row of the REPL explains why it is not connected
     fix = f"start the application again, or rm {file} if it has ended"
-    return Row(SEAM, "missing", f"{file} leads to no REPL: {fix}")
+    return CapabilityRow(SEAM, "missing", f"{file} leads to no REPL: {fix}")
 
 
 def _inactive_seam(session: Mapping[str, Any], steps: SetupSteps, call_tool: CallTool) -> str:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from codriver.commands.call import session_option
-from codriver.commands.log import bare
+from codriver.commands.log import with_image_marks
 from codriver.commands.log_follower import WHOLE, FollowError
 from codriver.commands.options import (
     STRICT,
@@ -28,7 +28,7 @@ from codriver.commands.options import (
     workspace_option,
 )
 from codriver.commands.runs import run_entries
-from codriver.commands.terminal import echo, patience, reading
+from codriver.commands.terminal import convert_field_errors, echo, waiting_line
 from codriver.errors import CodriverError
 from codriver.features.export.documents.layout import Format, Origin, describe_reproduction
 from codriver.features.export.documents.recordings import (
@@ -222,7 +222,7 @@ def _document(chosen: ExportedEvaluations, form: Format, name: str, runs: FreshR
     recording = chosen.recording
     check_format(recording.dialect, form)
     origin = Origin(chosen.key, recording.repl, datetime.now(UTC).strftime("%Y-%m-%d"), name)
-    with patience(lambda: runs.progress.words(recording.repl)):
+    with waiting_line(lambda: runs.progress.words(recording.repl)):
         checked = anyio.run(runs.verify, recording)
         document = anyio.run(runs.write_document, checked, recording.dialect, form, origin)
     report_differences(document.checked)
@@ -263,14 +263,14 @@ def _chosen(
         )
     rows: Sequence[Mapping[str, Any]]
     if run:
-        rows, known = [bare(entry).to_json() for entry in run_entries(workspace, run)], {}
+        rows, known = [with_image_marks(entry).to_json() for entry in run_entries(workspace, run)], {}
     else:
         with client.connect(workspace, name="codriver-export") as connection:
             rows, known = _entries(connection), _repls(connection)
             ids = ids or tuple(_found(connection, query) if query else ())
     if query and not ids:
         raise EvaluationsNotFoundError("is found by the query")
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         keys = {str(row["evaluation"]): str(row.get("repl-session-key", "")) for row in rows if "evaluation" in row}
         homes = {name: _home(key, known) for name, key in keys.items()}
         evaluations = [
@@ -328,14 +328,14 @@ def _entries(connection: Connection) -> list[dict[str, Any]]:
     answer = connection.call("repl_output_log", {"limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         rows: list[dict[str, Any]] = answer["result"]
     return rows
 
 
 def _repls(connection: Connection) -> dict[str, Mapping[str, Any]]:
     """Return the sessions of a running server by key."""
-    with reading("server_health"):
+    with convert_field_errors("server_health"):
         return {str(row["key"]): row for row in connection.call("server_health", {})["repls"]}
 
 
@@ -344,7 +344,7 @@ def _found(connection: Connection, query: str) -> Iterator[str]:
     answer = connection.call("repl_output_log", {"query": query, "limit": MAX_ENTRIES, "maxTextBytes": WHOLE})
     if not answer.get("ok"):
         raise FollowError(answer)
-    with reading("repl_output_log"):
+    with convert_field_errors("repl_output_log"):
         waiting: list[object] = [answer["result"]]
     while waiting:
         check = waiting.pop()

@@ -23,8 +23,8 @@ from codriver.commands.options import (
     quiet_option,
     workspace_option,
 )
-from codriver.commands.terminal import echo, patience, write_file
-from codriver.commands.testing import Case, render_junit_xml
+from codriver.commands.terminal import echo, waiting_line, write_file
+from codriver.commands.testing import CaseResult, render_junit_xml
 from codriver.features.export.documents.recordings import (
     Recording,
     RecordingError,
@@ -99,7 +99,7 @@ def replay_command(
         is_chosen=bool(repl),
         python=python,
     )
-    with patience(lambda: runs.progress.words(runs.words)):
+    with waiting_line(lambda: runs.progress.words(runs.words)):
         checked = anyio.run(runs.verify, recording)
     cases = _cases(recording, checked, file.stem)
     if junit is not None:
@@ -135,7 +135,7 @@ def _read(file: Path) -> Recording:
         raise RecordingError("it is not a text file") from error
 
 
-def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[Case]:
+def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> list[CaseResult]:
     """Return a JUnit case for each evaluation. Those with a redacted secret in their code are marked as skipped."""
     cases = []
     for evaluation in recording.evaluations:
@@ -147,5 +147,5 @@ def _cases(recording: Recording, checked: Sequence[CheckedStep], name: str) -> l
         head = evaluation.code.strip().partition("\n")[0][:60]
         details = "\n".join(f"{check.step.text.strip()}\n  {check.note}" for check in wrong)
         message = wrong[0].note if wrong else ""
-        cases.append(Case(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
+        cases.append(CaseResult(name, f"{evaluation.id} {head}", outcome, message=message, details=details))
     return cases

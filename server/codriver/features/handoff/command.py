@@ -12,8 +12,8 @@ from urllib.parse import quote
 import click
 
 from codriver.commands.options import json_option, workspace_option
-from codriver.commands.runs import memory_of
-from codriver.commands.terminal import echo, echo_json, reading
+from codriver.commands.runs import open_memory
+from codriver.commands.terminal import convert_field_errors, echo, echo_json
 from codriver.files.own_folders import history_file
 from codriver.log.control_characters import escape_controls
 from codriver.net import client
@@ -42,7 +42,7 @@ def handoff_command(*, who: str, workspace: Path, as_json: bool) -> None:
     """
     workspace = workspace.resolve()
     try:
-        with client.connect(workspace, name="codriver-handoff") as connection, reading("resources/read"):
+        with client.connect(workspace, name="codriver-handoff") as connection, convert_field_errors("resources/read"):
             uri = f"codriver://handoff?who={quote(who, safe='')}"
             text = str(connection.request("resources/read", {"uri": uri})["contents"][0]["text"])
     except client.NoServerError:
@@ -72,7 +72,7 @@ def _entries(workspace: Path) -> tuple[Entry, ...]:
     from codriver.log.history import NewerFormatError, UnreadableError, read_history  # noqa: PLC0415  # as above
     from codriver.log.output_log import Entry, merge_earlier_runs  # noqa: PLC0415  # as above
 
-    known = [Entry.from_record(record) for record in memory_of(workspace).snapshot().records]
+    known = [Entry.from_record(record) for record in open_memory(workspace).snapshot().records]
     try:
         code = read_history(history_file(workspace))
     except (NewerFormatError, UnreadableError, OSError) as error:
