@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from codriver import files
 from codriver.features.run.naming import name_processes
-from codriver.features.run.processes import find_run_processes
+from codriver.features.run.processes import find_processes, select_run_processes
 from codriver.features.run.run_directory import read_runs
 from codriver.files import FileRules, Links
 from codriver.files.tree_walk import files_of
@@ -58,8 +58,10 @@ def check_programs(workspace: Path) -> Iterator[Check]:
 
 def _running(workspace: Path) -> Iterator[Check]:
     """Report each run with its sessions, or the reason why it has none."""
-    for run in read_runs(workspace):
-        processes = find_run_processes(str(run.directory), (run.pid, run.ticks))
+    runs = read_runs(workspace)
+    everyone = find_processes() if runs else {}
+    for run in runs:
+        processes = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
         rows = name_processes(run.name, processes, {})
         keys = [row.key for row in rows if row.role == "serves"]
         command = shlex.join(run.command)

@@ -66,15 +66,22 @@ class RunProcess:
         return "it is still starting, or its handler for SIGURG was replaced: call start_repl() in it"
 
 
-def find_run_processes(directory: str, first: tuple[int, int]) -> list[RunProcess]:
-    """Return the running processes of the run with this directory, ordered by their start. Blocks.
-
-    `first` is the pid and the start time of the run's first process.
-    """
-    everyone: dict[int, RunProcess] = {}
+def find_processes() -> dict[int, RunProcess]:
+    """Return all running processes of this user by pid. Blocks."""
+    found: dict[int, RunProcess] = {}
     for name in os.listdir(PROCESSES):  # noqa: PTH208  # there are hundreds of names, and this runs several times per second
         if name.isdecimal() and (process := _read(int(name))) is not None:
-            everyone[process.pid] = process
+            found[process.pid] = process
+    return found
+
+
+def select_run_processes(
+    everyone: Mapping[int, RunProcess], directory: str, first: tuple[int, int]
+) -> list[RunProcess]:
+    """Return the processes that belong to the run with this directory, ordered by their start.
+
+    `everyone` has all processes by pid, and `first` is the pid and the start time of the run's first process.
+    """
     mark = os.fsencode(directory)
     members = {pid for pid, running in everyone.items() if running.environ.get(b"CODRIVER_RUN") == mark}
     members |= {pid for pid, started in (first,) if pid in everyone and everyone[pid].started == started}

@@ -22,7 +22,7 @@ from codriver.core.state import Origin
 from codriver.core.values import PYTHON
 from codriver.errors import refused
 from codriver.features.run.naming import NamedProcess, name_processes
-from codriver.features.run.processes import find_run_processes
+from codriver.features.run.processes import find_processes, select_run_processes
 from codriver.features.run.requests import request_stream
 from codriver.features.run.run_directory import Run, read_runs, remove_finished_runs, runs_directory
 from codriver.repls.kinds import dialects_by_suffix
@@ -94,8 +94,9 @@ class Programs:
     def _find_members(self) -> list[Member]:
         found: list[Member] = []
         runs = read_runs(self.services.workspace)
+        everyone = find_processes() if runs else {}
         for run in runs:
-            members = find_run_processes(str(run.directory), (run.pid, run.ticks))
+            members = select_run_processes(everyone, str(run.directory), (run.pid, run.ticks))
             supervisors = self._supervisors.setdefault(run.directory.name, set())
             rows = name_processes(run.name, members, self._slots.get(run.directory.name, {}), supervisors)
             supervisors.update(row.process.pid for row in rows if row.role == "supervises")

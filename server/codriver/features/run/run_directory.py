@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from codriver import files
-from codriver.features.run.processes import find_process, find_run_processes
+from codriver.features.run.processes import find_process, find_processes, select_run_processes
 from codriver.files import FileRules, Links
 from codriver.files.own_folders import make_private_directory, try_lock, workspace_state_directory
 
@@ -162,9 +162,10 @@ def remove_finished_runs(workspace: Path) -> list[Run]:
 
     A directory may remain for a moment if a server or another run removes it at the same time.
     """
-    running = []
-    for run in read_runs(workspace):
-        if find_run_processes(str(run.directory), (run.pid, run.ticks)):
+    running, runs = [], read_runs(workspace)
+    everyone = find_processes() if runs else {}
+    for run in runs:
+        if select_run_processes(everyone, str(run.directory), (run.pid, run.ticks)):
             running.append(run)
         else:
             with suppress(OSError):
