@@ -87,7 +87,5 @@ def _fix(path: str) -> GeneratedCode:
     return GeneratedCode(lambda: f"(exec {json.dumps(join_python_modules(path))} {{}})")
 
 
-HY_FIXES: Final = (
-    _fix("hy/quiet_server.py"), _fix("hy/request_reader.py"), _fix("hy/output_by_context.py"),
-)  # fmt: skip
-"""Fixes for hy-nrepl, in order. The first one is needed so that longer ones can be sent."""
+HY_FIXES: Final = (_fix("hy/request_reader.py"), _fix("hy/output_by_context.py"))
+"""Fixes for hy-nrepl, in order."""
