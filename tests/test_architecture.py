@@ -398,6 +398,7 @@ SUBPACKAGES = {
         "kernel_profile": {"kernel", "kernel_processes", "silent_expressions", "subshell_evaluations"},
         "kernel_tests": {"execution", "kernel", "python_programs", "python_queries", "silent_expressions"},
         "jupyter_adapter": {
+            "cell_outputs",
             "channel",
             "evaluator",
             "foreign_evaluations",

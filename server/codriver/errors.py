@@ -96,7 +96,7 @@ Reason = Literal[
     "unknown-symbol",
     "wrong-language",
 ]
-"""All reasons for refusals. Those of an application's seam are listed next to its envelope."""
+"""All reasons for refusals by Codriver. Answers of applications have reasons of their own."""
 
 
 class RefusedError(CodriverError):

@@ -20,7 +20,6 @@ from codriver.errors import ReplDisconnectedError
 from codriver.repls.contract.adapter import Adapter, EvaluationFailedError, ReplUnreachableError, SessionNotOpenError
 from codriver.repls.contract.adapter_values import (
     NAMESPACE_MISSING,
-    CellRun,
     Display,
     Ending,
     ForeignCodeFinished,
@@ -45,6 +44,26 @@ TOKEN = re.compile(r'\s*([()]|"(?:[^"\\]|\\.)*"|[^\s()"]+)')
 LINES_AT_ONCE = 1000
 
 _running = {}
+
+
+@dataclass
+class CellRun:
+    """The run of a cell, with the fields of the feature's class, which may be absent."""
+
+    execution_count: int
+    outputs: tuple
+    omitted: int = 0
+    has_started: bool = True
+
+
+class CellRuns:
+    """The runs of cells whose outputs wait to be collected, as the feature's companion of kernels has them."""
+
+    def __init__(self):
+        self.by_evaluation = {}
+
+    def collect(self, evaluation):
+        return self.by_evaluation.pop(evaluation, None)
 
 
 # The language
@@ -360,7 +379,7 @@ class MemoryAdapter(Adapter):
         self._cause = None
         self.numbers = count(1)
         self.others = None
-        self._cells = {}
+        self._cells = CellRuns()
         self._executions = count(1)
 
     @property
@@ -410,11 +429,11 @@ class MemoryAdapter(Adapter):
             session.over.set()
             ended(ReplDisconnectedError(self._cause) if self._cause else how)
 
-    def cell_run(self, evaluation):
-        return self._cells.pop(evaluation, None)
+    def companion(self, kind):
+        return self._cells if kind.__name__ == "CellRuns" else None
 
     async def _evaluate(self, session, request, limits):
-        if request.cell is None:
+        if request.part is None:
             return await self._evaluate_forms(session, request, limits)
         told, outputs, number = self.listener, [], next(self._executions)
 
@@ -437,7 +456,7 @@ class MemoryAdapter(Adapter):
             return how
         finally:
             self.listener = told
-            self._cells[request.id] = CellRun(number, tuple(outputs))
+            self._cells.by_evaluation[request.id] = CellRun(number, tuple(outputs))
 
     async def _evaluate_forms(self, session, request, limits):
         if request.namespace not in (None, HOME):

@@ -183,8 +183,8 @@ class Request:
 
     Empty for none.
     """
-    cell: str | None = None
-    """The id of the notebook cell that the code is from. `file` is then the notebook."""
+    part: str | None = None
+    """The id of the part of `file` that the code is, for a file with parts that run separately."""
     is_partial: bool = False
     """Whether more requests of the same evaluation follow, so that figures must be shown only at its end."""
     description: str | None = None
@@ -214,8 +214,8 @@ class Request:
 
     @property
     def sent_forms(self) -> tuple[Form, ...]:
-        """Return the forms that are sent one after the other. A notebook cell is sent as a whole."""
-        return (() if self.cell else self.forms) or (Form(self.code, 1, 1),)
+        """Return the forms that are sent one after the other."""
+        return self.forms or (Form(self.code, 1, 1),)
 
 
 @dataclass(frozen=True)

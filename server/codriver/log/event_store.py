@@ -19,7 +19,7 @@ MAX_EVENTS: Final = 2000
 MAX_BYTES: Final = 4 * 2**20
 """Maximum total size of retained events, unless a log has another limit."""
 MAX_TEXT_CHARACTERS: Final = 4000
-"""Maximum length of an event's text, twice the length of the longest that a seam sends."""
+"""Maximum length of an event's text. Programs that send events cut them at half of that."""
 RECORD_OVERHEAD_BYTES: Final = 400
 """Approximate size of an event without its strings."""
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LIVE_REPL: Final = "live-repl"
 EDITING: Final = "editing-lisp-files"
 LIVE_APP: Final = "live-app"
-"""The skill that is hidden while no application uses the seam. Its guide can still be read by name."""
+"""The skill that is hidden while no application can be inspected. Its guide can still be read by name."""
 SCHEME: Final = "skill://"
 OF_DEPENDENCY: Final = "lib."
 """Prefix of the first path segment in addresses of a dependency's skills. Names of skills contain no full stop."""

@@ -16,6 +16,7 @@ from evaluations import evaluate
 from codriver.core.values import Form, Request, ValuePart
 from codriver.errors import ReplDisconnectedError
 from codriver.features.jupyter.kernels import zmq_channel
+from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.kernels.evaluator import NO_IDLE
 from codriver.features.jupyter.kernels.jupyter_adapter import connect_jupyter
 from codriver.repls.contract.adapter import CapabilityMissingError
@@ -231,14 +232,14 @@ async def test_a_kernel_that_exits_is_a_lost_connection():
 async def test_the_outputs_of_a_cell_are_stored_as_in_a_notebook():
     code = "import sys\nprint('a'); print('b')\nprint('c', file=sys.stderr)\n1 + 1"
     async with adapter("ipykernel") as (opened, _):
-        await evaluate(opened, Request("e", code, cell="cell-7"))
-        run = opened.cell_run("e")
+        await evaluate(opened, Request("e", code, part="cell-7"))
+        run = opened.companion(CellRuns).collect("e")
         kinds = {output["output_type"]: output for output in run.outputs}
         assert kinds["execute_result"]["data"] == {"text/plain": "2"}
         assert kinds["execute_result"]["execution_count"] == run.execution_count
         streams = {output["name"]: output["text"] for output in run.outputs if output["output_type"] == "stream"}
         assert streams == {"stdout": "a\nb\n", "stderr": "c\n"}
-        assert opened.cell_run("e") is None
+        assert opened.companion(CellRuns).collect("e") is None
 
 
 # Another client

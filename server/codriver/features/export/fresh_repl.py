@@ -17,6 +17,7 @@ import anyio
 
 from codriver.core.values import Failure, PrintLimits, Request
 from codriver.errors import CodriverError, StartError
+from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.net.task_set import task_group_cancelled_on_exit
 from codriver.repls import kinds
 from codriver.repls.contract.adapter import Adapter, Connector, NotAReplError, ReplUnreachableError
@@ -169,7 +170,7 @@ class FreshRepl:
         received = self._received[name] = ReceivedAnswers()
         kind = "load-file" if file else "evaluate"
         cell = name if self.is_kernel and not file else None
-        request = Request(name, code, namespace=namespace, file=file, kind=kind, cell=cell, is_partial=is_partial)  # type: ignore[arg-type]  # mypy takes the two words for any text
+        request = Request(name, code, namespace=namespace, file=file, kind=kind, part=cell, is_partial=is_partial)  # type: ignore[arg-type]  # mypy takes the two words for any text
 
         def finish(end: Ending | Exception) -> None:
             received.end = end
@@ -191,7 +192,8 @@ class FreshRepl:
 
     def _build_result(self, name: str, failure: Failure | None) -> EvaluationOutcome:
         """Return the result of the evaluation with this name, from the answers received so far."""
-        received, run = self._received[name], self._adapter.cell_run(name) if self.is_kernel else None
+        received, cells = self._received[name], self._adapter.companion(CellRuns)
+        run = None if cells is None else cells.collect(name)
         values = (*received.values, *received.updates.values())
         return EvaluationOutcome(
             values, "".join(received.out), "".join(received.err), failure, run.outputs if run else ()

@@ -18,6 +18,7 @@ from codriver.core.records import Recent
 from codriver.editing import FilesChangedError
 from codriver.editing.file_changes import UnreadableError
 from codriver.errors import RefusedError, ReplDisconnectedError
+from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.notebooks import omission_output, with_outputs
 from codriver.tools.calls.call import AnswerAddition
 
@@ -30,9 +31,9 @@ if TYPE_CHECKING:
     from codriver.core.dispatch import Core
     from codriver.core.values import Evaluation
     from codriver.editing import Editor
+    from codriver.features.jupyter.kernels.cell_outputs import CellRun
     from codriver.features.jupyter.notebook_reads import NotebookReads
     from codriver.log.transcripts import Transcripts
-    from codriver.repls.contract.adapter_values import CellRun
     from codriver.repls.supervisor import ReplSupervisor
     from codriver.tools.calls.call import Call
 
@@ -135,7 +136,8 @@ class CellOutputWrites:
     async def _finish(self, evaluation: Evaluation, write: OutputWrite) -> str:
         """Write the outputs to the notebook. Return the reason if that fails, otherwise an empty string."""
         try:
-            run = self._repls.adapter(evaluation.repl).cell_run(evaluation.id)
+            cells = self._repls.adapter(evaluation.repl).companion(CellRuns)
+            run = None if cells is None else cells.collect(evaluation.id)
         except ReplDisconnectedError:
             run = None
         if run is None or not run.has_started:

@@ -184,7 +184,7 @@ def _begin(call: Call, notebook: OpenedNotebook, target: Target, cell: Cell) -> 
         code=cell.source,
         session=target.session.name,
         file=str(notebook.path),
-        cell=cell.name,
+        part=cell.name,
         description=f"run cell {cell.index} of {notebook.display_path}",
         default_limits=default_limits(call, target),
         who=notebook.who,

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from codriver.repls.contract.adapter_values import (
-        CellRun,
         Endpoint,
         Interruption,
         Listener,
@@ -180,8 +179,8 @@ class CapabilityMissingError(RefusedError):
 # ruff: noqa: ARG002 # operations that refuse do not use their arguments
 
 
-class KernelOperations(Protocol):
-    """The operations that only kernels have: others' evaluations, notebook cells, syntax checks and restarts.
+class SharedReplOperations(Protocol):
+    """Operations of REPLs that other programs own or use: others' evaluations, their syntax checks, and restarts.
 
     Each default implementation raises `CapabilityMissingError` or returns None.
     """
@@ -204,11 +203,6 @@ class KernelOperations(Protocol):
         del code  # other REPLs read code only to run it
         return None
 
-    def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return the outputs of an evaluation that was requested for a notebook cell, and forget them."""
-        del evaluation  # only kernels collect outputs
-        return None
-
     async def restart(self) -> None:
         """Ask the REPL's owner to restart it. The connection closes and is established again to the new process.
 
@@ -218,7 +212,7 @@ class KernelOperations(Protocol):
         _refuse(self.profile, "restart")
 
 
-class Adapter(KernelOperations, Protocol):
+class Adapter(SharedReplOperations, Protocol):
     """A connection to a REPL. The module's docstring lists the guarantees of every operation.
 
     A subclass must implement `profile`, `start_evaluation` and `wait_closed`. The default of every other operation

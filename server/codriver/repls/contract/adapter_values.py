@@ -56,21 +56,6 @@ class Display:
     is_update: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CellRun:
-    """The result of running a notebook cell: its execution count and its outputs in nbformat 4."""
-
-    execution_count: int | None
-    outputs: tuple[Mapping[str, object], ...]
-    omitted: int = 0
-    """The number of characters cut from outputs that were too long."""
-
-    @property
-    def has_started(self) -> bool:
-        """Return whether the kernel has reported that the cell started."""
-        return self.execution_count is not None or bool(self.outputs)
-
-
 def text_of(bundle: Bundle) -> str:
     """Return the text that represents a bundle: its image as a `data:` URL, or its most readable text.
 

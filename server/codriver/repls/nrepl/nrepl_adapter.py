@@ -20,8 +20,8 @@ from codriver.repls.contract.adapter import (
     NO_ANSWER,
     Adapter,
     CapabilityMissingError,
-    KernelOperations,
     OpTimedOutError,
+    SharedReplOperations,
 )
 from codriver.repls.contract.adapter_values import Endpoint, Interruption
 from codriver.repls.contract.companions import EvaluationSteps, create_companions, with_companions
@@ -201,7 +201,7 @@ async def _shake_hands(
     return probed
 
 
-class NreplAdapter(KernelOperations):
+class NreplAdapter(SharedReplOperations):
     """The connection to one nREPL server. `Adapter` describes the operations."""
 
     def __init__(

@@ -124,9 +124,9 @@ def begin(call: Call, target: Target, who: str, request: Request) -> None:
             check_free(call, target, who, kind=request.kind)
         check_limits(state.unfinished(), call.client, request)
     code = hashlib.blake2b(request.code.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    location = (request.session, request.namespace, request.frame, request.file, request.cell)
+    location = (request.session, request.namespace, request.frame, request.file, request.part)
     source = (target.repl.id, *location, request.kind, code)
-    displayed_code = f"load-file {request.file}" if request.file and request.cell is None else request.code
+    displayed_code = f"load-file {request.file}" if request.file and request.part is None else request.code
     call.evaluations.append(request.id)
     transcript = call.services.transcripts.open(request.id, source, displayed_code)
     call.dispatch(Evaluate(target.repl.id, request, transcript.head, target.lane), who=who)

@@ -1,7 +1,6 @@
 """Decide which tools are available, and run a call of one so that errors become answers.
 
-Listing and calling use the same decision, because clients cache lists. The closed list of all values of `reason` is in
-this module, including those of an application's seam.
+Listing and calling use the same decision, because clients cache lists.
 """
 
 from __future__ import annotations

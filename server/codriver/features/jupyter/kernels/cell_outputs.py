@@ -6,22 +6,44 @@ Source: nbformat 4, "Code cell outputs"; Jupyter's messaging protocol, `clear_ou
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from codriver.repls.contract.adapter_values import CellRun
+from codriver.core.records import Recent
 from codriver.wire.untrusted import mapping_at, strings_at, text_at
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.core.values import Capability
     from codriver.features.jupyter.kernels.messages import Message
 
 
 CellOutput = dict[str, object]
 
 
+MAX_CELLS: Final = 100
+"""Maximum number of cells whose outputs wait to be collected."""
 MAX_CHARACTERS: Final = 16 * 2**20
 """Maximum number of characters in the outputs of a cell, so that endless printing does not fill the memory or a
 notebook.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class CellRun:
+    """The result of running a notebook cell: its execution count and its outputs in nbformat 4."""
+
+    execution_count: int | None
+    outputs: tuple[Mapping[str, object], ...]
+    omitted: int = 0
+    """The number of characters cut from outputs that were too long."""
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether the kernel has reported that the cell started."""
+        return self.execution_count is not None or bool(self.outputs)
 
 
 class CellOutputs:
@@ -141,3 +163,22 @@ def _output_size(output: CellOutput) -> int:
 
 def _display_id(message: Message) -> str:
     return text_at(mapping_at(message.content, "transient"), "display_id")
+
+
+class CellRuns:
+    """The runs of cells in one kernel whose outputs wait to be collected. A companion of the kernel's adapter."""
+
+    capabilities: Mapping[str, Capability] = MappingProxyType({})
+
+    def __init__(self) -> None:
+        self._outputs: Recent[str, CellOutputs] = Recent(MAX_CELLS)
+
+    def start(self, evaluation: str) -> CellOutputs:
+        """Return the outputs of a cell that starts to run, to be filled."""
+        outputs = self._outputs[evaluation] = CellOutputs()
+        return outputs
+
+    def collect(self, evaluation: str) -> CellRun | None:
+        """Return the run of a cell, and forget it. Return None if the evaluation is not that of a cell."""
+        outputs = self._outputs.pop(evaluation, None)
+        return outputs.run() if outputs else None

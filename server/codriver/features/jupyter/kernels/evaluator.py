@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 
-from codriver.core.records import Recent
 from codriver.core.values import MAIN_SESSION, Failure
-from codriver.features.jupyter.kernels.cell_outputs import CellOutputs
+from codriver.features.jupyter.kernels.cell_outputs import CellOutputs, CellRuns
 from codriver.features.jupyter.kernels.execution import (
     AFTER_INTERRUPT_S,
     CUT_BY_SERVER,
@@ -31,7 +30,7 @@ from codriver.features.jupyter.kernels.kernel_failures import (
     not_run_failure,
 )
 from codriver.repls.contract.adapter import CapabilityMissingError, SessionNotOpenError
-from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, CellRun, Ending, Interruption, Output, Reported
+from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX, Ending, Interruption, Output, Reported
 from codriver.repls.contract.companions import EvaluationSteps
 from codriver.repls.evaluation_tasks import EvaluationTasks, evaluate_in_order
 from codriver.repls.form_positions import add_position
@@ -61,8 +60,6 @@ LATE_VALUE_S: Final = 2.0
 MAX_ATTEMPTS: Final = 4
 """Maximum number of attempts to send code that the kernel discards without running it."""
 
-MAX_CELLS: Final = 100
-"""Maximum number of cells whose outputs wait to be collected."""
 END_OF_INPUT: Final = "\x04"
 """The line that ipykernel interprets as the end of the input."""
 
@@ -148,6 +145,7 @@ class Evaluator:
         listener: Listener,
         programs: Programs,
         steps: EvaluationSteps | None = None,
+        cells: CellRuns | None = None,
     ) -> None:
         self._kernel = kernel
         self._listener = listener
@@ -157,7 +155,7 @@ class Evaluator:
         self._queue: list[_RunningEvaluation] = []
         """Evaluations in their order. The first one is running."""
         self._order = anyio.Lock()
-        self._cells: Recent[str, CellOutputs] = Recent(MAX_CELLS)
+        self._cells = cells or CellRuns()
         self._evaluations = EvaluationTasks()
         self.end = self._evaluations.end
         self._subshell: str | None = None
@@ -173,15 +171,10 @@ class Evaluator:
         elif request.frame is not None:
             request = replace(request, code=self._programs.frame_code(request), forms=())
         evaluation = _RunningEvaluation(request)
-        if request.cell is not None:
-            evaluation.cell = self._cells[request.id] = CellOutputs()
+        if request.part is not None:
+            evaluation.cell = self._cells.start(request.id)
         self._queue.append(evaluation)
         self._evaluations.start_reporting(on_end, self._run(evaluation))
-
-    def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return the outputs of the evaluation of a cell, and forget them."""
-        outputs = self._cells.pop(evaluation, None)
-        return outputs.run() if outputs else None
 
     async def _run(self, evaluation: _RunningEvaluation) -> Ending:
         try:
@@ -244,7 +237,7 @@ class Evaluator:
         failure = replace(self._convert_error(execution.error, execution), locals=execution.locals)
         if request.kind != "evaluate" and failure.file is None:
             failure = replace(failure, file=request.file)
-        return failure if request.cell else add_position(failure, request, number, counts_lines=False)
+        return failure if request.part else add_position(failure, request, number, counts_lines=False)
 
     def _convert_error(self, error: KernelError, execution: Execution) -> Failure:
         return failure_from_error(error, language=self._kernel.info.language, cell=execution.count)
@@ -286,7 +279,7 @@ class Evaluator:
             "stop_on_error": False,  # a failure must not abort code that a person sent in the meantime
         }
         lost_before = self._kernel.channel.lost_messages
-        metadata: dict[str, object] = {"cellId": request.cell} if request.cell else {}
+        metadata: dict[str, object] = {"cellId": request.part} if request.part else {}
         metadata |= self._steps.fields_of(request)
         exchange = Exchange(_message_handler(execution, evaluation.cell))
         self._kernel.post("shell", EXECUTE, content, exchange, metadata=metadata, subshell=self._subshell)

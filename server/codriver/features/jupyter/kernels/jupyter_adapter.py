@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import anyio
 
 from codriver.core.values import MAIN_SESSION, NO_LIMITS, TEST_SESSION, Profile
+from codriver.features.jupyter.kernels.cell_outputs import CellRuns
 from codriver.features.jupyter.kernels.evaluator import Evaluator
 from codriver.features.jupyter.kernels.foreign_evaluations import ForeignEvaluations
 from codriver.features.jupyter.kernels.kernel import Kernel, delete_subshell, open_kernel
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from codriver.core.values import PrintLimits, Request, ValuePart
     from codriver.features.jupyter.kernels.channel import Carrier
     from codriver.repls.contract.adapter_values import (
-        CellRun,
         Event,
         Interruption,
         Listener,
@@ -121,10 +121,11 @@ class JupyterAdapter(Adapter):
         self._listener = listener
         self._bundles = StoredBundles()
         self._introspection = introspection
-        self._companions = companions
+        cells = CellRuns()
+        self._companions = {**companions, CellRuns: cells}
         self._steps = steps
         self._reply_fields = reply_fields
-        self._evaluator = Evaluator(kernel, self._on_event, introspection, steps)
+        self._evaluator = Evaluator(kernel, self._on_event, introspection, steps, cells)
         self._background = SubshellEvaluations(kernel, self._on_event)
         self._tests: KernelTestRunner | None = None
         if introspection.python is not None:
@@ -186,10 +187,6 @@ class JupyterAdapter(Adapter):
         del shares_names
         if name != MAIN_SESSION:
             raise CapabilityMissingError("sessions", ONE_NAMESPACE)
-
-    def cell_run(self, evaluation: str) -> CellRun | None:
-        """Return the outputs of the evaluation of a notebook cell."""
-        return self._evaluator.cell_run(evaluation)
 
     def companion(self, kind: type[T]) -> T | None:
         """Return the companion of this type, or None if the kernel has none."""
