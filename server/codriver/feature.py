@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from codriver.log.event_logs import EventLog
+    from codriver.repls.launch.projects import Project
     from codriver.server_hooks import ServerHooks
     from codriver.settings.declared import DeclaredSetting
     from codriver.setup.doctor_checks import FeatureChecks
@@ -62,6 +64,11 @@ class Feature:
     options: tuple[Options, ...] = ()
     doctor: Callable[[], FeatureChecks] | None = None
     """Import and return what the feature adds to `codriver doctor`."""
+    project: Callable[[Path, Mapping[str, str]], Project | None] | None = None
+    """Return the project to which `codriver init` gives precedence over a plain Python project, or None.
+
+    It is called with a workspace and an environment.
+    """
     logs: tuple[EventLog, ...] = ()
     """Logs of events, which commands print together with the output log."""
     durations: tuple[tuple[str, float], ...] = ()

@@ -5,9 +5,11 @@ import tomllib
 from pathlib import Path
 
 import forked
+import needs
 import pytest
 from live_server import environ
 
+from codriver.app import features
 from codriver.app.workspace_settings import load
 from codriver.files.own_folders import workspace_state_directory
 from codriver.repls.launch.projects import find_projects, port_files_with_port
@@ -32,7 +34,7 @@ def init(tmp_path, workspace):
         (programs / name).chmod(0o755)
     machine = Environment(tmp_path / "home", "linux", {"PATH": str(programs)})
     launch = Launch(Path("/opt/python"), Path("/opt/codriver_relay.py"), workspace)
-    return lambda **options: run_init(launch, InitOptions(**options), machine)
+    return lambda **options: run_init(launch, InitOptions(**options), machine, features.project_finders())
 
 
 def write(workspace, files):
@@ -412,6 +414,7 @@ def test_approving_explains_what_it_grants(init, workspace):
 
 
 def test_a_directory_of_notebooks_gets_a_kernel(init, workspace):
+    needs.every_feature()
     write(workspace, {"look.ipynb": "", "x.csv": "", "requirements.txt": "pandas\n", ".venv/bin/python": ""})
     assert 'repl = ["python"]' in init(clients=["vscode"], dry_run=True).text
     write(workspace, {".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})

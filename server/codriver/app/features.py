@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from codriver.server_hooks import Part, Prompt, Request, ResourceFamily, ServerHooks
     from codriver.settings.model import Settings
     from codriver.setup.doctor_checks import FeatureChecks
+    from codriver.setup.init import FindProject
     from codriver.tools.calls.call import CallHooks, Services
     from codriver.tools.calls.tool import Manifest
 
@@ -150,6 +151,11 @@ def check_settings(settings: Settings, environ: Mapping[str, str]) -> None:
 def doctor_checks() -> tuple[FeatureChecks, ...]:
     """Return the checks that features add to `codriver doctor`."""
     return tuple(feature.doctor() for feature in features() if feature.doctor is not None)
+
+
+def project_finders() -> tuple[FindProject, ...]:
+    """Return the functions of features that find a project for `codriver init`."""
+    return tuple(feature.project for feature in features() if feature.project is not None)
 
 
 def edit_languages() -> Mapping[str, ApplyText]:

@@ -139,10 +139,11 @@ def init_command(  # noqa: PLR0913  # one argument an option
 
 def _write_entries(workspace: Path, launch: Launch, options: InitOptions, machine: Environment) -> int:
     """Write the clients' entries, accept the workspace, and return the exit status."""
+    from codriver.app import features  # noqa: PLC0415  # as above
     from codriver.setup.init import run_init  # noqa: PLC0415  # as above
 
     withheld, messages = _withheld(workspace)
-    report = run_init(launch, options, machine)
+    report = run_init(launch, options, machine, features.project_finders())
     echo(report.text, hang=None if options.dry_run else REPORT_INDENT)
     for message in messages:
         echo(f"codriver: no server can start here until this is fixed: {escape_to_one_line(message)}", err=True)

@@ -28,7 +28,6 @@ from codriver.repls.launch.projects import (
     find_projects,
     find_python,
     is_open_to_python,
-    notebook_project,
     port_files_with_port,
     projects_below,
 )
@@ -51,9 +50,12 @@ from codriver.wire.untrusted import as_map
 from codriver_relay.workspace_search import is_workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from codriver.setup.clients import Client
+
+    FindProject = Callable[[Path, Mapping[str, str]], Project | None]
+    """Returns a project that is preferred to a plain Python project: see `Feature.project`."""
 
 MARK: Final = "# Codriver's settings. While this file is here, codriver-relay --workspace auto finds this folder.\n"
 """The content of a `codriver.toml` that only marks the workspace."""
@@ -106,7 +108,9 @@ class Report:
     """The name and the MCP version of each configured client, as it sends them to a server."""
 
 
-def run_init(launch: Launch, options: InitOptions, environment: Environment) -> Report:
+def run_init(
+    launch: Launch, options: InitOptions, environment: Environment, finders: Sequence[FindProject] = ()
+) -> Report:
     """Configure the clients for `launch.workspace`, or remove their entries.
 
     Clients expect the relay at `launch.relay`, which the caller installs except in a dry run.
@@ -128,8 +132,8 @@ def run_init(launch: Launch, options: InitOptions, environment: Environment) -> 
     changes = planner(entered, launch, environment, scope=options.scope, force=options.force)
     projects = () if options.remove else find_projects(launch.workspace)
     if projects[:1] and projects[0].repl == kinds.PYTHON.repl:
-        notebooks = notebook_project(launch.workspace, environment.variables)
-        projects = projects if notebooks is None else (notebooks, *projects)
+        others = (find(launch.workspace, environment.variables) for find in finders)
+        projects = (*filter(None, others), *projects)
     lines = [f"workspace  {launch.workspace}"]
     if not options.remove:
         lines += describe_linked_tree(launch.workspace, environment.variables)

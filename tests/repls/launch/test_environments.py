@@ -1,16 +1,12 @@
 """A project environment that cannot be used is reported, and a directory without one is mentioned once."""
 
-import shutil
 import sys
-from pathlib import Path
 
 import pytest
 from live_server import serving
 
-from codriver.repls.launch.projects import find_projects, is_open_to_python, notebook_project, repls_to_start
+from codriver.repls.launch.projects import find_projects, is_open_to_python, repls_to_start
 from codriver.repls.launch.recipes import find_recipe
-
-NOTEBOOK = '{{"cells": [], "metadata": {metadata}, "nbformat": 4, "nbformat_minor": 5}}'
 
 
 @pytest.fixture
@@ -144,37 +140,3 @@ def test_code_runs_in_a_directory_that_only_contains_data(tmp_path, workspace):
     with serving(tmp_path) as live, live.client() as client:
         answer = client.call("evaluate_code", code="open('x.csv').read()", timeoutMs=60_000)
         assert answer["result"] == repr("a,b\n1,2\n")
-
-
-@pytest.fixture
-def with_kernel(workspace):
-    """Create an environment of the workspace in which ipykernel is installed."""
-    write(workspace, {".venv/bin/python": "", ".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
-    return workspace
-
-
-@pytest.mark.parametrize(
-    ("files", "is_one"),
-    [
-        ({"a.ipynb": NOTEBOOK.format(metadata="{}")}, True),
-        ({"deep/er/a.ipynb": NOTEBOOK.format(metadata='{"kernelspec": {"language": "python"}}'), "x.csv": ""}, True),
-        ({"a.ipynb": "", "requirements.txt": "pandas\n"}, True),
-        ({"a.ipynb": NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}')}, False),
-        ({"a.ipynb": "", "helpers.py": ""}, False),
-        ({"a.ipynb": "", "main.js": ""}, False),
-        ({"x.csv": ""}, False),
-    ],
-)
-def test_a_directory_of_notebooks_gets_a_kernel_if_one_is_installed(with_kernel, files, is_one):
-    write(with_kernel, files)
-    found = notebook_project(with_kernel, {"PATH": ""})
-    assert (found is not None and found.repl == "jupyter") == is_one
-    shutil.rmtree(with_kernel / ".venv" / "lib")
-    assert notebook_project(with_kernel, {"PATH": ""}) is None
-
-
-def test_a_notebook_link_out_of_the_directory_is_not_read(with_kernel, tmp_path):
-    (tmp_path / "outside.ipynb").write_text(NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}'))
-    (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
-    assert notebook_project(with_kernel, {"PATH": ""}) is not None
-    assert Path(with_kernel / "a.ipynb").read_text()

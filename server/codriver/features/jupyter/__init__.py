@@ -8,6 +8,10 @@ from codriver.feature import Feature, Options
 from codriver.features.jupyter.settings import KERNELS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from codriver.repls.launch.projects import Project
     from codriver.server_hooks import ServerHooks
     from codriver.setup.doctor_checks import FeatureChecks
 
@@ -24,10 +28,17 @@ def _doctor() -> FeatureChecks:
     return CHECKS
 
 
+def _project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
+    from codriver.features.jupyter.notebook_project import notebook_project  # noqa: PLC0415  # as above
+
+    return notebook_project(workspace, environ)
+
+
 FEATURE = Feature(
     "jupyter",
     server=_server,
     options=(Options("serve", "codriver.features.jupyter.serve_options"),),
     settings=(KERNELS,),
     doctor=_doctor,
+    project=_project,
 )

@@ -16,7 +16,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -86,7 +85,7 @@ def projects_below(workspace: Path) -> tuple[Project, ...]:
     for file in files_of(workspace, tuple(of_marks), max_entries=SOURCES_SEEN, max_depth=DIRECTORY_LEVELS):
         kind = of_marks.get(file.name)
         if kind is not None and file.parent != workspace and kind.repl not in at_root:
-            found.setdefault(kind.repl, _project(kind, file.relative_to(workspace).as_posix()))
+            found.setdefault(kind.repl, project_of(kind, file.relative_to(workspace).as_posix()))
     return tuple(found.values())
 
 
@@ -133,43 +132,6 @@ def is_open_to_python(workspace: Path) -> bool:
     return next(files_of(workspace, kinds.non_python_suffixes(), max_entries=SOURCES_SEEN), None) is None
 
 
-def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
-    """Return the project of a directory of Python notebooks whose interpreter has ipykernel, or None.
-
-    A directory with source files, or with a notebook in another language, does not count.
-    """
-    if next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=SOURCES_SEEN), None) is not None:
-        return None
-    notebook = next(files_of(workspace, (".ipynb",), max_entries=SOURCES_SEEN), None)
-    if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
-        return None
-    python = find_python(workspace, environ).path
-    if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
-        return None
-    kernel = kinds.kinds_by_word()[kinds.JUPYTER]
-    return _project(kernel, notebook.relative_to(workspace).as_posix())
-
-
-def _language_of(notebook: Path, workspace: Path) -> str:
-    """Return the lowercase language of a notebook, or "" if it names none or cannot be read."""
-    try:
-        found = _table(json.loads(_text(workspace, notebook.relative_to(workspace).as_posix(), PROJECT_FILE) or "{}"))
-    except (ValueError, RecursionError):
-        return ""
-    metadata = _table(found.get("metadata"))
-    named = _table(metadata.get("language_info")).get("name") or _table(metadata.get("kernelspec")).get("language")
-    return named.lower() if isinstance(named, str) else ""
-
-
-def _has_module(name: str, python: str) -> bool:
-    """Return whether an interpreter has a module, without running it, because it may belong to a checkout."""
-    if python == sys.executable:
-        return find_spec(name) is not None
-    homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}
-    patterns = ("lib/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/site-packages")
-    return any(is_file(found / f"{name}.py") for home in homes for pattern in patterns for found in home.glob(pattern))
-
-
 def _names_at_top(workspace: Path) -> list[str]:
     return [path.name for path in workspace.iterdir() if not path.name.startswith(".") and path.name not in NO_MARKS]
 
@@ -199,7 +161,7 @@ def _find(workspace: Path) -> Iterator[Project]:
 
 
 def _by_marks(kind: kinds.ReplKind, workspace: Path) -> Iterator[Project]:
-    yield from (_project(kind, name) for name in kind.marks if is_file(workspace / name))
+    yield from (project_of(kind, name) for name in kind.marks if is_file(workspace / name))
 
 
 def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: bool = False) -> Iterator[Project]:
@@ -208,7 +170,7 @@ def _by_needs(some: Iterable[kinds.ReplKind], workspace: Path, *, is_required: b
     for kind in some:
         for file, package in kind.needed_packages:
             if package in needs.get(file, ()):
-                yield _project(kind, f"{file} requires {package}")
+                yield project_of(kind, f"{file} requires {package}")
 
 
 def _by_source(kind: kinds.ReplKind, workspace: Path, *, max_depth: int = sys.maxsize) -> Iterator[Project]:
@@ -217,7 +179,7 @@ def _by_source(kind: kinds.ReplKind, workspace: Path, *, max_depth: int = sys.ma
             files_of(workspace, kind.distinctive_suffixes, max_entries=SOURCES_SEEN, max_depth=max_depth), None
         )
         if found is not None:
-            yield _project(kind, found.relative_to(workspace).as_posix())
+            yield project_of(kind, found.relative_to(workspace).as_posix())
 
 
 def is_file(path: Path) -> bool:
@@ -225,7 +187,8 @@ def is_file(path: Path) -> bool:
     return os.path.isfile(path)  # noqa: PTH113  # `Path.is_file` raises for such files
 
 
-def _project(kind: kinds.ReplKind, evidence: str) -> Project:
+def project_of(kind: kinds.ReplKind, evidence: str) -> Project:
+    """Return the project of a kind, with what identifies it."""
     return Project(kind.title, evidence, kind.repl, kind.programs, kind.by_hand)
 
 

@@ -1,0 +1,62 @@
+"""Directories of notebooks, for which `codriver init` suggests a kernel instead of a plain Python REPL."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from codriver import files
+from codriver.files import FileRules, Links
+from codriver.files.tree_walk import files_of
+from codriver.repls import kinds
+from codriver.repls.launch.projects import SOURCES_SEEN, find_python, project_of
+from codriver.wire.untrusted import mapping_at, text_at
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from codriver.repls.launch.projects import Project
+
+NOTEBOOK_FILE: Final = FileRules(Links.WITHIN, 4 * files.MEBIBYTE)
+
+
+def notebook_project(workspace: Path, environ: Mapping[str, str]) -> Project | None:
+    """Return the project of a directory of Python notebooks whose interpreter has ipykernel, or None.
+
+    A directory with source files, or with a notebook in another language, does not count.
+    """
+    if next(files_of(workspace, (".py", *kinds.non_python_suffixes()), max_entries=SOURCES_SEEN), None) is not None:
+        return None
+    notebook = next(files_of(workspace, (".ipynb",), max_entries=SOURCES_SEEN), None)
+    if notebook is None or _language_of(notebook, workspace) not in {"", "python"}:
+        return None
+    python = find_python(workspace, environ).path
+    if find_spec("jupyter_client") is None or not _has_module("ipykernel_launcher", python):
+        return None
+    kernel = kinds.kinds_by_word()[kinds.JUPYTER]
+    return project_of(kernel, notebook.relative_to(workspace).as_posix())
+
+
+def _language_of(notebook: Path, workspace: Path) -> str:
+    """Return the lowercase language of a notebook, or "" if it names none or cannot be read."""
+    try:
+        found = json.loads(files.read_text(notebook, NOTEBOOK_FILE, root=workspace) or "{}")
+    except (OSError, ValueError, RecursionError):
+        return ""
+    metadata = mapping_at(found, "metadata")
+    named = text_at(mapping_at(metadata, "language_info"), "name")
+    return (named or text_at(mapping_at(metadata, "kernelspec"), "language")).lower()
+
+
+def _has_module(name: str, python: str) -> bool:
+    """Return whether an interpreter has a module, without running it, because it may belong to a checkout."""
+    if python == sys.executable:
+        return find_spec(name) is not None
+    homes = {Path(python).parent.parent, Path(os.path.realpath(python)).parent.parent, Path.home() / ".local"}
+    patterns = ("lib/python3*/*-packages", "local/lib/python3*/*-packages", "Lib/site-packages")
+    directories = (directory for home in homes for pattern in patterns for directory in home.glob(pattern))
+    return any((directory / f"{name}.py").is_file() for directory in directories)

@@ -1,0 +1,56 @@
+"""Directories of notebooks, for which a kernel is suggested."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from codriver.features.jupyter.notebook_project import notebook_project
+
+NOTEBOOK = '{{"cells": [], "metadata": {metadata}, "nbformat": 4, "nbformat_minor": 5}}'
+
+
+@pytest.fixture
+def workspace(tmp_path):
+    (tmp_path / "workspace").mkdir()
+    return tmp_path / "workspace"
+
+
+def write(workspace, files):
+    for name, text in files.items():
+        (workspace / name).parent.mkdir(parents=True, exist_ok=True)
+        (workspace / name).write_text(text)
+
+
+@pytest.fixture
+def with_kernel(workspace):
+    """Create an environment of the workspace in which ipykernel is installed."""
+    write(workspace, {".venv/bin/python": "", ".venv/lib/python3.12/site-packages/ipykernel_launcher.py": ""})
+    return workspace
+
+
+@pytest.mark.parametrize(
+    ("files", "is_one"),
+    [
+        ({"a.ipynb": NOTEBOOK.format(metadata="{}")}, True),
+        ({"deep/er/a.ipynb": NOTEBOOK.format(metadata='{"kernelspec": {"language": "python"}}'), "x.csv": ""}, True),
+        ({"a.ipynb": "", "requirements.txt": "pandas\n"}, True),
+        ({"a.ipynb": NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}')}, False),
+        ({"a.ipynb": "", "helpers.py": ""}, False),
+        ({"a.ipynb": "", "main.js": ""}, False),
+        ({"x.csv": ""}, False),
+    ],
+)
+def test_a_directory_of_notebooks_gets_a_kernel_if_one_is_installed(with_kernel, files, is_one):
+    write(with_kernel, files)
+    found = notebook_project(with_kernel, {"PATH": ""})
+    assert (found is not None and found.repl == "jupyter") == is_one
+    shutil.rmtree(with_kernel / ".venv" / "lib")
+    assert notebook_project(with_kernel, {"PATH": ""}) is None
+
+
+def test_a_notebook_link_out_of_the_directory_is_not_read(with_kernel, tmp_path):
+    (tmp_path / "outside.ipynb").write_text(NOTEBOOK.format(metadata='{"language_info": {"name": "R"}}'))
+    (with_kernel / "a.ipynb").symlink_to(tmp_path / "outside.ipynb")
+    assert notebook_project(with_kernel, {"PATH": ""}) is not None
+    assert Path(with_kernel / "a.ipynb").read_text()
