@@ -64,7 +64,7 @@ MAY_IMPORT = {
     "protocol/sdk": {
         "core", "errors", "log", "net", "protocol", "skills", "tools", "tools/answers", "tools/calls",
     },
-    "feature": {"log", "server_hooks", "settings", "setup"},
+    "feature": {"log", "repls", "server_hooks", "settings", "setup"},
     "server_hooks": {"core", "editing", "log", "net", "repls", "settings", "tools/calls"},
     "features": set(),
     "app": {

@@ -1,6 +1,7 @@
 """The base knows no feature by name: what only one feature declares is written in that feature's package alone."""
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -159,3 +160,41 @@ def test_arguments_and_commands_are_found_where_a_module_uses_them():
     assert {*names_read(read)}.isdisjoint({"event", "value"})
     declared = ast.parse('@click.command("run")\ndef run(): call("stop")\nCOMMANDS = {"watch": "log"}\nROW = {"id": 1}')
     assert {*commands_named(declared)} == {"run", "watch"}
+
+
+def identifiers_in(tree: ast.AST) -> Iterator[str]:
+    """Yield the names of the functions, classes, parameters, variables and attributes in a module."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.arg(arg=str(name)) | ast.keyword(arg=str(name)) | ast.Name(id=name) | ast.Attribute(attr=name):
+                yield name
+
+
+def words_in_identifiers(tree: ast.AST) -> Iterator[str]:
+    """Yield the lowercase words of each identifier in a module, joined by hyphens, with one at both ends."""
+    for name in set(identifiers_in(tree)):
+        separate = re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
+        yield f"-{'-'.join(re.findall('[a-z]+|[0-9]+', separate))}-"
+
+
+WORKER = "repls/worker/"
+"""The worker lets an application import the package of the seam, whose name contains that of its capability."""
+
+
+@pytest.mark.parametrize("feature", features.features(), ids=lambda one: one.name)
+def test_no_identifier_of_the_base_contains_the_name_of_a_features_capability(feature):
+    names = {capability.name for capability in feature.server().adapters.capabilities} - OF_THE_BASE
+    assert {
+        path: found
+        for path, tree in trees().items()
+        if not path.startswith(WORKER)
+        and (found := {words for words in words_in_identifiers(tree) if any(f"-{name}-" in words for name in names)})
+    } == {}
+
+
+def test_words_in_identifiers_are_found_in_any_spelling():
+    tree = ast.parse("class SeamFound: ...\ndef f(call_seam, SEAM_OP): x.seam = seamless(the_seams=1)\n")
+    words = sorted(words_in_identifiers(tree))
+    assert words == ["-call-seam-", "-f-", "-seam-", "-seam-found-", "-seam-op-", "-seamless-", "-the-seams-", "-x-"]
