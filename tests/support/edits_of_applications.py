@@ -511,7 +511,7 @@ ALL = [
         ("m.SAMPLE.note", "m.Order().note"),
         needs=P,
     ),
-    Edit("attrs: a limit by a constant", ATTRS, "MAX = 5", "MAX = 9", ("m.Point(8).x",), needs=A, expects="false"),
+    Edit("attrs: a limit by a constant", ATTRS, "MAX = 5", "MAX = 9", ("m.Point(8).x",), needs=A),
     Edit("attrs: a converter's body", ATTRS, "value * 2", "value * 3", ("m.Point(0, 2).y", "m.Named(y=1).y"), needs=A),
     Edit(
         "attrs: a property",

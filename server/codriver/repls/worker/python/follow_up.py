@@ -537,17 +537,9 @@ class Followers:
         self.empty_cache(text, text.space.get(node.name), node.name)
         has_new_types = self._follow_annotations(text, node) or has_defaults
         if node.decorator_list and not has_new_types and self.analysis.reads_signatures(node, text.space):
-            has_new_types = self._have_signatures_changed(text, node)
+            has_new_types = self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True))
         if node.decorator_list:
             self._follow_decorators(text, top, node, is_affected=has_new_types)
-
-    def _have_signatures_changed(self, text: Text, node: Any) -> bool:
-        """Return whether signatures have changed that a library reads from annotations and defaults of a function."""
-        if self.changes.is_affected(self.analysis.annotations(node, text.space, with_signatures=True)):
-            return True
-        defaults = [default for default in (*node.args.defaults, *node.args.kw_defaults) if default is not None]
-        reads = self.analysis.within(defaults, text.space, None).reads
-        return any(name.endswith("(...)") and self.changes.has_changed(module, name) for module, name in reads)
 
     def _follow_annotations(self, text: Text, node: Any) -> bool:
         """Update the annotations of a function if they depend on a change, and return whether they do."""

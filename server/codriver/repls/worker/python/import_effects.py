@@ -1651,7 +1651,6 @@ def _only_stores(live: Any) -> bool:
         "cached_property", "list", "tuple", "dict", "set", "isinstance", "callable", "type", "id", "field", "getattr",
         "hasattr", "singledispatch", "singledispatchmethod", "contextmanager", "asynccontextmanager",
         "abstractmethod", "repr", "str", "namedtuple", "total_ordering", "_path", "path", "re_path", "include",
-        "Depends", "Security",
     )  # fmt: skip
 
 

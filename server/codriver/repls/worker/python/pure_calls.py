@@ -25,12 +25,12 @@ PURE_MODULES = frozenset({
     "attrs", "importlib", "msgspec", "msgspec._core", "pydantic.fields", "click.decorators", "pydantic.main",
     "pydantic.type_adapter", "pydantic.config", "django.urls.conf", "django.urls", "pydantic_settings.main",
     "pydantic.functional_validators", "pydantic.functional_serializers", "pydantic.types", "_pytest.fixtures",
-    "celery.canvas", "fastapi.param_functions", "fastapi.params",
+    "celery.canvas",
 })  # fmt: skip
 """Modules whose functions and classes have no external effects, except those in `IMPURE_NAMES`.
 
-They compute values, or only record what they are given, such as fields, marks, paths of URLs and dependencies. Source:
-the documentation of the standard library, attrs, msgspec, pydantic, click, Django, pytest, Celery and FastAPI.
+They compute values, or only record what they are given, such as fields, marks and paths of URLs. Source: the
+documentation of the standard library, attrs, msgspec, pydantic, click, Django, pytest and Celery.
 Modules whose names begin with `_` have the implementations of those that the standard library documents.
 """
 PURE_CALLABLES = frozenset({
