@@ -528,7 +528,6 @@ ALL = [
         "    z: int = 0\n    @property\n",
         ("m.NAMES", "m.Named().z", "m.ORIGIN.z"),
         needs=A,
-        expects="false",
     ),
     Edit("attrs: a default of a subclass", ATTRS, "name: str = 'p'", "name: str = 'q'", ("m.Named().name",), needs=A),
     Edit(

@@ -1002,7 +1002,6 @@ ALL = with_expected(
         "django models: a validator",
         "django models: an option",
         "django models: a field more",
-        "attrs service: a field more",
     ],
     reported=[
         "flask service: a route more on a registered blueprint",
