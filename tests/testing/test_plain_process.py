@@ -12,7 +12,7 @@ import pytest
 from process_runs import run, write_project
 
 from codriver.testing import plain_process, runs
-from codriver.testing.plain_process import has_grace_time_left
+from codriver.testing.plain_process import has_exit_time_left, has_grace_time_left
 from codriver.testing.program_bundle import script_command
 
 PLAIN = ("-p", "no:cacheprovider")
@@ -316,6 +316,14 @@ def test_an_interrupt_tears_down_fixtures_and_names_the_test(project):
 )
 def test_time_without_a_processor_does_not_count_after_an_interrupt(elapsed_s, starved_s, may_go_on):
     assert has_grace_time_left(elapsed_s, starved_s) is may_go_on
+
+
+@pytest.mark.parametrize(
+    ("elapsed_s", "starved_s", "may_go_on"),
+    [(9.9, 0, True), (10.1, 0, False), (29, 20, True), (31, 20, False), (59, 59, True), (61, 61, False)],
+)
+def test_time_without_a_processor_does_not_count_after_the_last_test(elapsed_s, starved_s, may_go_on):
+    assert has_exit_time_left(elapsed_s, starved_s) is may_go_on
 
 
 def test_a_second_interrupt_does_not_break_off_the_teardown(project):

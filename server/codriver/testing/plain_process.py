@@ -51,7 +51,12 @@ MAX_GRACE_S: Final = 30.0
 END_S: Final = 5.0
 """Maximum time to wait for a killed process, in seconds."""
 LINGER_S: Final = 10.0
-"""Time for a process to join its threads, run its exit handlers and exit after its last test, in seconds."""
+"""Time for a process to join its threads, run its exit handlers and exit after its last test, in seconds.
+
+Time spent waiting for a processor does not count.
+"""
+MAX_LINGER_S: Final = 60.0
+"""Maximum time for a process to exit after its last test, in seconds, including waits for a processor."""
 OUTPUT_BYTES: Final = 2**20
 """Maximum number of bytes of output or events that are read at once."""
 GUARD: Final = 'read -r line || { kill -s KILL -- "-$1"; rm -rf -- "$2"; }'
@@ -83,6 +88,11 @@ def has_grace_time_left(elapsed_s: float, starved_s: float) -> bool:
     return elapsed_s - starved_s < GRACE_S and elapsed_s < MAX_GRACE_S
 
 
+def has_exit_time_left(elapsed_s: float, starved_s: float) -> bool:
+    """Return whether a process still has time to exit after its last test. See `has_grace_time_left`."""
+    return elapsed_s - starved_s <= LINGER_S and elapsed_s <= MAX_LINGER_S
+
+
 class PlainRun:
     """A run in a separate process."""
 
@@ -108,7 +118,7 @@ class PlainRun:
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events, once. The last one is `RunFinished`."""
-        exited_at: float | None = None
+        ended_at: tuple[float, float] | None = None
         lingers = False
         while True:
             with anyio.move_on_after(POLL_S):
@@ -130,8 +140,9 @@ class PlainRun:
             if has_exited or self._stream.retained is not None:
                 break
             if self._stream.end is not None:
-                exited_at = exited_at or time.monotonic()
-                if time.monotonic() - exited_at > LINGER_S and not lingers:
+                now = time.monotonic(), starvation_s(self.pid)
+                ended_at = ended_at or now
+                if not lingers and not has_exit_time_left(now[0] - ended_at[0], now[1] - ended_at[1]):
                     lingers = True
                     await self.kill()
         if self._stream.retained is not None and not has_exited:
