@@ -28,7 +28,7 @@ from codriver.log.transit_format import (
     check_version,
     encode_file,
 )
-from codriver.net.admission import judge_first_bytes
+from codriver.net.admission import classify_first_bytes
 from codriver.net.client_sessions import PendingRequests
 from codriver.net.fair_threads import FairThreads
 from codriver.net.server_record import read_record
@@ -144,7 +144,7 @@ def nrepl_message(data):
 
 def door(data):
     """Check that a verdict never changes when more bytes are received, and that no line of HTTP is admitted."""
-    verdicts = [judge_first_bytes(data[:size]) for size in range(min(len(data), 200) + 1)]
+    verdicts = [classify_first_bytes(data[:size]) for size in range(min(len(data), 200) + 1)]
     decided = [verdict for verdict in verdicts if verdict != "wait"]
     assert len(set(decided)) <= 1
     if re.match(rb"[\t\r\n ]*[!#$%&'*+.^_`|~0-9A-Za-z-]+ [^\r\n ]+ HTTP/[0-9]\.[0-9]\r\n", data[:200]):

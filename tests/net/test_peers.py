@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from live_server import WAIT_S, until
 from needs import program
 
-from codriver.net.admission import Admission, is_loopback, judge_first_bytes, token_matches, user_id_of_peer
+from codriver.net.admission import Admission, classify_first_bytes, is_loopback, token_matches, user_id_of_peer
 from codriver.net.kernel_sockets import (
     GONE_USER_ID,
     TABLES_DIRECTORY,
@@ -26,8 +26,8 @@ from codriver.net.kernel_sockets import (
     _read_listeners,
     listening_hosts,
     listening_sockets,
-    look_up_in_tables,
     query_kernel,
+    search_tables,
 )
 from codriver_relay.peer import holder_of, try_lock
 
@@ -62,23 +62,23 @@ FOREIGN = [
 
 @pytest.mark.parametrize("data", FOREIGN)
 def test_another_protocol_is_refused(data):
-    assert judge_first_bytes(data) == "refuse"
+    assert classify_first_bytes(data) == "refuse"
 
 
 @pytest.mark.parametrize("data", FOREIGN)
 def test_another_protocol_never_passes_however_its_bytes_arrive(data):
-    verdicts = [judge_first_bytes(data[:size]) for size in range(len(data) + 1)]
+    verdicts = [classify_first_bytes(data[:size]) for size in range(len(data) + 1)]
     assert "json" not in verdicts
 
 
 @pytest.mark.parametrize("data", [b'{"jsonrpc"', b"[", b" \r\n{", b"nonsense\n", b'"text"', b"1\n", b"not json\r\n"])
 def test_json_and_invalid_lines_pass(data):
-    assert judge_first_bytes(data) == "json"
+    assert classify_first_bytes(data) == "json"
 
 
 @pytest.mark.parametrize("data", [b"", b"\n", b"P", b"POST", b"1", b"nonsense", b"patch / HTT"])
 def test_too_few_bytes_are_undecided(data):
-    assert judge_first_bytes(data) == "wait"
+    assert classify_first_bytes(data) == "wait"
 
 
 TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", min_size=1)
@@ -91,14 +91,14 @@ TOKEN = st.text("!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL
 )
 def test_no_http_request_line_ever_passes(method, target, rest):
     data = f"{method} /{target} HTTP/1.1\r\n".encode() + rest
-    assert judge_first_bytes(data) == "refuse"
-    assert "json" not in {judge_first_bytes(data[:size]) for size in range(len(data) - len(rest))}
+    assert classify_first_bytes(data) == "refuse"
+    assert "json" not in {classify_first_bytes(data[:size]) for size in range(len(data) - len(rest))}
 
 
 @given(st.binary(), st.binary())
 def test_a_verdict_is_final(first, more):
-    verdict = judge_first_bytes(first)
-    assert verdict == "wait" or judge_first_bytes(first + more) == verdict
+    verdict = classify_first_bytes(first)
+    assert verdict == "wait" or classify_first_bytes(first + more) == verdict
 
 
 @pytest.mark.parametrize(
@@ -161,9 +161,9 @@ def test_both_ways_to_identify_the_user_agree(host):
         there, here = accepted.getpeername()[:2], accepted.getsockname()[:2]
         expected = LocalSocket(posix_only.user(), os.fstat(connecting.fileno()).st_ino)
         assert query_kernel(there, here) == expected
-        assert look_up_in_tables(there, here) == expected
+        assert search_tables(there, here) == expected
         assert query_kernel(there, (here[0], 9)) is None
-        assert look_up_in_tables(there, (here[0], 9)) is None
+        assert search_tables(there, (here[0], 9)) is None
 
 
 class SeamChecks:
@@ -242,9 +242,9 @@ async def test_the_users_own_closed_connection_is_not_reported_as_another_user(t
 
 def test_a_system_without_tables_differs_from_one_without_the_peer(tmp_path):
     with pytest.raises(FileNotFoundError):
-        look_up_in_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
+        search_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path)
     (tmp_path / "tcp").write_text("  sl  local_address rem_address\n")
-    assert look_up_in_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
+    assert search_tables(("127.0.0.1", 1), ("127.0.0.1", 2), directory=tmp_path) is None
 
 
 # The door of a real server

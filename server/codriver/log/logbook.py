@@ -99,7 +99,7 @@ class Logbook:
             transcript.saw_line(line)
         return line
 
-    def redact_chunk(self, repl: str, stream: str, chunk: str) -> str:
+    def clean_chunk(self, repl: str, stream: str, chunk: str) -> str:
         """Return what may be recorded of a chunk that belongs to no evaluation, with secrets redacted.
 
         Text that may be the start of a secret is withheld until the next chunk of the stream, or `flush_chunks`.

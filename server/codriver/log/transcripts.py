@@ -337,7 +337,7 @@ class Transcripts:
         """
         return self._redactor.redact_json(value, shows_sensitive=shows_sensitive)
 
-    def redacted_head(self, text: str, most: int, *, is_whole: bool) -> str:
+    def safe_beginning(self, text: str, most: int, *, is_whole: bool) -> str:
         """Return the first `most` characters of a string, redacted.
 
         If it is not whole, a partial secret at its end is removed too.

@@ -16,9 +16,9 @@ from anyio.abc import SocketAttribute
 from codriver.net.conversations import valid_id_or_none
 from codriver.net.kernel_sockets import (
     GONE_USER_ID,
-    look_up_in_tables,
     normalize_address,
     query_kernel,
+    search_tables,
 )
 from codriver.net.refusal_log import RefusalLog
 from codriver.net.server_record import INTRODUCTION_METHOD, WORKSPACE_METHOD
@@ -88,7 +88,7 @@ WORKSPACE_LINE = b'{"jsonrpc": "2.0", "method": "%s", "params": {"workspace": "%
 """The answer to a peer that names a workspace: the device and inode of the served workspace."""
 
 
-def judge_first_bytes(data: bytes) -> Verdict:
+def classify_first_bytes(data: bytes) -> Verdict:
     """Return `refuse` if the bytes belong to another protocol, `wait` if that is still possible, and otherwise `json`.
 
     After a byte order mark and whitespace, `{`, `[` and `"` are admitted immediately. An upper-case verb, an SSH banner
@@ -140,7 +140,7 @@ def user_id_of_peer(connection: socket.socket) -> int | None:
         found = query_kernel(remote_address, local_address)
     except OSError:
         try:
-            found = look_up_in_tables(remote_address, local_address)
+            found = search_tables(remote_address, local_address)
         except OSError:
             return None
     if found is None:
@@ -205,7 +205,7 @@ class Admission:
                 except (anyio.EndOfStream, anyio.BrokenResourceError):
                     return None
                 patience.deadline = min(patience.deadline, anyio.current_time() + MAX_FIRST_LINE_WAIT_S)
-                match judge_first_bytes(data):
+                match classify_first_bytes(data):
                     case "refuse":
                         self._refusals.note("refused a connection that does not speak JSON")
                         return None

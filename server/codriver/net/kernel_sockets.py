@@ -114,7 +114,7 @@ def query_kernel(remote: Address, local: Address) -> LocalSocket | None:
     return _socket_or_none(peer.query_kernel(peer.plain(remote[0]), remote[1], peer.plain(local[0]), local[1]))
 
 
-def look_up_in_tables(remote: Address, local: Address, *, directory: Path = TABLES_DIRECTORY) -> LocalSocket | None:
+def search_tables(remote: Address, local: Address, *, directory: Path = TABLES_DIRECTORY) -> LocalSocket | None:
     """Return the same as `query_kernel`, but from the kernel's tables, which are slower and supported more widely.
 
     Raises:

@@ -123,7 +123,7 @@ class EventRecorder:
         is_error = event.stream == "err"
         transcript = self._transcripts.get(evaluation.id) if evaluation else None
         if transcript is None:
-            text = self._logbook.redact_chunk(repl.id, event.stream, event.text)
+            text = self._logbook.clean_chunk(repl.id, event.stream, event.text)
         else:
             text = (transcript.err if is_error else transcript.out).append(event.text)
         if text:
@@ -219,7 +219,7 @@ class EventRecorder:
     def receive_process_output(self, repl_id: str, stream: str, text: str) -> None:
         """Record output that a REPL's process wrote to its own stdout or stderr."""
         repl = self._core.state.repls.get(repl_id)
-        text = self._logbook.redact_chunk(repl_id, f"process {stream}", text)
+        text = self._logbook.clean_chunk(repl_id, f"process {stream}", text)
         if repl is None or not text.strip():
             return
         self._printed(text, repl, None, is_error=stream == "err")

@@ -118,7 +118,7 @@ class PlainRun:
 
     async def events(self) -> AsyncIterator[Event]:
         """Yield the events, once. The last one is `RunFinished`."""
-        ended_at: tuple[float, float] | None = None
+        finished_at: tuple[float, float] | None = None
         lingers = False
         while True:
             with anyio.move_on_after(POLL_S):
@@ -141,8 +141,8 @@ class PlainRun:
                 break
             if self._stream.end is not None:
                 now = time.monotonic(), starvation_s(self.pid)
-                ended_at = ended_at or now
-                if not lingers and not has_exit_time_left(now[0] - ended_at[0], now[1] - ended_at[1]):
+                finished_at = finished_at or now
+                if not lingers and not has_exit_time_left(now[0] - finished_at[0], now[1] - finished_at[1]):
                     lingers = True
                     await self.kill()
         if self._stream.retained is not None and not has_exited:

@@ -174,7 +174,7 @@ def with_short_locals(trace: StackTrace, transcripts: Transcripts) -> StackTrace
         if not frame.locals:
             return frame
         displayed = {
-            name: transcripts.redacted_head(text, LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
+            name: transcripts.safe_beginning(text, LOCAL_CHARACTERS, is_whole=len(text) < MAX_SENT_CHARACTERS)
             for name, text in frame.locals.items()
         }
         return replace(frame, locals=displayed)

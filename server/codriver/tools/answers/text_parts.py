@@ -78,7 +78,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
             continue
         started_line.add(lines[0])
         if started_line.is_found:
-            yield number, started_line.redacted_head
+            yield number, started_line.safe_beginning
         if pattern in chunk:
             for number_of_line, line in enumerate(lines[1:], number + 1):
                 if pattern in line:
@@ -87,7 +87,7 @@ def _matching_lines(pattern: str, chunks: Iterable[str]) -> Iterator[tuple[int, 
         started_line = _Line(pattern)
         started_line.add(last[:-1])
     if started_line.is_found:
-        yield number, started_line.redacted_head
+        yield number, started_line.safe_beginning
 
 
 def _whole_line_ends(chunks: Iterable[str]) -> Iterator[str]:
@@ -107,12 +107,12 @@ class _Line:
         self._pattern = pattern
         self._end = ""
         self.is_found = False
-        self.redacted_head = ""
+        self.safe_beginning = ""
 
     def add(self, text: str) -> None:
         """Add the next chunk of the line."""
-        if len(self.redacted_head) < LINE_BYTES:
-            self.redacted_head += text[: LINE_BYTES - len(self.redacted_head)]
+        if len(self.safe_beginning) < LINE_BYTES:
+            self.safe_beginning += text[: LINE_BYTES - len(self.safe_beginning)]
         if not self.is_found:
             seen = self._end + text
             self.is_found = self._pattern in seen
