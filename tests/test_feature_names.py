@@ -32,7 +32,7 @@ def arguments_of(tools: tuple[Tool, ...]) -> Iterator[str]:
 
 def fields_of(model: type[Given]) -> Iterator[str]:
     """Yield the names of the fields of a model of arguments, as clients and as code spell them."""
-    yield from argument_reading.fields_of(model)
+    yield from argument_reading.model_fields(model)
     yield from model.model_fields
 
 

@@ -126,7 +126,7 @@ def fields_of(schema: Any, path: str = "") -> Iterator[str]:
 
 def arguments_of(model: type[Given], tool: Tool) -> Iterator[str]:
     """Yield the names of a tool's arguments, those of nested objects after a dot."""
-    for name, field in argument_reading.fields_of(model).items():
+    for name, field in argument_reading.model_fields(model).items():
         yield name
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
         for one in (inner, *tool.added_inside.get(inner, ())) if inner else ():

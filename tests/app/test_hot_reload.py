@@ -10,7 +10,7 @@ from codriver.app.hot_reload import source_file_stamps
 from codriver.core.state import Origin, Repl
 from codriver.core.values import Profile
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.session_choice import find_serving_repl
 
 W = Path("/w")
 ELSEWHERE = Origin("address", "x")
@@ -54,12 +54,12 @@ def repl(key, dialect, *, root=None, phase="connected", origin=ELSEWHERE):
     ],
 )
 def test_a_file_is_served_by_the_nearest_session_of_its_language(file, repls, key):
-    found = server_of(W / file, repls, W)
+    found = find_serving_repl(W / file, repls, W)
     assert (found and found.key) == key
 
 
 def test_between_two_equal_sessions_none_is_chosen():
-    found = server_of(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
+    found = find_serving_repl(W / "a.clj", [repl("x", "clojure"), repl("y", "clojure")], W)
     assert found == "x and y could all serve it: select one with replSessionKey"
 
 

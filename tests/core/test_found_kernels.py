@@ -13,7 +13,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.repl_connections import MAX_KERNEL_TRIES
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.tools.calls.session_choice import resolve, server_of
+from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 from codriver.tools.calls.syntax_check import possible_repls, speaks_lisp
 from codriver.tools.session_rows import session_row
 
@@ -64,30 +64,30 @@ OTHERS = [*NAMED, Origin("port-file", "/w/.nrepl-port")]
 @pytest.mark.parametrize("other", OTHERS, ids=lambda origin: origin.kind)
 def test_a_call_without_a_session_prefers_a_repl_over_discovered_kernels(other):
     state = state_of(repl("a-ipynb"), repl("py", other), repl("b-ipynb"))
-    assert resolve(state, None).key == "py"
-    assert resolve(state, "a-ipynb").key == "a-ipynb"
+    assert resolve_session(state, None).key == "py"
+    assert resolve_session(state, "a-ipynb").key == "a-ipynb"
 
 
 def test_a_discovered_kernel_is_never_chosen_without_its_key():
     for kernels in ([repl("a-ipynb")], [repl("a-ipynb"), repl("b-ipynb")]):
         for used in ((), ("kernel:a-ipynb",)):
             with refused_as("no-repl") as refused:
-                resolve(state_of(*kernels), None, used=used)
+                resolve_session(state_of(*kernels), None, used=used)
             assert refused.value.hint.endswith("pass replSessionKey " + " or ".join(one.key for one in kernels) + ".")
 
 
 @pytest.mark.parametrize("named", NAMED, ids=lambda origin: origin.kind)
 def test_a_discovered_kernel_does_not_replace_an_abandoned_repl(named):
     with refused_as("no-repl") as refused:
-        resolve(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
+        resolve_session(state_of(repl("a-ipynb"), repl("py", named, phase="stopped")), None)
     assert refused.value.hint.endswith("pass replSessionKey a-ipynb.")
     assert "a-ipynb" not in refused.value.message
 
 
 def test_a_discovered_kernel_serves_no_files(tmp_path):
     own = repl("py", Origin("process", "python"))
-    assert server_of(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
-    assert server_of(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
+    assert find_serving_repl(tmp_path / "a.py", [repl("a-ipynb"), own], tmp_path) is own
+    assert find_serving_repl(tmp_path / "a.py", [repl("a-ipynb")], tmp_path) is None
 
 
 def test_code_without_a_session_is_parsed_in_the_language_of_its_repl():

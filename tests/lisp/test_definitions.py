@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger
+from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispEvaluation
 from codriver_lisp.definitions import defines_within, read_definitions
 
 FILE = """\
@@ -148,9 +148,9 @@ def test_a_definition_at_any_depth_is_found(text, name, is_within):
 
 
 def recorded(*texts, **how):
-    ledger = Ledger()
+    ledger = DefinitionHistory()
     for number, text in enumerate(texts):
-        ledger.record(Evaluated(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
+        ledger.record(LispEvaluation(number, f"e-{number}", "ann", number * 1000, text, "shop", **how))
     return ledger
 
 

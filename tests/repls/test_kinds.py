@@ -16,7 +16,7 @@ from codriver.repls.launch.discovery import _configured_command
 from codriver.repls.launch.projects import find_projects, port_files_with_port
 from codriver.repls.launch.recipes import RecipeError, find_recipe
 from codriver.setup import doctor_checks
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.session_choice import find_serving_repl
 
 pytestmark = pytest.mark.anyio
 
@@ -97,7 +97,7 @@ def test_hot_reload_loads_files_in_the_repl_of_their_kind(tmp_path):
     file = write(tmp_path / "orbit.moon")
     assert list(source_file_stamps(tmp_path)) == [file]
     repl = Repl("r", "moon", Origin("process", "moon"), phase="connected", profile=Profile("moonlisp"))
-    assert server_of(file, [repl], tmp_path) is repl
+    assert find_serving_repl(file, [repl], tmp_path) is repl
 
 
 def test_a_workspace_can_request_a_repl_kind_by_name(tmp_path):

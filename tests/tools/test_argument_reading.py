@@ -7,8 +7,14 @@ import pytest
 from all_tools import FOR_HOOKS, MANIFEST
 
 from codriver.errors import RefusedError
-from codriver.tools.calls.argument_reading import OTHER_NAMES, Reader, argument_name, fields_of, has_unusual_path
-from codriver.tools.calls.gate import parse
+from codriver.tools.calls.argument_reading import (
+    OTHER_NAMES,
+    Reader,
+    has_unusual_path,
+    model_fields,
+    resolve_argument_name,
+)
+from codriver.tools.calls.gate import parse_arguments
 
 TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
 
@@ -16,7 +22,7 @@ TOOLS = {tool.name: tool for tool in (*MANIFEST, *FOR_HOOKS.values())}
 def models_of(model):
     """Return the model, and those of objects within it."""
     yield model
-    for field in fields_of(model).values():
+    for field in model_fields(model).values():
         inner = field.expected.model or (field.expected.item and field.expected.item.model)
         if inner:
             yield from models_of(inner)
@@ -47,13 +53,13 @@ def values_of(expected):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_null_means_an_absent_argument(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         assert read(model, **{name: None}) == ({name: None} if field.distinguishes_null else {})
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_json_text_is_parsed_where_text_is_not_accepted(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         for value in values_of(field.expected):
             given = value if field.expected.accepts_text else json.dumps(value)
             assert read(model, **{name: given}) == {name: value}
@@ -61,7 +67,7 @@ def test_json_text_is_parsed_where_text_is_not_accepted(model):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_text_is_left_alone_where_text_is_accepted(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         if field.expected.accepts_text or field.expected.accepts_anything:
             for text in ("[1, 2]", '{"a": 1}', "true", "7", "null", '"x"'):
                 assert read(model, **{name: text}) == {name: text}
@@ -69,7 +75,7 @@ def test_text_is_left_alone_where_text_is_accepted(model):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_a_single_item_stands_for_a_list(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         if field.expected.item is not None and not field.expected.accepts_anything:
             item = field.expected.item
             texts = ["one"] if item.accepts_text or item.accepts_anything else []
@@ -82,16 +88,16 @@ def test_a_single_item_stands_for_a_list(model):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(model):
-    for name in fields_of(model):
-        assert argument_name(model, name) == name
+    for name in model_fields(model):
+        assert resolve_argument_name(model, name) == name
         snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
         others = {
             one
             for one in (*OTHER_NAMES, *model.OTHER_NAMES, snake)
-            if one != name and argument_name(model, one) == name
+            if one != name and resolve_argument_name(model, one) == name
         }
         for other in others:
-            assert other not in fields_of(model)
+            assert other not in model_fields(model)
             for given in ({name: "a", other: "b"}, {other: "b", name: "a"}):
                 reader = Reader(str)
                 assert list(reader.read(model, given)) == [name]
@@ -120,12 +126,12 @@ def test_aliases_of_an_argument_never_shadow_it_and_cannot_be_combined_with_it(m
     ],
 )
 def test_common_aliases_map_to_the_arguments_of_a_tool(tool, written, meant):
-    assert argument_name(TOOLS[tool].arguments, written) == meant
+    assert resolve_argument_name(TOOLS[tool].arguments, written) == meant
 
 
 def test_argument_names_of_other_editing_tools_are_accepted():
     given = {"edits": {"path": "a.py", "old_string": "x", "new_string": "y", "line": None}}
-    (edit,) = vars(parse(TOOLS["edit_files"], given))["edits"]
+    (edit,) = vars(parse_arguments(TOOLS["edit_files"], given))["edits"]
     assert (edit.file_path, edit.old_text, edit.new_text, edit.line) == ("a.py", "x", "y", None)
 
 
@@ -133,9 +139,9 @@ def test_argument_names_of_other_editing_tools_are_accepted():
 def test_a_refusal_lists_all_valid_arguments_and_suggests_the_closest(name):
     tool = TOOLS[name]
     with pytest.raises(RefusedError) as refused:
-        parse(tool, {"whoo": "x"})
+        parse_arguments(tool, {"whoo": "x"})
     assert refused.value.reason == "bad-arguments"
-    words = f"the arguments of {tool.name} are: {', '.join(fields_of(tool.arguments))}"
+    words = f"the arguments of {tool.name} are: {', '.join(model_fields(tool.arguments))}"
     assert words in refused.value.hint
     assert "whoo: there is no such argument; did you mean who?" in refused.value.message
 
@@ -154,7 +160,7 @@ def test_a_refusal_lists_all_valid_arguments_and_suggests_the_closest(name):
 )
 def test_a_misspelt_argument_comes_before_a_missing_one_and_that_before_a_similar_one(tool, written, suggested):
     with pytest.raises(RefusedError) as refused:
-        parse(TOOLS[tool], {written: "x"})
+        parse_arguments(TOOLS[tool], {written: "x"})
     assert f"{written}: there is no such argument; did you mean {suggested}?" in refused.value.message
 
 
@@ -169,18 +175,18 @@ def test_a_misspelt_argument_comes_before_a_missing_one_and_that_before_a_simila
 )
 def test_half_a_surrogate_pair_in_json_text_is_refused(tool, given):
     with pytest.raises(RefusedError) as refused:
-        parse(TOOLS[tool], given)
+        parse_arguments(TOOLS[tool], given)
     assert "half of a surrogate pair" in refused.value.message
     assert "whole character" in refused.value.message
 
 
 def test_null_means_nothing_for_any_name():
-    assert vars(parse(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
+    assert vars(parse_arguments(TOOLS["evaluate_code"], {"code": "1", "nothing": None}))["code"] == "1"
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_the_text_null_is_null_where_text_is_not_accepted(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         options = [one for one in (field.expected, field.expected.item) if one is not None]
         reads = any(one.accepts_text or one.accepts_anything for one in options)
         if not reads and not field.distinguishes_null:
@@ -189,7 +195,7 @@ def test_the_text_null_is_null_where_text_is_not_accepted(model):
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_a_list_of_one_item_stands_for_the_item(model):
-    for name, field in fields_of(model).items():
+    for name, field in model_fields(model).items():
         expected = field.expected
         if expected.item is None and not expected.accepts_anything:
             values = [*values_of(expected), *(["[2]"] if expected.accepts_text else [])]
@@ -226,25 +232,27 @@ def test_an_argument_next_to_the_list_applies_to_each_item():
 def test_an_argument_next_to_the_list_is_refused_if_an_item_has_it(own):
     edits = [{"oldText": "x", "newText": "y"}, {own: "b.py", "oldText": "x", "newText": "y"}]
     with pytest.raises(RefusedError) as refused:
-        parse(TOOLS["edit_files"], {"path": "a.py", "edits": edits})
+        parse_arguments(TOOLS["edit_files"], {"path": "a.py", "edits": edits})
     assert "path: there is no such argument" in refused.value.message
 
 
 @pytest.mark.parametrize("given", ["A=1", ["A=1"], '["A=1"]', '{"A": "1"}', {"A": "1"}])
 def test_environment_variables_are_a_list_a_dictionary_or_one_text(given):
-    assert vars(parse(TOOLS["run_tests"], {"env": given}))["env"] == {"A": "1"}
+    assert vars(parse_arguments(TOOLS["run_tests"], {"env": given}))["env"] == {"A": "1"}
 
 
 def test_the_unit_of_a_timeout_is_not_guessed():
     with pytest.raises(RefusedError) as refused:
-        parse(TOOLS["evaluate_code"], {"code": "1", "timeout": 30})
+        parse_arguments(TOOLS["evaluate_code"], {"code": "1", "timeout": 30})
     assert "timeout: there is no such argument; did you mean timeoutMs?" in refused.value.message
     assert "background" in refused.value.hint
 
 
 def test_a_refusal_lists_the_fields_of_an_object_within_a_list():
     with pytest.raises(RefusedError) as refused:
-        parse(TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]})
+        parse_arguments(
+            TOOLS["edit_files"], {"edits": [{"filePath": "a.py", "oldText": "a", "newText": "b", "targetLine": 1}]}
+        )
     assert ": edits.0.targetLine: " in refused.value.message
     assert "did you mean targetLineText?" in refused.value.message
     assert "each of edits accepts" in refused.value.hint
@@ -260,7 +268,7 @@ def test_text_that_cannot_be_parsed_is_not_a_list(text):
 def test_accepted_arguments_are_unchanged_by_reading(tool):
     """Reading twice gives the same result as reading once."""
     model = TOOLS[tool].arguments
-    for field in fields_of(model).values():
+    for field in model_fields(model).values():
         for value in values_of(field.expected):
             once = read(model, **{field.name: value})
             assert read(model, **once) == once

@@ -9,7 +9,7 @@ import pytest
 from live_server import WAIT_S, Bare, until
 from tools_in_memory import serving
 
-from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, IGNORED_ARGUMENTS, SKILLS, address
+from codriver.tools.manifest import ARGUMENTS, BASE_TOOLS, IGNORED_ARGUMENTS, SKILLS, translate_uri
 
 NAMES = {other: tool.name for tool in BASE_TOOLS for other in tool.other_names}
 OURS = {
@@ -130,7 +130,7 @@ def test_a_symbol_can_be_read_at_its_backseat_driver_address(client):
     ],
 )
 def test_backseat_driver_addresses_map_to_codriver_resources(theirs, ours):
-    assert address(theirs, {"plain"}) == ours
+    assert translate_uri(theirs, {"plain"}) == ours
 
 
 @pytest.mark.parametrize("params", ["", ',"params":{}'])
@@ -145,6 +145,6 @@ def test_a_client_without_client_info_is_accepted(live, params):
 
 def test_the_migration_page_lists_every_old_and_new_name():
     rows = dict(re.findall(r"^\| `([^`]+)` \| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE))
-    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": address(f"skill://{old}") for old, new in SKILLS.items()}}
+    known = {**NAMES, **ARGUMENTS, **{f"skill://{old}": translate_uri(f"skill://{old}") for old, new in SKILLS.items()}}
     assert {old: new for old, new in rows.items() if old in known} == known
     assert all(f"`{name}`" in PAGE.read_text() for name in IGNORED_ARGUMENTS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.note_edit import MAX_FILES, PatchedFile, patched_files
+from codriver.tools.note_edit import MAX_FILES, PatchedFile, parse_patch
 
 PATCH = """\
 *** Begin Patch
@@ -28,7 +28,7 @@ PATCH = """\
 
 
 def test_a_patch_lists_the_files_it_adds_changes_and_moves():
-    changed, added, moved = patched_files(PATCH)
+    changed, added, moved = parse_patch(PATCH)
     inner = ("(defn f [x]\n  (inc x))", "(defn f [x]\n  (dec x))")
     assert changed == PatchedFile("a.clj", replaced=(inner, ("(def gone 1)", "")))
     assert added == PatchedFile("c d.clj", added="(ns c)\n\n(def y 1)\n")
@@ -39,8 +39,8 @@ def test_a_patch_lists_the_files_it_adds_changes_and_moves():
     "patch", ["", "text", "*** Begin Patch\n*** End Patch", "*** Add File: ", "*** Delete File: a", "+a\n-b", "\0"]
 )
 def test_text_that_names_no_file_patches_nothing(patch):
-    assert patched_files(patch) == ()
+    assert parse_patch(patch) == ()
 
 
 def test_only_the_first_files_of_a_huge_patch_are_read():
-    assert len(patched_files("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MAX_FILES
+    assert len(parse_patch("".join(f"*** Add File: {n}.clj\n+(ns a)\n" for n in range(100)))) == MAX_FILES

@@ -12,7 +12,7 @@ from codriver.core.handlers import HANDLERS
 from codriver.core.state import Lifecycle, Origin, Repl, State
 from codriver.core.values import Capability, Profile
 from codriver.settings.model import Settings
-from codriver.tools.calls.gate import await_start, refusal
+from codriver.tools.calls.gate import await_start, why_unavailable
 
 FAILED = "the REPL started by `lein` ended before it listened"
 
@@ -27,7 +27,7 @@ FAILED = "the REPL started by `lein` ended before it listened"
 )
 def test_the_refusal_says_to_wait_for_a_starting_repl_or_why_one_failed(phase, note, hint):
     repl = Repl("1", "clj", Origin("process", "lein"), phase=phase, note=note)
-    refused = refusal(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
+    refused = why_unavailable(BY_NAME["run_tests"], State(repls={"1": repl}), Settings())
     assert refused is not None
     assert refused.hint.startswith(hint)
 
@@ -43,7 +43,7 @@ def test_the_refusal_says_to_wait_for_a_starting_repl_or_why_one_failed(phase, n
 )
 def test_without_a_repl_the_refusal_suggests_the_setting_for_the_projects_files(languages, repl, setting, named):
     state = State(languages_of_files=frozenset(languages), repl_of_files=repl)
-    refused = refusal(BY_NAME["evaluate_code"], state, Settings(repl=setting))
+    refused = why_unavailable(BY_NAME["evaluate_code"], state, Settings(repl=setting))
     assert refused is not None
     assert "found by its port file within a second" in refused.hint
     assert (named or "start one") in refused.hint

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from codriver.repls.contract.questions import Loaded, LoadedNamespace, LoadedVar, SurvivingObject
-from codriver.tools.ledgers.lisp_drift import Evaluated, LispDrift, Source
+from codriver.tools.ledgers.lisp_drift import LispDrift, LispEvaluation, Source
 from codriver_lisp.definitions import read_definitions
 
 FILE = "/w/shop.clj"
@@ -45,7 +45,7 @@ class World:
         number, who = self.drift.number, how.pop("who", "ann")
         how.setdefault("is_whole", bool(file))
         space = how.pop("space", "shop")
-        self.drift.ledger.record(Evaluated(number, f"e-{number}", who, 0, text, space, file, **how))
+        self.drift.ledger.record(LispEvaluation(number, f"e-{number}", who, 0, text, space, file, **how))
 
     def load(self, **how):
         self.log(self.text, FILE, **how)

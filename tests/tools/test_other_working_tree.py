@@ -13,8 +13,8 @@ from codriver.core.values import Profile
 from codriver.tools.calls.session_choice import (
     Target,
     check_tree,
-    resolve,
-    server_of,
+    find_serving_repl,
+    resolve_session,
 )
 
 WORKSPACE = State(lifecycle=Lifecycle(workspace="/w/main/trees/b"))
@@ -53,15 +53,15 @@ def test_a_repl_running_above_the_workspace_is_still_reported():
 
 
 def test_a_repl_of_another_tree_does_not_serve_local_files(tmp_path):
-    assert server_of(tmp_path / "a.py", [discovered_repl()], tmp_path) == "py runs in another working tree"
+    assert find_serving_repl(tmp_path / "a.py", [discovered_repl()], tmp_path) == "py runs in another working tree"
     own = discovered_repl(key="own", tree=None)
-    assert server_of(tmp_path / "a.py", [discovered_repl(), own], tmp_path) is own
+    assert find_serving_repl(tmp_path / "a.py", [discovered_repl(), own], tmp_path) is own
 
 
 def test_an_ambiguous_session_error_marks_repls_of_other_trees():
     repls = {repl.id: repl for repl in (discovered_repl(), discovered_repl(key="own", tree=None))}
     with refused_as("ambiguous-session") as refused:
-        resolve(State(repls=repls), None)
+        resolve_session(State(repls=repls), None)
     assert refused.value.hint.endswith(": py (of another working tree), own.")
 
 

@@ -7,7 +7,7 @@ from codriver.core.records import replace
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
 from codriver.tools.calls.gate import is_choice_open
-from codriver.tools.calls.session_choice import resolve, server_of
+from codriver.tools.calls.session_choice import find_serving_repl, resolve_session
 
 UNASKED = Origin("process", "python", is_unasked=True)
 CONFIGURED = Origin("process", "python")
@@ -47,7 +47,7 @@ def state_of(*repls):
 )
 def test_the_first_matching_rule_chooses_the_session(repls, used, key, reason):
     for given in (repls, repls[::-1]):
-        target = resolve(state_of(*given), None, used=[one.id for one in used])
+        target = resolve_session(state_of(*given), None, used=[one.id for one in used])
         assert (target.key, target.reason) == (key, reason)
         assert sorted(target.alternatives) == sorted(one.key for one in repls if one.key != key)
 
@@ -61,23 +61,23 @@ def worker(number, pid):
 def test_processes_of_one_program_count_as_one_application():
     first, second = worker(1, 501), worker(2, 502)
     for given in ([OURS, first, second], [second, first, OURS]):
-        target = resolve(state_of(*given), None)
+        target = resolve_session(state_of(*given), None)
         assert (target.key, target.reason) == ("shop/1", "the running application")
     with refused_as("ambiguous-session"):
-        resolve(state_of(first, second, SHOP), None)
+        resolve_session(state_of(first, second, SHOP), None)
 
 
 @pytest.mark.parametrize(
     ("named", "key"), [("shop/2", "shop/2"), ("shop", "shop/1"), ("501", "shop/1"), ("502", "shop/2"), ("py", "py")]
 )
 def test_a_session_is_found_by_its_key_or_an_alias(named, key):
-    assert resolve(state_of(worker(2, 502), worker(1, 501), OURS), named).key == key
+    assert resolve_session(state_of(worker(2, 502), worker(1, 501), OURS), named).key == key
     with refused_as("unknown-session"):
-        resolve(state_of(worker(2, 502)), "503")
+        resolve_session(state_of(worker(2, 502)), "503")
 
 
 def test_a_key_takes_precedence_over_an_alias_of_another_session():
-    assert resolve(state_of(worker(1, 501), SHOP), "shop").key == "shop"
+    assert resolve_session(state_of(worker(1, 501), SHOP), "shop").key == "shop"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_a_key_takes_precedence_over_an_alias_of_another_session():
 )
 def test_sessions_of_equal_rank_must_be_named(repls, named):
     with refused_as("ambiguous-session") as refused:
-        resolve(state_of(*repls), None)
+        resolve_session(state_of(*repls), None)
     assert refused.value.hint.endswith(f"one of: {named}.")
 
 
@@ -97,19 +97,21 @@ KERNEL = repl("analysis", Origin("kernel", "/run/kernel-1.json", is_discovered_o
 @pytest.mark.parametrize("others", [[], [OURS], [OURS, CLOJURE], [SHOP]])
 def test_a_kernel_that_was_only_found_is_used_only_by_its_key(others, tmp_path):
     state = state_of(KERNEL, *others)
-    assert resolve(state, "analysis").key == "analysis"
-    assert server_of(tmp_path / "a.py", others, tmp_path) is server_of(tmp_path / "a.py", [KERNEL, *others], tmp_path)
+    assert resolve_session(state, "analysis").key == "analysis"
+    assert find_serving_repl(tmp_path / "a.py", others, tmp_path) is find_serving_repl(
+        tmp_path / "a.py", [KERNEL, *others], tmp_path
+    )
     if others:
-        assert resolve(state, None, used=[KERNEL.id]).key == resolve(state_of(*others), None).key
+        assert resolve_session(state, None, used=[KERNEL.id]).key == resolve_session(state_of(*others), None).key
         return
     with refused_as("no-repl") as refused:
-        resolve(state, None)
+        resolve_session(state, None)
     assert refused.value.hint == "To use a kernel that somebody else started, pass replSessionKey analysis."
 
 
 def test_a_stopped_repl_is_not_chosen_for_having_been_used():
     stopped = repl("py", UNASKED, phase="stopped")
-    assert resolve(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
+    assert resolve_session(state_of(stopped, SHOP), None, used=[stopped.id]).key == "shop"
 
 
 CONNECTING = replace(WORKER, phase="connecting", profile=None, generation=0)
@@ -142,12 +144,12 @@ def test_a_file_is_served_by_the_session_that_a_call_would_choose(tmp_path):
 
     ours = replace(OURS, profile=Profile(dialect="python", project_root=str(tmp_path)))
     shop, worker = application("shop"), application("worker")
-    assert server_of(file, [OURS, shop], tmp_path) is shop
-    assert server_of(file, [OURS, shop], tmp_path, used=[OURS.id]) is OURS
-    assert server_of(file, [OURS, CLOJURE], tmp_path) is OURS
+    assert find_serving_repl(file, [OURS, shop], tmp_path) is shop
+    assert find_serving_repl(file, [OURS, shop], tmp_path, used=[OURS.id]) is OURS
+    assert find_serving_repl(file, [OURS, CLOJURE], tmp_path) is OURS
     started_elsewhere, of_a_part = application("shop", "/"), application("shop", str(tmp_path / "backend"))
-    assert server_of(file, [ours, started_elsewhere], tmp_path) is started_elsewhere
-    assert server_of(file, [ours, of_a_part], tmp_path) is ours
-    unclear = server_of(file, [shop, worker], tmp_path)
+    assert find_serving_repl(file, [ours, started_elsewhere], tmp_path) is started_elsewhere
+    assert find_serving_repl(file, [ours, of_a_part], tmp_path) is ours
+    unclear = find_serving_repl(file, [shop, worker], tmp_path)
     assert isinstance(unclear, str)
     assert "replSessionKey" in unclear

@@ -6,7 +6,7 @@ from jsonschema import validate
 from live_server import serving, until
 from real_repls import repl
 
-from codriver.tools.stacktrace import error_of
+from codriver.tools.stacktrace import error_from_row
 
 PYTHON = "import json\n\ndef outer(text):\n    return json.loads(text)\n"
 LISP = "(ns deep.core)\n(defn inner [x] (/ 1 x))\n(defn outer [x] (inner x))\n"
@@ -90,4 +90,4 @@ FAILED_TESTS = {
 
 @pytest.mark.parametrize("actual", FAILED_TESTS)
 def test_a_failed_lisp_assertion_is_not_mistaken_for_a_class_name(actual):
-    assert error_of({"outcome": "fail", "actual": actual}) == FAILED_TESTS[actual]
+    assert error_from_row({"outcome": "fail", "actual": actual}) == FAILED_TESTS[actual]

@@ -4,7 +4,7 @@ from refusals import refused_as
 
 from codriver.core.state import Origin, Repl, State
 from codriver.core.values import Profile
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import resolve_session
 
 
 def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="process"):
@@ -14,7 +14,7 @@ def repl(key, dialect, *, waits=False, stands_in="", phase="connected", kind="pr
 
 
 def chosen(*repls, **how):
-    target = resolve(State(repls={one.id: one for one in repls}), None, **how)
+    target = resolve_session(State(repls={one.id: one for one in repls}), None, **how)
     return target.key, target.displaced
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codriver.tools.activity import moment
+from codriver.tools.activity import parse_time
 
 pytestmark = pytest.mark.served("memory")
 
@@ -126,12 +126,12 @@ NOON_MS = 1_800_000_000_000
     [("20m", 1200), ("20 min ago", 1200), ("2h", 7200), ("1d", 86_400), ("45s", 45), ("3 hours", 10_800)],
 )
 def test_a_duration_is_counted_back_from_now(text, seconds):
-    assert moment(text, NOON_MS) == NOON_MS - seconds * 1000
+    assert parse_time(text, NOON_MS) == NOON_MS - seconds * 1000
 
 
 @pytest.mark.parametrize("text", ["00:00", "23:59", "9:30", "09:30:15", "today"])
 def test_a_time_of_day_means_its_last_occurrence(text):
-    found = moment(text, NOON_MS)
+    found = parse_time(text, NOON_MS)
     assert NOON_MS - 86_400_000 <= found <= NOON_MS
 
 

@@ -13,7 +13,7 @@ from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.settings.model import Settings
 from codriver.tools.calls.call import Call
-from codriver.tools.ledgers.standing_queries import Waits
+from codriver.tools.ledgers.standing_queries import QueryLimits
 from codriver.tools.wait_for import WaitArguments, wait_for
 
 RESULTS = '[:find ?l ?t :where [?e :output/category "evaluationResults"] [?e :output/line ?l] [?e :output/text ?t]]'
@@ -209,7 +209,7 @@ class Counted:
         self.core = SimpleNamespace(state=State())
         self.live = SimpleNamespace(settings=Settings())
         self.work = WorkThreads()
-        self.waits = Waits()
+        self.waits = QueryLimits()
         self.durations = Durations()
 
     def query(self, question):

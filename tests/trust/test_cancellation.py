@@ -138,7 +138,7 @@ class Inside:
 
 def play(workspace, monkeypatch, loop, client):
     """Run a server in this thread and `client` in another one, until that has ended."""
-    inside, real = Inside(workspace), gate.answer
+    inside, real = Inside(workspace), gate.answer_call
 
     async def answer(tool, call, arguments):
         with anyio.CancelScope() as scope:

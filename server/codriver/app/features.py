@@ -109,9 +109,9 @@ def manifest() -> Manifest:
 @cache
 def call_hooks() -> CallHooks:
     """Return the combined hooks of all features for calls of tools."""
-    from codriver.tools.calls.hooks import merged  # noqa: PLC0415  # as above
+    from codriver.tools.calls.hooks import merge_hooks  # noqa: PLC0415  # as above
 
-    return merged(tuple(hooks.calls for hooks in server_hooks()))
+    return merge_hooks(tuple(hooks.calls for hooks in server_hooks()))
 
 
 @cache

@@ -34,8 +34,8 @@ from codriver.repls.launch.projects import suggested_repl
 from codriver.repls.launch.recipes import find_recipe
 from codriver.settings import trust
 from codriver.skills import DescribedRepl, SkillLibrary, build_instructions
-from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.gate import to_name_one
+from codriver.tools.calls.client_traits import find_traits
+from codriver.tools.calls.gate import describe_repl_setup
 from codriver.tools.manifest import offered_tools
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ def instructions_for(
     offered = {tool.name for tool in offered_tools(manifest, state, settings, client_name, expected=False)}
     evaluates = settings.enable_mcp_repl_evaluation
     is_suggested = state.repl_of_files and not settings.repl and not state.lifecycle.is_searching
-    to_have_one = to_name_one(state) if is_suggested else ""
+    to_have_one = describe_repl_setup(state) if is_suggested else ""
     return build_instructions(
         skills, repls, evaluates=evaluates, offered=offered, guides=manifest.guides, to_have_one=to_have_one,
-        trust_adds=_describe_trust_benefit(state), reads_resources=traits_of(client_name).reads_resources,
+        trust_adds=_describe_trust_benefit(state), reads_resources=find_traits(client_name).reads_resources,
     )  # fmt: skip
 
 

@@ -17,8 +17,8 @@ from codriver.files.polling import Poller
 from codriver.files.tree_walk import walk
 from codriver.repls.kinds import dialects_by_suffix
 from codriver.tools.calls.call import Call
-from codriver.tools.calls.gate import answer
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.gate import answer_call
+from codriver.tools.calls.session_choice import find_serving_repl
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -96,7 +96,7 @@ class SavedFileLoader:
     async def _load(self, file: Path) -> None:
         services = self._services
         relative_path = file.relative_to(services.workspace)
-        repl = server_of(file, services.core.state.repls.values(), services.workspace)
+        repl = find_serving_repl(file, services.core.state.repls.values(), services.workspace)
         if repl is None or isinstance(repl, str):
             self._log_unserved(
                 file.suffix,
@@ -105,7 +105,9 @@ class SavedFileLoader:
             return
         self._unserved.discard(file.suffix)
         call = Call(services, client="", client_name=WHO, progress=_ignore)
-        given = await answer(self._load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO})
+        given = await answer_call(
+            self._load_file, call, {"filePath": str(file), "replSessionKey": repl.key, "who": WHO}
+        )
         failure = _failure_text(given)
         if failure:
             self._log(f"{relative_path} was saved, and loading it into {repl.key} failed: {failure}", error=True)

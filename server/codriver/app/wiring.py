@@ -53,7 +53,7 @@ from codriver.testing.plain_process import start_plain
 from codriver.testing.test_jobs import TestJobs
 from codriver.tools.calls.call import Services
 from codriver.tools.calls.caller_slugs import client_slug
-from codriver.tools.ledgers.workspace_records import Ledger
+from codriver.tools.ledgers.workspace_records import WorkspaceRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -340,7 +340,7 @@ def _services(  # noqa: PLR0913, PLR0917  # one parameter per part
         image_files=image_store,
         durations=durations,
         remarks=Remarks(workspace_state_directory(workspace) / "remarks.json", tasks.start_soon),
-        ledger=Ledger(tasks.start_soon),
+        ledger=WorkspaceRecords(tasks.start_soon),
     )
 
 

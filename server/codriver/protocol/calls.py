@@ -12,8 +12,8 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from codriver.core.records import dataclass
 from codriver.tools.calls.call import Call, Lasting, LastingCall, Services
-from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.gate import answer
+from codriver.tools.calls.client_traits import find_traits
+from codriver.tools.calls.gate import answer_call
 from codriver.tools.manifest import find_called_tool
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ class ToolRunner:
         call = Call(self._services, client.id, client.name, progress, lambda: client.has_left, origin, number)
         if lasting is not None:
             call = LastingCall(lasting, call)
-        given = self._greeting(client, await answer(tool, call, arguments))
+        given = self._greeting(client, await answer_call(tool, call, arguments))
         # Notifications about log entries of this call are sent before its answer, even if they are being collected.
         self._notify_of_log(client)
         if client.accepts_forms and not is_stateless:
@@ -193,7 +193,7 @@ def encode_result(client: ClientSession, answered: ToolAnswer, more_members: str
     if answered.images:
         content += [{"type": "image", "data": image.data, "mimeType": image.mime_type} for image in answered.images]
     # The fields are JSON already and are inserted as they are.
-    structure = STRUCTURED_CONTENT % answered.text if traits_of(client.name).accepts_structure else ""
+    structure = STRUCTURED_CONTENT % answered.text if find_traits(client.name).accepts_structure else ""
     return RESULT % (encode_json(content), structure, "false" if answered.ok else "true", more_members)
 
 

@@ -25,7 +25,7 @@ from codriver.log.transcripts import read_transcripts as read_texts
 from codriver.protocol.error_messages import INVALID_PARAMS, METHOD_NOT_FOUND, RequestRefusedError
 from codriver.protocol.skill_resources import GET, LIST, READ_DIRECTORY, SkillResources
 from codriver.skills import LIVE_APP, SCHEME
-from codriver.tools.manifest import address
+from codriver.tools.manifest import translate_uri
 from codriver.tools.symbol_info import describe_symbol
 
 if TYPE_CHECKING:
@@ -215,7 +215,7 @@ class Resources:
     def _translate_uri(self, uri: str) -> str:
         """Replace a URI of Backseat Driver with Codriver's. Skills of this server and any other URI are unchanged."""
         name = uri.removeprefix(SCHEME).partition("/")[0] if is_skill(uri) else ""
-        return uri if any(skill.id == name for skill in self._library.skills()) else address(uri, self._plain)
+        return uri if any(skill.id == name for skill in self._library.skills()) else translate_uri(uri, self._plain)
 
     def _family(self, kind: str, parts: Sequence[str]) -> ResourceFamily | None:
         """Return the feature's resources that a URI belongs to. A last part may be empty."""

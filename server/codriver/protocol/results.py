@@ -18,7 +18,7 @@ from codriver.protocol.calls import encode_json
 from codriver.protocol.error_messages import HANDSHAKE_VERSIONS, MODERN, OLDER, SERVER_KEY, TASKS, TASKS_OFFERED
 from codriver.protocol.skill_resources import DECLARED, TTL_MS
 from codriver.protocol.trust_question import supports_forms
-from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, traits_of
+from codriver.tools.calls.client_traits import LIFTED_CHARACTERS, LIFTED_TOOLS, find_traits
 from codriver.tools.calls.gate import CHECK_INTERVAL_S, await_languages, await_search
 from codriver.tools.manifest import offered_tools
 
@@ -95,7 +95,7 @@ class FirstAnswers:
 
     def tools(self, client_name: str, offered: Iterable[Tool], *, accepts_tasks: bool) -> list[Result]:
         """Return the tools in `offered` for the client with this name, in the form of `tools/list`."""
-        traits = traits_of(client_name)
+        traits = find_traits(client_name)
         listed_tools = [
             {**self._listed[id(tool)], **TASK_SUPPORT} if accepts_tasks and tool.may_be_task else self._listed[id(tool)]
             for tool in offered

@@ -61,7 +61,7 @@ class ActivityArguments(Arguments):
 
 
 @dataclass(slots=True)
-class Event:
+class ActivityEvent:
     """One thing that happened: an evaluation with its outcome, an edit, a test run, or a line of output."""
 
     kind: str
@@ -101,7 +101,7 @@ class Event:
 
     def row(self, now_ms: int) -> dict[str, object]:
         """Return the event as a row of an answer."""
-        row: dict[str, object] = {"at": display_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
+        row: dict[str, object] = {"at": format_time(self.at_ms, now_ms), "who": self.who or None, "kind": self.kind}
         if self.code:
             row["code"] = cut(self.code, CODE_CHARACTERS)
         row |= {"file": self.file or None, "session": self.session or None, "evaluationId": self.evaluation or None}
@@ -125,9 +125,9 @@ class Event:
 async def activity(call: Call, arguments: ActivityArguments) -> Answer:
     """Return the events that the arguments select, newest first. Nothing is evaluated."""
     now_ms = call.services.now()
-    since_ms = None if arguments.since is None else moment(arguments.since, now_ms)
+    since_ms = None if arguments.since is None else parse_time(arguments.since, now_ms)
     read = partial(_entries, call, since_ms)
-    events = await call.services.work.queries.run(call.client, lambda: events_of(read()))
+    events = await call.services.work.queries.run(call.client, lambda: read_events(read()))
     for event in events:
         known = call.state.evaluations.get(event.evaluation)
         if known is not None and known.is_finished and known.status != "done":
@@ -155,28 +155,32 @@ def _entries(call: Call, since_ms: int | None) -> Sequence[Entry]:
     return [*call.services.remembered(), *entries]
 
 
-def events_of(entries: Iterable[Entry]) -> list[Event]:
+def read_events(entries: Iterable[Entry]) -> list[ActivityEvent]:
     """Return the events described by log entries, in line order. All entries of an evaluation are one event."""
-    events: list[Event] = []
-    evaluations: dict[tuple[str | None, str], Event] = {}
+    events: list[ActivityEvent] = []
+    evaluations: dict[tuple[str | None, str], ActivityEvent] = {}
     for entry in entries:
         kind = EVENTS.get(entry.kind or "")
         if kind is not None:
             known = {name: fact for name, fact in decode_facts(entry).items() if name not in OMITTED}
             evaluation = str(known.pop("job", entry.evaluation or ""))
-            events.append(Event(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known))
+            events.append(
+                ActivityEvent(kind, entry.timestamp, entry.line, entry.who or "", evaluation=evaluation, facts=known)
+            )
             continue
         if entry.session_key == TEST_JOBS_REPL:
             continue  # the entry about the end of the run has its facts
         if entry.evaluation is None:
             if entry.category in ("otherOutput", "otherErrorOutput") and entry.text.strip():
-                event = Event("output", entry.timestamp, entry.line, entry.who or "", session=entry.session_key or "")
+                event = ActivityEvent(
+                    "output", entry.timestamp, entry.line, entry.who or "", session=entry.session_key or ""
+                )
                 event.output.append(entry.text)
                 events.append(event)
             continue
         named = (entry.run, entry.evaluation)
         if named not in evaluations:
-            started = Event("code", entry.timestamp, entry.line, entry.who or "", evaluation=entry.evaluation)
+            started = ActivityEvent("code", entry.timestamp, entry.line, entry.who or "", evaluation=entry.evaluation)
             started.session = entry.session_key or ""
             evaluations[named] = started
             events.append(started)
@@ -184,7 +188,7 @@ def events_of(entries: Iterable[Entry]) -> list[Event]:
     return events
 
 
-def _add(event: Event, entry: Entry) -> None:
+def _add(event: ActivityEvent, entry: Entry) -> None:
     """Add a log entry to its event."""
     match entry.category:
         case "evaluatedCode" if entry.file is not None:
@@ -199,7 +203,7 @@ def _add(event: Event, entry: Entry) -> None:
             event.output.append(entry.text)
 
 
-def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, since_ms: int | None) -> bool:
+def _matches(call: Call, event: ActivityEvent, arguments: ActivityArguments, who: str, since_ms: int | None) -> bool:
     """Return whether the arguments select an event."""
     if since_ms is not None and event.at_ms < since_ms:
         return False
@@ -219,7 +223,7 @@ def _matches(call: Call, event: Event, arguments: ActivityArguments, who: str, s
     return arguments.text is None or any(arguments.text in text for text in event.searchable_strings())
 
 
-def _is_by(call: Call, event: Event, by: str, who: str) -> bool:
+def _is_by(call: Call, event: ActivityEvent, by: str, who: str) -> bool:
     """Return whether an event was caused by `by`, which is `me`, `others`, `human` or the name of a caller.
 
     `who` is the caller to which `me` refers.
@@ -243,7 +247,7 @@ def belongs_to(call: Call, who: str, evaluation: Evaluation) -> bool:
     return is_back or call.belongs_to(evaluation, who)
 
 
-def moment(text: str, now_ms: int) -> int:
+def parse_time(text: str, now_ms: int) -> int:
     """Return the time in epoch milliseconds that a text refers to.
 
     The text is a duration such as `20m` or `2h`, a clock time such as `09:30`, `today` or `yesterday`. A clock time is
@@ -273,7 +277,7 @@ def moment(text: str, now_ms: int) -> int:
     return at_ms if at_ms <= now_ms else at_ms - UNITS_S["d"] * 1000
 
 
-def display_time(at_ms: int, now_ms: int) -> str:
+def format_time(at_ms: int, now_ms: int) -> str:
     """Format a time of today as `14:02:11`, and an earlier one with its date, in the server's time zone."""
     at, now = time.localtime(at_ms / 1000), time.localtime(now_ms / 1000)
     is_today = (at.tm_year, at.tm_yday) == (now.tm_year, now.tm_yday)

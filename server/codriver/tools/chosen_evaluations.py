@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from codriver.errors import refused
-from codriver.tools.calls.evaluation_waits import evaluation_of
+from codriver.tools.calls.evaluation_waits import find_evaluation
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
@@ -21,7 +21,7 @@ def evaluation_of_caller(
         RefusedError: there is no such evaluation, or several wait for input.
     """
     if evaluation_id is not None:
-        return evaluation_of(call.state, evaluation_id)
+        return find_evaluation(call.state, evaluation_id)
     caller = call.who(who)
     candidates = [evaluation for evaluation in call.state.evaluations.values() if call.belongs_to(evaluation, caller)]
     if is_waiting:

@@ -20,7 +20,7 @@ from codriver.net.kernel_sockets import UnsupportedQueryError, listener_behind, 
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
 from codriver.tools.calls.gate import CHECK_INTERVAL_S
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import resolve_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ async def connect_repl(call: Call, arguments: ConnectArguments) -> Answer:
             f"could not connect to {address}: {note or 'it did not answer in time'}",
             hint="Check that an nREPL server listens at this address, and call again.",
         )
-    target = resolve(call.state, known.key)
+    target = resolve_session(call.state, known.key)
     fields: dict[str, object] = {"sessionKey": target.key, "dialect": known.dialect}
     notes = [
         f"to use this session, pass replSessionKey {target.key!r}",

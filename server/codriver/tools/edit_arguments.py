@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 from pydantic import ConfigDict, Field, PrivateAttr, WithJsonSchema, model_validator
 
 from codriver.editing import CreateFile, InsertDef, ReplaceDef, ReplaceText
-from codriver.tools.calls.argument_reading import argument_name, fields_of
+from codriver.tools.calls.argument_reading import model_fields, resolve_argument_name
 from codriver.tools.calls.arguments import UNLISTED, Given, remove_default
 from codriver_lisp.edit import Append, Insert, Move, Replace
 from codriver_lisp.source_text import Target
@@ -132,8 +132,8 @@ class EditArguments(Given):
             return handler(arguments)
         fields, part = dict(arguments), None
         for model in models:
-            names = [name for name in fields if argument_name(model, name) in fields_of(model)]
-            if part_fields := {argument_name(model, name): fields.pop(name) for name in names}:
+            names = [name for name in fields if resolve_argument_name(model, name) in model_fields(model)]
+            if part_fields := {resolve_argument_name(model, name): fields.pop(name) for name in names}:
                 part = model.model_validate(part_fields).part() or part
         edit = handler(fields)
         if part is not None and edit.type != "text":

@@ -19,13 +19,13 @@ from codriver.tools.answers.file_editors import edited_files
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
-from codriver.tools.calls.gate import switched_off
+from codriver.tools.calls.gate import check_switched_off
 from codriver.tools.calls.hooks import notes_of_edits, notify_of_failures
 from codriver.tools.calls.tool import Tool
 from codriver.tools.edit_arguments import COMMON_EDIT_TYPES, UNDO, EditArguments
 from codriver.tools.edit_records import caller_of_batch, record_edits
 from codriver.tools.edit_rows import edit_rows
-from codriver.tools.guarded_edits import why_not
+from codriver.tools.guarded_edits import refusal_reason
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -100,7 +100,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
     who, started_ms = call.who(arguments.who), services.now()
     step = "load" if arguments.load else "test"
     if (arguments.load or arguments.test) and (
-        obstacle := switched_off(evaluate_code.TOOL, settings, by=f"edit_files with {step}")
+        obstacle := check_switched_off(evaluate_code.TOOL, settings, by=f"edit_files with {step}")
     ):
         raise obstacle
     requests: list[EditRequest] = []
@@ -115,7 +115,7 @@ async def edit_files(call: Call, arguments: EditFilesArguments) -> Answer:
             requests,
             limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
             allow_outside=settings.allow_edits_outside_workspace,
-            guard=partial(why_not, services, who),
+            guard=partial(refusal_reason, services, who),
             dry_run=arguments.dry_run,
         )
     if not (arguments.load or arguments.test) or arguments.dry_run:
@@ -182,7 +182,7 @@ async def dry_edit(call: Call, given_who: str | None, requests: Sequence[EditReq
         requests,
         limits=SearchLimits(settings.fuzzy_line_targeting_padding, settings.line_context_response_padding),
         allow_outside=False,
-        guard=partial(why_not, services, call.who(given_who)),
+        guard=partial(refusal_reason, services, call.who(given_who)),
         dry_run=True,
     )
 

@@ -18,14 +18,14 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
-from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, request_extras
+from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
+from codriver.tools.calls.hooks import complete_answer, request_extras
 from codriver.tools.calls.session_choice import (
     Target,
     background_session,
     check_tree,
-    chosen,
-    isolated,
+    choose_session,
+    isolated_session,
     lane_of_caller,
     notes_of_choice,
 )
@@ -81,7 +81,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
         if run is not None:
             return await _evaluate_in_test(call, who, run, arguments)
     state = core.state
-    target = chosen(call, arguments.repl_session_key, who)  # a wrong key is reported before the code is checked
+    target = choose_session(call, arguments.repl_session_key, who)  # a wrong key is reported before the code is checked
     repl, readers = target.repl, possible_repls(state, arguments.repl_session_key, target)
     lisp = speaks_lisp(readers)
     if lisp:
@@ -90,7 +90,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     if not lisp:
         await check_by_repl(call, repl, arguments.code)
     if core.state is not state:  # the state may have changed during the check
-        target = chosen(call, arguments.repl_session_key, who)
+        target = choose_session(call, arguments.repl_session_key, who)
     check_tree(call, target, who, arguments.repl_session_key)
     target = await _session(call, target, who, arguments)
     in_frame = {} if arguments.frame is None else frame_fields(call, target, arguments.frame)
@@ -112,7 +112,9 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     )
     timeout_ms = _timeout_ms(call, arguments)
     begin(call, target, who, request)
-    current = await wait(call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
+    current = await wait_for_evaluation(
+        call, request.id, timeout_ms / 1000, may_last=arguments.on_timeout == "continue"
+    )
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, request.id, timeout_ms, arguments)
     if lisp:
@@ -121,7 +123,7 @@ async def evaluate_code(call: Call, arguments: EvaluateArguments) -> Answer:
     notes = notes_of_choice(call, current, target)
     images = arguments.max_images
     answer = await describe(call, current, arguments, max_images=images, notes=notes, default_session=key_in_use)
-    return answer if call.added is None else await completed(call, answer, current.id)
+    return answer if call.added is None else await complete_answer(call, answer, current.id)
 
 
 async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: EvaluateArguments) -> Answer:
@@ -130,7 +132,7 @@ async def _evaluate_in_test(call: Call, who: str, run: Evaluation, arguments: Ev
     code, frame = arguments.code, arguments.frame or 0
     identity = begin_in_frame(call, who, run, code, frame, arguments.description)
     timeout_ms = _timeout_ms(call, arguments)
-    current = await wait(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
+    current = await wait_for_evaluation(call, identity, timeout_ms / 1000, may_last=arguments.on_timeout == "continue")
     if current.status == "running" and arguments.on_timeout == "interrupt":
         return await _interrupt_after_timeout(call, identity, timeout_ms, arguments)
     return await describe(call, current, arguments, default_session=TEST_JOBS_REPL)
@@ -146,7 +148,7 @@ async def _session(call: Call, target: Target, who: str, arguments: EvaluateArgu
     if arguments.background:
         return await background_session(call, target, who, call.wait_ms() / 1000)
     if arguments.isolate:
-        return await isolated(call, target, who)
+        return await isolated_session(call, target, who)
     return lane_of_caller(call, target, who) if arguments.repl_session_key is None else target
 
 
@@ -156,10 +158,12 @@ async def _interrupt_after_timeout(
     """Stop an evaluation that ran longer than `timeout_ms`, and return the answer about it."""
     # If the client disconnected now, the evaluation would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
-        did = await stop(call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart)
-    current = evaluation_of(call.state, evaluation)
+        did = await stop_evaluation(
+            call, evaluation, f"it ran longer than {timeout_ms} ms", allow_restart=arguments.allow_restart
+        )
+    current = find_evaluation(call.state, evaluation)
     answer = await describe(call, current, arguments, max_images=arguments.max_images, notes=did)
-    answer = await completed(call, answer, evaluation)
+    answer = await complete_answer(call, answer, evaluation)
     if current.status == "done":
         return answer
     fields = {

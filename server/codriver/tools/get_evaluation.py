@@ -19,8 +19,8 @@ from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.answers.text_parts import difference, excerpt, matching
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Schema, remove_default
-from codriver.tools.calls.evaluation_waits import evaluation_of, wait
-from codriver.tools.calls.hooks import completed
+from codriver.tools.calls.evaluation_waits import find_evaluation, wait_for_evaluation
+from codriver.tools.calls.hooks import complete_answer
 from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import evaluation_of_caller
 
@@ -79,7 +79,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     """Return an evaluation, after waiting for it if requested."""
     current = evaluation_of_caller(call, arguments.evaluation_id, arguments.who)
     if arguments.wait_ms and not current.is_finished:
-        current = await wait(call, current.id, arguments.wait_ms / 1000, owns=False)
+        current = await wait_for_evaluation(call, current.id, arguments.wait_ms / 1000, owns=False)
     if (read_part := call.services.hooks.parts.get(arguments.part)) is not None:
         return await read_part(call, current, arguments)
     if re.fullmatch(PARTS, arguments.part) is None:
@@ -99,7 +99,7 @@ async def get_evaluation(call: Call, arguments: GetArguments) -> Answer:
     if current.kind == "run-tests":
         return await describe_run(call, current, arguments, whole=arguments.report)
     answer = await describe(call, current, arguments, max_images=arguments.max_images)
-    return await completed(call, answer, current.id)
+    return await complete_answer(call, answer, current.id)
 
 
 def _counts_elements(call: Call, current: Evaluation, arguments: GetArguments) -> bool:
@@ -121,7 +121,7 @@ async def _requested_part(
     if arguments.grep is not None:
         return await work.run(call.client, partial(matching, transcript, arguments.grep, max_bytes=max_bytes))
     if arguments.diff_with is not None:
-        other = _transcript(call, evaluation_of(call.state, arguments.diff_with).id)
+        other = _transcript(call, find_evaluation(call.state, arguments.diff_with).id)
         return await work.run(call.client, partial(difference, transcript, other, max_bytes=max_bytes))
     start, length = arguments.start or 0, arguments.length
     part = cast("Part", arguments.part)

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 NEEDS_HUMAN: Final = "ask your human to edit it, or to set allowEditsOfClientFiles in their own settings"
 
 
-def why_not(services: Services, who: str, change: Change) -> str:
+def refusal_reason(services: Services, who: str, change: Change) -> str:
     """Return the reason why a caller must not make a change, or an empty string. Guards of features may wait."""
     refusals = (guard(services, who, change) for guard in services.hooks.guards)
-    return next(filter(None, refusals), "") or why_guarded(services.workspace, services.live.settings, change)
+    return next(filter(None, refusals), "") or edit_refusal(services.workspace, services.live.settings, change)
 
 
-def why_guarded(workspace: Path, settings: Settings, change: Change) -> str:
+def edit_refusal(workspace: Path, settings: Settings, change: Change) -> str:
     """Return the reason why nobody may make a change, or an empty string."""
     path, name = change.path, plain_name(change.path.name)
     is_code = PurePath(name).suffix in (*SUFFIXES, *PYTHON_SUFFIXES)

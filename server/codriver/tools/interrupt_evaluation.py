@@ -13,8 +13,8 @@ from codriver.tools.acts.test_runs import describe_run
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating, wants_detail
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.evaluation_waits import evaluation_of, stop
-from codriver.tools.calls.session_choice import Target, resolve
+from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation
+from codriver.tools.calls.session_choice import Target, resolve_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ class InterruptArguments(Evaluating):
 async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Answer:
     """Stop an evaluation, or whatever runs in a session."""
     if arguments.evaluation_id is not None:
-        evaluation = evaluation_of(call.state, arguments.evaluation_id).id
+        evaluation = find_evaluation(call.state, arguments.evaluation_id).id
     elif (job := _running_job_of(call, arguments.repl_session_key)) is not None:
         evaluation = job.id
     elif arguments.repl_session_key is not None:
-        target = resolve(call.state, arguments.repl_session_key, may_leave=True)
+        target = resolve_session(call.state, arguments.repl_session_key, may_leave=True)
         occupying = [
             e for e in call.state.unfinished() if e.status in OCCUPYING_STATUSES and _runs_in_session(e, target)
         ]
@@ -55,8 +55,8 @@ async def interrupt_evaluation(call: Call, arguments: InterruptArguments) -> Ans
     else:
         evaluation = _only_evaluation(call, call.who(arguments.who))
     why = f"{call.who(arguments.who)} called interrupt_evaluation"
-    did = await stop(call, evaluation, why, allow_restart=arguments.allow_restart)
-    current = evaluation_of(call.state, evaluation)
+    did = await stop_evaluation(call, evaluation, why, allow_restart=arguments.allow_restart)
+    current = find_evaluation(call.state, evaluation)
     if current.is_test_job:
         described = await describe_run(call, current, arguments)
         return replace(described, ok=current.is_finished)

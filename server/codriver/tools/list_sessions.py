@@ -9,7 +9,7 @@ from codriver.tools.acts.test_starts import start_row
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
 from codriver.tools.calls.caller_slugs import client_slug
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.tool import Tool
 from codriver.tools.session_rows import running_evaluation, running_field, session_row
 
@@ -28,7 +28,7 @@ async def list_sessions(call: Call, arguments: NoArguments) -> Answer:
     additions = [await query(call) for query in call.services.hooks.sessions]
     rows: list[dict[str, object]] = []
     state, names = call.state, call.services.repls.capability_names
-    is_lean = not traits_of(call.client_name).wants_detail
+    is_lean = not find_traits(call.client_name).wants_detail
     for repl in state.repls.values():
         caller = (call.client, who)
         for session in repl.sessions.values():

@@ -20,8 +20,8 @@ from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
-from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import check_tree, chosen, lane_of_caller
+from codriver.tools.calls.evaluation_waits import wait_for_evaluation
+from codriver.tools.calls.session_choice import check_tree, choose_session, lane_of_caller
 from codriver.tools.calls.syntax_check import check_by_repl, check_language, possible_repls, readable_forms, speaks_lisp
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.definitions import read_definitions
@@ -63,7 +63,7 @@ async def load_file(call: Call, arguments: LoadFileArguments) -> Answer:
     """Load a file into a session, wait for it, and return its result or state."""
     who = call.who(arguments.who)
     path = call.services.workspace / arguments.file_path
-    repl = chosen(call, arguments.repl_session_key, who, file=arguments.file_path).repl
+    repl = choose_session(call, arguments.repl_session_key, who, file=arguments.file_path).repl
     is_followed = arguments.dependents or arguments.prune
     if is_followed:
         check(repl, prune=arguments.prune, is_whole=arguments.whole)
@@ -101,7 +101,7 @@ class _Loads:
         call, arguments = self._call, self._arguments
         path = await call.services.work.files.run(call.client, partial(with_spelling_on_disk, path))
         text = await call.services.work.files.run(call.client, partial(read_source, path))
-        target = chosen(call, arguments.repl_session_key, self._who, file=str(path))
+        target = choose_session(call, arguments.repl_session_key, self._who, file=str(path))
         repl = target.repl
         check_language(call, path, text, repl)
         readers = possible_repls(call.state, arguments.repl_session_key, target)
@@ -125,14 +125,16 @@ class _Loads:
         """Send a request to the session, and wait until it finishes or the time is up."""
         call = self._call
         given = self._arguments
-        target = chosen(call, given.repl_session_key, self._who, file=given.file_path)
+        target = choose_session(call, given.repl_session_key, self._who, file=given.file_path)
         check_tree(call, target, self._who, self._arguments.repl_session_key)
         if self._arguments.repl_session_key is None:
             target = lane_of_caller(call, target, self._who)
         limits, identity = default_limits(call, target), evaluation_queue.next_evaluation_id(call.state)
         request = replace(submitted, id=identity, session=target.session.name, default_limits=limits, who=self._who)
         begin(call, target, self._who, request)
-        return await wait(call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True)
+        return await wait_for_evaluation(
+            call, request.id, max(0.0, self._ends_at - anyio.current_time()), may_last=True
+        )
 
 
 TOOL = Tool(

@@ -35,7 +35,7 @@ from codriver.tools import (
     what_changed,
 )
 from codriver.tools.calls.call import NO_HOOKS
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.gate import tools_to_list
 from codriver.tools.calls.tool import Manifest, Tool
 
@@ -132,7 +132,7 @@ def offered_tools(
     See `tools_to_list`.
     """
     tools = manifest.tools if settings.toolset == "full" else manifest.usual
-    return tools_to_list(tools, state, settings, lists_again=not expected or traits_of(client_name).lists_again)
+    return tools_to_list(tools, state, settings, lists_again=not expected or find_traits(client_name).lists_again)
 
 
 def find_called_tool(manifest: Manifest, name: str, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
@@ -164,7 +164,7 @@ def translate_arguments(tool: Tool, name: str, arguments: dict[str, Any]) -> dic
     return {ARGUMENTS.get(key, key): value for key, value in arguments.items() if key not in IGNORED_ARGUMENTS}
 
 
-def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
+def translate_uri(uri: str, plain_kinds: Collection[str] = ()) -> str:
     """Return the URI in Codriver for a URI of Backseat Driver, and any other URI unchanged.
 
     `plain_kinds` are resources of features whose URI is `/KIND/PART` in Backseat Driver. Source: Backseat Driver,
@@ -178,7 +178,7 @@ def address(uri: str, plain_kinds: Collection[str] = ()) -> str:
         return f"skill://{SKILLS[name]}/{PAGES.get(path, path) if slash else 'SKILL.md'}"
     kind, _, rest = uri.removeprefix("/").partition("/") if uri.startswith("/") else ("", "", "")
     if kind == "skills":
-        return address(f"skill://{rest}")
+        return translate_uri(f"skill://{rest}")
     if kind in plain_kinds and rest:
         return f"codriver://{kind}/{_part(rest)}"
     if kind == "symbol-info":

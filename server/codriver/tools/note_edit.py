@@ -54,7 +54,7 @@ class PatchedFile:
     replaced: tuple[tuple[str, str], ...] = ()
 
 
-def patched_files(patch: str) -> tuple[PatchedFile, ...]:
+def parse_patch(patch: str) -> tuple[PatchedFile, ...]:
     """Return the files that a patch creates or changes, in order. A moved file has its new name."""
     sections: list[list[str]] = []
     for line in patch.strip().splitlines():
@@ -143,7 +143,7 @@ class NoteEditArguments(Arguments):
         )
         content = None if (self.content or "").startswith(UNFILLED_PLACEHOLDER) else self.content
         named = [PatchedFile(path, content, self.replaced) for path in given if path]
-        return (*named, *patched_files(self.patch))[:MAX_FILES]
+        return (*named, *parse_patch(self.patch))[:MAX_FILES]
 
 
 async def note_edit(call: Call, arguments: NoteEditArguments) -> Answer:
@@ -188,11 +188,11 @@ async def _edited(call: Call, arguments: NoteEditArguments) -> str:
 def _diff(file: PatchedFile, before: str | None) -> str:
     """Return the changed lines of a file, if the hook passed its text."""
     if file.added is not None and before is not None:
-        return unified(before, file.added)
-    return "\n".join([unified(old, new) for old, new in file.replaced])
+        return brief_diff(before, file.added)
+    return "\n".join([brief_diff(old, new) for old, new in file.replaced])
 
 
-def unified(before: str, after: str) -> str:
+def brief_diff(before: str, after: str) -> str:
     """Return a unified diff without header, with two lines of context."""
     lines = [*unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2)][2:]
     return "\n".join(lines)

@@ -12,7 +12,7 @@ from codriver.log.output_log import SCHEMA, Category, LogQuery
 from codriver.tools.answers.answer_images import image_collector
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments, remove_default
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.tool import Tool
 from codriver.tools.log_rows import Fitted, Fitting, fit_newest, row_budgets
 from codriver.tools.query_inputs import Input
@@ -78,7 +78,7 @@ async def repl_output_log(call: Call, arguments: LogArguments) -> Answer:
     without_images = images.remove_from_json(result)
     budgets = row_budgets(call, "repl_output_log", arguments, arguments.max_text_bytes)
     fitted: Fitting = partial(fit_newest, budgets=budgets, has_requested_bytes=arguments.max_text_bytes is not None)
-    if arguments.query is None and not traits_of(call.client_name).wants_detail:
+    if arguments.query is None and not find_traits(call.client_name).wants_detail:
         sessions = sum(len(repl.sessions) for repl in call.state.repls.values())
         fitted = partial(_fit_lean, fitted, has_one_session=sessions == 1)
     rows_in_answer, notes, omitted = await work.editing.run(call.client, partial(fitted, without_images))
@@ -114,7 +114,7 @@ def _entries(call: Call, arguments: LogArguments) -> Sequence[dict[str, Value]]:
     for event_log, store in call.services.log.sources.growing.values():
         if category is not None and event_log.category in category:
             of_source = store.entries(since=since, who=who, limit=limit)
-            if not traits_of(call.client_name).wants_detail:
+            if not find_traits(call.client_name).wants_detail:
                 # An entity's text has the content of the source's own attributes.
                 of_source = [{name: row[name] for name in row if name in SCHEMA.attributes} for row in of_source]
             found = sorted([*found, *of_source], key=lambda entity: entity["line"])[-limit:]

@@ -12,7 +12,7 @@ from codriver.core.records import replace
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.session_choice import repl_stopped_error, resolve
+from codriver.tools.calls.session_choice import repl_stopped_error, resolve_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _repl_to_restart(state: State, key: str | None) -> Repl:
     for repl in state.repls.values():
         if any(repl.session_key(name) == key for name in repl.sessions):
             return repl
-    return resolve(state, key).repl
+    return resolve_session(state, key).repl
 
 
 TOOL = Tool(

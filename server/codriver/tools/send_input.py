@@ -10,7 +10,7 @@ from codriver.errors import refused
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import Answer, answer_schema
-from codriver.tools.calls.evaluation_waits import give_input, wait
+from codriver.tools.calls.evaluation_waits import send_line, wait_for_evaluation
 from codriver.tools.calls.tool import Tool
 from codriver.tools.chosen_evaluations import evaluation_of_caller
 
@@ -34,8 +34,8 @@ async def send_input(call: Call, arguments: InputArguments) -> Answer:
             f"evaluation {current.id} has status {current.status} and is not waiting for input",
             hint="send_input needs an evaluation with status needs-input.",
         )
-    await give_input(call, current, arguments.text)
-    current = await wait(call, current.id, call.services.durations.settle_s, owns=False)
+    await send_line(call, current, arguments.text)
+    current = await wait_for_evaluation(call, current.id, call.services.durations.settle_s, owns=False)
     return await describe(call, current, arguments)
 
 

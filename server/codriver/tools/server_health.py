@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from codriver.core.state import awaits_acceptance, first_answer_warnings
 from codriver.core.values import OCCUPYING_STATUSES
 from codriver.tools.calls.answer import ROWS, Answer, answer_schema
-from codriver.tools.calls.client_traits import traits_of
-from codriver.tools.calls.evaluation_waits import queue_notes
+from codriver.tools.calls.client_traits import find_traits
+from codriver.tools.calls.evaluation_waits import describe_queue
 from codriver.tools.calls.tool import Tool
 from codriver.tools.list_sessions import NoArguments
-from codriver.tools.session_rows import iso_time, repl_row
+from codriver.tools.session_rows import format_iso_time, repl_row
 
 if TYPE_CHECKING:
     from codriver.core.state import Repl, State
@@ -33,7 +33,7 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
         "workspace": lifecycle.workspace,
         "host": lifecycle.host,
         "port": lifecycle.port,
-        "startedAt": iso_time(lifecycle.started_at),
+        "startedAt": format_iso_time(lifecycle.started_at),
         "uptimeS": max(0, services.now() - lifecycle.started_at) // 1000,
         "repls": repls,
         "clients": clients,
@@ -53,10 +53,15 @@ async def server_health(call: Call, arguments: NoArguments) -> Answer:
             "queued": sum(e.status == "queued" for e in state.unfinished()),
             "running": sum(e.status in OCCUPYING_STATUSES for e in state.unfinished()),
             **services.transcripts.store.usage(),
-            **({"unfinished": _unfinished(call)} if traits_of(call.client_name).wants_detail else {}),
+            **({"unfinished": _unfinished(call)} if find_traits(call.client_name).wants_detail else {}),
         },
         "errors": [
-            {"code": latch.code, "message": latch.text, "count": latch.count, "firstAt": iso_time(latch.first_at)}
+            {
+                "code": latch.code,
+                "message": latch.text,
+                "count": latch.count,
+                "firstAt": format_iso_time(latch.first_at),
+            }
             for latch in state.latches.values()
         ],
     }
@@ -83,7 +88,9 @@ def _unfinished(call: Call) -> list[dict[str, object]]:
         row = {"evaluationId": evaluation.id, "who": evaluation.who, "sessionKey": state.key_of(evaluation),
                "status": evaluation.status, "kind": evaluation.kind, "code": evaluation.head,
                "elapsedMs": since}  # fmt: skip
-        waits = {"waits": queue_notes(call, evaluation)[0].partition(";")[0]} if evaluation.status == "queued" else {}
+        waits = (
+            {"waits": describe_queue(call, evaluation)[0].partition(";")[0]} if evaluation.status == "queued" else {}
+        )
         rows.append({**row, **waits})
     return rows
 

@@ -23,7 +23,7 @@ def running_field(running: Evaluation | None) -> dict[str, object]:
     return {"running": {"evaluationId": running.id, "who": running.who, "code": running.head}}
 
 
-def iso_time(epoch_ms: int) -> str:
+def format_iso_time(epoch_ms: int) -> str:
     """Format a time as ISO 8601 in UTC, with seconds."""
     return datetime.fromtimestamp(epoch_ms / 1000, UTC).isoformat(timespec="seconds")
 
@@ -53,7 +53,7 @@ def session_row(state: State, repl: Repl, session: Session, names: Sequence[str]
     if session.namespace:
         row["ns"] = session.namespace
     if session.last_activity:
-        row["lastActivity"] = iso_time(session.last_activity)
+        row["lastActivity"] = format_iso_time(session.last_activity)
     if session.who:
         row["who"] = session.who
     if session.is_leaving:

@@ -19,8 +19,8 @@ from codriver.tools.acts.test_runs import report_of
 from codriver.tools.answers.answer_budget import budget, fit, head, json_bytes
 from codriver.tools.calls.answer import ROWS, STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.evaluation_waits import evaluation_of
-from codriver.tools.calls.session_choice import session_field, session_in_use, target_of
+from codriver.tools.calls.evaluation_waits import find_evaluation
+from codriver.tools.calls.session_choice import find_target, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -54,8 +54,8 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
     if (job := _failed_job(call, arguments)) is not None:
         return _job_answer(call, job, arguments)
     if arguments.evaluation_id is not None:
-        failed: Evaluation | None = evaluation_of(call.state, arguments.evaluation_id)
-        target = target_of(call.state, evaluation_of(call.state, arguments.evaluation_id))
+        failed: Evaluation | None = find_evaluation(call.state, arguments.evaluation_id)
+        target = find_target(call.state, find_evaluation(call.state, arguments.evaluation_id))
     else:
         target = session_in_use(call, arguments.repl_session_key, call.who(arguments.who))
         failed = last_failed_evaluation(call.state, target)
@@ -84,7 +84,7 @@ async def stacktrace(call: Call, arguments: StackArguments) -> Answer:
 def _failed_job(call: Call, arguments: StackArguments) -> Evaluation | None:
     """Return the job with the given id, or the test run that is the caller's last failure."""
     if arguments.evaluation_id is not None:
-        evaluation = evaluation_of(call.state, arguments.evaluation_id)
+        evaluation = find_evaluation(call.state, arguments.evaluation_id)
         return evaluation if evaluation.is_job else None
     return last_failed_run(call, call.who(arguments.who), arguments.repl_session_key)
 
@@ -130,7 +130,7 @@ async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
         report = await report_of(call, failed)
         wrong = [row for row in report["results"] if row["outcome"] != "pass"] if report else []
         if row := next((row for row in wrong if row.get("frames")), wrong[0] if wrong else None):
-            kind, message = error_of(row)
+            kind, message = error_from_row(row)
             frames = tuple(_frame(frame) for frame in row.get("frames", ()))
             location = StackFrame(f"{row.get('file')}:{row.get('line')}", row.get("file"), row.get("line"), row["test"])
             return StackTrace(kind, message, frames or (location,), f"test {row['ns']}/{row['test']}")
@@ -139,7 +139,7 @@ async def _recorded_trace(call: Call, failed: Evaluation) -> StackTrace | None:
     return _trace_of(failed.failure)
 
 
-def error_of(row: Json) -> tuple[str, str]:
+def error_from_row(row: Json) -> tuple[str, str]:
     """Return the class and message of a test that did not pass, or its outcome and values if nothing was raised."""
     actual = str(row.get("actual", ""))
     kind, _, message = actual.partition(": ")

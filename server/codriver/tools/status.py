@@ -24,7 +24,7 @@ from codriver.tools import (
     symbol_info,
     what_changed,
 )
-from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, display_time
+from codriver.tools.activity import ACTIVITY, ActivityArguments, belongs_to, format_time
 from codriver.tools.answers.answer_budget import budget, fit, head
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED
@@ -173,7 +173,7 @@ def _job(call: Call, evaluation: Evaluation, now_ms: int) -> dict[str, object]:
         "code": cut(evaluation.head, CODE_CHARACTERS),
     }
     if evaluation.started_at is not None:
-        row["started"] = display_time(evaluation.started_at, now_ms)
+        row["started"] = format_time(evaluation.started_at, now_ms)
         row["seconds"] = round(((evaluation.finished_at or now_ms) - evaluation.started_at) / 1000, 1)
     if evaluation.is_background:
         row["background"] = True

@@ -19,7 +19,7 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.source_lines import excerpt, numbered_definition
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import UNLISTED, Arguments
-from codriver.tools.calls.session_choice import Target, resolve, session_field, session_in_use
+from codriver.tools.calls.session_choice import Target, resolve_session, session_field, session_in_use
 from codriver.tools.calls.tool import Tool
 from codriver_lisp.reader import top_level_forms
 
@@ -77,7 +77,7 @@ async def describe_symbol(
         CapabilityMissingError: the symbol is a pattern, and the REPL cannot search by patterns.
     """
     most = services.live.settings.max_text_bytes if most is None else most
-    target = resolve(services.core.state, key)
+    target = resolve_session(services.core.state, key)
     adapter, session = services.repls.adapter(target.repl.id), target.session.name
     found = await adapter.query(Lookup(symbol, namespace=namespace, session=session))
     fields = {} if found is None else _symbol_json(found, services, most)
@@ -161,7 +161,7 @@ async def describe_source(
     The source comes from the REPL, or from the newest evaluated code that defines the symbol. Lines of a file are
     numbered. Documentation that the source contains is removed from the known fields.
     """
-    target = resolve(call.state, key)
+    target = resolve_session(call.state, key)
     query = FindSource(symbol, namespace=namespace, session=target.session.name)
     found = await call.services.repls.adapter(target.repl.id).query(query)
     is_lisp = target.repl.dialect != "python"

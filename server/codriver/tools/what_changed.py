@@ -9,7 +9,7 @@ from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.drift_notes import drift_lines, drift_of, fresh_finding
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.session_choice import chosen
+from codriver.tools.calls.session_choice import choose_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class DriftArguments(Arguments):
 
 async def what_changed(call: Call, arguments: DriftArguments) -> Answer:
     """Return every difference between the loaded code and its files, one line for each module and object."""
-    repl = chosen(call, arguments.repl_session_key, call.who(arguments.who)).repl
+    repl = choose_session(call, arguments.repl_session_key, call.who(arguments.who)).repl
     found = await drift_of(call, repl)
     lines = drift_lines(call, repl, found)
     notes = []

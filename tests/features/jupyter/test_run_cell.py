@@ -15,7 +15,7 @@ from tools_in_memory import serving
 
 from codriver.core.state import Origin, Repl, State
 from codriver.settings.model import Settings
-from codriver.tools.calls.gate import refusal
+from codriver.tools.calls.gate import why_unavailable
 
 KERNELSPEC = {"kernelspec": {"name": "memory"}}
 
@@ -398,5 +398,5 @@ def test_a_cell_has_the_same_code_limit_as_a_file(client, notebook):
 )  # fmt: skip
 def test_a_starting_kernel_is_named_and_a_restarting_one_is_waited_for(origin, formerly, hint):
     repl = Repl("1", "k", Origin("process", origin), phase="starting", queued=frozenset(formerly))
-    refused = refusal(BY_NAME["run_cell"], State(repls={"1": repl}), Settings())
+    refused = why_unavailable(BY_NAME["run_cell"], State(repls={"1": repl}), Settings())
     assert (refused and hint in refused.hint) if hint else refused is None

@@ -20,8 +20,8 @@ from codriver.tools.answers.answer_budget import budget, fit
 from codriver.tools.answers.evaluation_answers import describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.evaluation_waits import wait
-from codriver.tools.calls.session_choice import Target, check_tree, lane_of_caller, resolve
+from codriver.tools.calls.evaluation_waits import wait_for_evaluation
+from codriver.tools.calls.session_choice import Target, check_tree, lane_of_caller, resolve_session
 from codriver.tools.calls.tool import Tool
 
 if TYPE_CHECKING:
@@ -59,14 +59,14 @@ async def change_app(call: Call, arguments: ChangeAppArguments) -> Answer:
     repl = app_repl(call, key)
     if refusal := seam_providers.refusal(_provider(repl), arguments.what):
         return refusal_answer(call, refusal)
-    target = resolve(call.state, key or repl.key)
+    target = resolve_session(call.state, key or repl.key)
     check_tree(call, target, who, key)
     if key is None:
         target = lane_of_caller(call, target, who)
     request = _request(call, target, who, arguments)
     begin(call, target, who, request)
     timeout_ms = call.wait_ms(arguments.timeout_ms)
-    current = await wait(call, request.id, timeout_ms / 1000, may_last=True)
+    current = await wait_for_evaluation(call, request.id, timeout_ms / 1000, may_last=True)
     described = await describe(call, current, arguments)
     if current.status != "done":
         return described

@@ -11,7 +11,7 @@ from codriver.core.records import Recent
 from codriver.features.applications.app_log import shorten_paths
 from codriver.features.applications.seam import SEAM, SeamSessions, seam_of
 from codriver.tools.calls.answer import Answer
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import resolve_session
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ def app_repl(call: Call, key: str | None) -> Repl:
         candidates = [repl for repl in call.state.repls.values() if repl.profile and SEAM in repl.profile.capabilities]
         if len(candidates) == 1:
             return candidates[0]
-    return resolve(call.state, key).repl
+    return resolve_session(call.state, key).repl
 
 
 def parse_answer(call: Call, text: str, *, shows_sensitive: bool = False) -> SeamAnswer:

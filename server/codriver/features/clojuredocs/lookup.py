@@ -12,7 +12,7 @@ from codriver.features.clojuredocs.export import ClojureDocsExport
 from codriver.features.clojuredocs.settings import MAX_AGE_DAYS_SETTING, URL
 from codriver.repls.contract.questions import Lookup
 from codriver.tools.answers.answer_budget import head
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import resolve_session
 
 if TYPE_CHECKING:
     from codriver.features.clojuredocs.entries import Entry
@@ -106,9 +106,9 @@ def entry_json(entry: Entry, max_bytes: int) -> dict[str, object]:
 def _session(services: Services, key: str | None) -> Target | None:
     """Return the session with this key. Without a key, return the only session, or None if there is not exactly one."""
     if key is not None:
-        return resolve(services.core.state, key)
+        return resolve_session(services.core.state, key)
     with suppress(RefusedError):
-        return resolve(services.core.state, None)
+        return resolve_session(services.core.state, None)
     return None
 
 

@@ -27,7 +27,7 @@ from codriver.features.handoff.conflict_ledger import (
 )
 from codriver.files import FileRules, Links
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.session_choice import find_serving_repl
 from codriver.tools.ledgers.file_edits import is_edit_by
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ async def _edit_conflict_notes(call: Call, edited: EditedFile) -> list[str]:
     services, state = call.services, call.state
     path, file_name, edit, earlier = edited.path, edited.display_path, edited.edit, edited.earlier
     is_shared = any(not is_edit_by(state, earlier_edit, edit.who, edit.client) for earlier_edit in earlier)
-    repl = server_of(path, state.repls.values(), services.workspace)
+    repl = find_serving_repl(path, state.repls.values(), services.workspace)
     history = (
         services.part(Conflicts).histories.get(repl.id) if repl is not None and not isinstance(repl, str) else None
     )

@@ -32,9 +32,9 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.evaluation_answers import EVALUATION, describe
 from codriver.tools.answers.lean_answers import Evaluating
 from codriver.tools.calls.answer import STRINGS, Answer, answer_schema
-from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 from codriver.tools.calls.gate import check_may_edit
-from codriver.tools.calls.session_choice import Target, check_tree, resolve
+from codriver.tools.calls.session_choice import Target, check_tree, resolve_session
 from codriver.tools.calls.tool import Tool
 from codriver.tools.restart_repl import RestartArguments, restart_repl
 
@@ -99,7 +99,7 @@ async def run_cell(call: Call, arguments: RunCellArguments) -> Answer:
         _check_cell(cell, notebook.path.name)
         evaluation = _begin(call, notebook, target, cell)
         timeout_ms = call.wait_ms(arguments.timeout_ms)
-        current = await wait(call, evaluation, timeout_ms / 1000, may_last=True)
+        current = await wait_for_evaluation(call, evaluation, timeout_ms / 1000, may_last=True)
         answer = await describe(call, current, arguments, max_images=MAX_IMAGES)
     return await _with_note_on_editors(call, notebook, answer)
 
@@ -211,7 +211,7 @@ async def _run_all(call: Call, arguments: RunCellArguments, notebook: OpenedNote
     lines: list[str] = []
     for number, cell in enumerate(cells):
         evaluation = _begin(call, notebook, target, cell)
-        current = await wait(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
+        current = await wait_for_evaluation(call, evaluation, max(deadline - anyio.current_time(), 0.1), may_last=True)
         description = await call.services.part(CellOutputWrites).describe(current)
         location = str(description[0] if description else cell.index).partition(f", written to {notebook.display_path}")
         lines.append(f"{location[0]}: {current.status}")
@@ -254,7 +254,7 @@ async def _restarted(call: Call, arguments: RunCellArguments, target: Target) ->
     key = target.repl.key
     restart_arguments = {"replSessionKey": key, "timeoutMs": int(RESTART_TIMEOUT_S * 1000), "who": arguments.who}
     await restart_repl(call, RestartArguments.model_validate(restart_arguments))
-    return resolve(call.state, key)
+    return resolve_session(call.state, key)
 
 
 async def _with_note_on_editors(call: Call, notebook: OpenedNotebook, answer: Answer) -> Answer:
@@ -310,18 +310,18 @@ def _target(call: Call, key: str | None, path: Path, notebook: Notebook) -> Targ
                 f"{path.name} has the kernel {of_notebook.key}, but replSessionKey is {key}: nothing was run",
                 hint=f"Omit replSessionKey, or evaluate the cell's code in {key} with evaluate_code.",
             )
-        return resolve(call.state, of_notebook.key)
+        return resolve_session(call.state, of_notebook.key)
     kernels = [repl for repl in call.state.repls.values() if _runs_cells(repl)]
     keys = [repl.key for repl in kernels]
     if key is not None:
-        target = resolve(call.state, key)
+        target = resolve_session(call.state, key)
         if not _runs_cells(target.repl):
             raise _no_kernel(call.state, path.name, notebook.kernel, keys, f", and {key} is not a Jupyter kernel")
         return target
     free = [repl.key for repl in kernels if not repl.notebook and not repl.origin.is_discovered_only]
     if len(free) != 1:
         raise _no_kernel(call.state, path.name, notebook.kernel, keys, "")
-    return resolve(call.state, free[0])
+    return resolve_session(call.state, free[0])
 
 
 def _runs_cells(repl: Repl) -> bool:

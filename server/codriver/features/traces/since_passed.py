@@ -20,7 +20,7 @@ from codriver.features.traces.recorded_runs import MalformedRunError, RecordedRu
 from codriver.features.traces.trace_answers import compare_runs, format_difference
 from codriver.testing.runs import FAILING_OUTCOMES
 from codriver.tools.acts.python_tests import start_job
-from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -136,7 +136,7 @@ async def _run(call: Call, job: str, comparison: TestJob) -> tuple[str, Run] | N
     """Run the test and return its outcome and its recorded calls, or None if it did not run."""
     evaluation = call.state.evaluations[job]
     name = start_job(call, evaluation.who, comparison)
-    await wait(call, name, 2 * MAX_S, owns=False)
+    await wait_for_evaluation(call, name, 2 * MAX_S, owns=False)
     job_report = call.services.tests.report(name)
     outcome = next((result.outcome for result in job_report.report.results), None) if job_report is not None else None
     recorded = (

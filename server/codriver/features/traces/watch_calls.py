@@ -13,7 +13,7 @@ from codriver.features.traces.watched_calls import OP, CallWatch, CallWatches
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.tools.calls.answer import Answer, answer_schema
 from codriver.tools.calls.arguments import Arguments
-from codriver.tools.calls.session_choice import resolve
+from codriver.tools.calls.session_choice import resolve_session
 from codriver.tools.calls.tool import Tool
 from codriver.wire.untrusted import as_map
 
@@ -43,7 +43,7 @@ class WatchCallsArguments(Arguments):
 
 async def watch_calls(call: Call, arguments: WatchCallsArguments) -> Answer:
     """Start a watch, or end those of the caller for the function if the limit is 0."""
-    repl, who = resolve(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
+    repl, who = resolve_session(call.state, arguments.repl_session_key).repl, call.who(arguments.who)
     watches = call.services.part(CallWatches)
     if arguments.limit == 0:
         active = watches.of(repl.id, who, arguments.function)

@@ -22,7 +22,7 @@ from codriver.tools.acts.python_tests import failure_row, make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run
-from codriver.tools.calls.evaluation_waits import stop, wait
+from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,10 +128,10 @@ async def _run_candidates(
         sources = {str(file.change.path): file.change.after for file in outcome.files}
         candidate_job = replace(job, spec=replace(job.spec, sources=sources))
         name = start_job(call, who, candidate_job, is_parallel=trial.is_parallel)
-        current = await wait(call, name, (candidate_job.limit_s or 0) + END_S)
+        current = await wait_for_evaluation(call, name, (candidate_job.limit_s or 0) + END_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
-                await stop(call, name, "the tests of a candidate took too long")
+                await stop_evaluation(call, name, "the tests of a candidate took too long")
         results[label] = candidate_result(call, label, call.services.tests.report(name))
 
     if trial.is_parallel:

@@ -43,7 +43,7 @@ from codriver.protocol.error_messages import (
 )
 from codriver.protocol.trust_question import supports_forms
 from codriver.tools.calls.call import Call, LastingCall, Services
-from codriver.tools.calls.evaluation_waits import give_input, stop
+from codriver.tools.calls.evaluation_waits import send_line, stop_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -397,7 +397,7 @@ class EvaluationTasks:
             return
         try:
             with suppress(ReplDisconnectedError):  # the lost connection also ends the evaluation
-                await give_input(LastingCall(task, call), evaluation, text)
+                await send_line(LastingCall(task, call), evaluation, text)
         except RefusedError as error:
             words = f"the input was not accepted, and the code still waits for it: {error.message}; {error.hint}"
             raise MCPError(REFUSED, self._caller.redactor(words)) from error
@@ -407,7 +407,7 @@ class EvaluationTasks:
             task.scope.cancel()
             return
         with suppress(CodriverError):
-            await stop(self._call_for_task(task), task.evaluation, why)
+            await stop_evaluation(self._call_for_task(task), task.evaluation, why)
 
     def _call_for_task(self, task: Task) -> Call:
         async def silent(_elapsed_s: float, _words: str) -> None:

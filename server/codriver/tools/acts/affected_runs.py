@@ -22,7 +22,7 @@ from codriver.tools.acts.affected_tests import AFFECTED, AFFECTED_LIMIT_S, choos
 from codriver.tools.acts.python_tests import make_job, run_job
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import compared, location_of_run, merged, run_tests
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.session_choice import find_serving_repl
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -159,7 +159,7 @@ async def _named(call: Call, file: str) -> FileResult:
 
 def _server(call: Call, path: Path) -> Repl | str:
     """Return the REPL that serves a file, or the reason why none does."""
-    return server_of(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
+    return find_serving_repl(path, call.state.repls.values(), call.services.workspace) or "no REPL serves it"
 
 
 def _is_of_python(call: Call, run: TestsRun) -> bool:

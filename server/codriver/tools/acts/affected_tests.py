@@ -34,7 +34,7 @@ from codriver.testing.test_paths import test_paths
 from codriver.tools.acts.edited_files import read_edited_lisp
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_runs import run_tests, runs_of_repl
-from codriver.tools.calls.session_choice import server_of
+from codriver.tools.calls.session_choice import find_serving_repl
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.source_text import Document
 
@@ -464,7 +464,7 @@ async def failures(call: Call, who: str, *, wait_s: float) -> str:
 
 def _server(call: Call, path: Path) -> Repl | None:
     """Return the REPL that serves a file, or None if there is none or the choice is ambiguous."""
-    repl = server_of(path, call.state.repls.values(), call.services.workspace)
+    repl = find_serving_repl(path, call.state.repls.values(), call.services.workspace)
     return None if isinstance(repl, str) else repl
 
 

@@ -49,9 +49,15 @@ from codriver.tools.acts.submission import check_free
 from codriver.tools.acts.test_arguments import TestArguments, path_of
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run, run_tests, runs_of_repl
-from codriver.tools.calls.evaluation_waits import stop, wait
+from codriver.tools.calls.evaluation_waits import stop_evaluation, wait_for_evaluation
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, check_server, lane_of_caller, serving
+from codriver.tools.calls.session_choice import (
+    Target,
+    await_serving_repl,
+    check_serving_repl,
+    lane_of_caller,
+    repl_for_file,
+)
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -163,9 +169,9 @@ class LiveSteps:
                 continue
             is_python = path.suffix == PYTHON
             if (self._undo_id or self._tests) and not is_python:
-                await await_server(self._call, path, self._call.wait_ms() / 1000)
+                await await_serving_repl(self._call, path, self._call.wait_ms() / 1000)
             if self._is_loaded and self._key is None:
-                check_server(self._call, path, self._who)
+                check_serving_repl(self._call, path, self._who)
             repl = self._server(path)
             if not isinstance(repl, str):
                 if self._is_loaded:
@@ -403,10 +409,10 @@ class LiveSteps:
         call = self._call
         name = start_job(call, self._who, job)
         self._runs.append(name)
-        current = await wait(call, name, (job.limit_s or self._limit_s) + END_S)
+        current = await wait_for_evaluation(call, name, (job.limit_s or self._limit_s) + END_S)
         if not current.is_finished:
             with anyio.CancelScope(shield=True):
-                await stop(call, name, "the tests of an edit took too long")
+                await stop_evaluation(call, name, "the tests of an edit took too long")
         return name, call.services.tests.report(name)
 
     async def _test_in_repls(self, runs: Sequence[TestsRun], ends_at: float) -> None:
@@ -543,7 +549,7 @@ class LiveSteps:
     def _server(self, path: Path) -> Repl | str:
         """Return the REPL that serves a file, or the reason why none does."""
         call = self._call
-        return serving(call, path, self._who, self._key) or ""
+        return repl_for_file(call, path, self._who, self._key) or ""
 
 
 def _missing(names: Sequence[str], workspace: Path, directory: Path, edited: Sequence[str]) -> list[str]:

@@ -26,9 +26,15 @@ from codriver.tools.acts.submission import begin
 from codriver.tools.answers.answer_budget import budget
 from codriver.tools.answers.drift_notes import notes_of_load
 from codriver.tools.answers.evaluation_answers import describe
-from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait, way_to_end
+from codriver.tools.calls.evaluation_waits import (
+    describe_how_to_stop,
+    describe_queue,
+    find_evaluation,
+    stop_evaluation,
+    wait_for_evaluation,
+)
 from codriver.tools.calls.gate import await_search
-from codriver.tools.calls.session_choice import Target, await_server, lane_of_caller, serving
+from codriver.tools.calls.session_choice import Target, await_serving_repl, lane_of_caller, repl_for_file
 from codriver_lisp.binding_forms import namespace_of, ns_form
 from codriver_lisp.reader import top_level_forms
 from codriver_lisp.source_text import Document
@@ -105,9 +111,9 @@ class EditLoads:
         ends_at = anyio.current_time() + call.wait_ms() / 1000
         for file in files:
             path = results[file.index].change.path
-            await await_server(call, path, max(0.0, ends_at - anyio.current_time()))
+            await await_serving_repl(call, path, max(0.0, ends_at - anyio.current_time()))
             why = blocked_by or file.reason
-            repl = None if why else serving(call, path, self._who, self._key)
+            repl = None if why else repl_for_file(call, path, self._who, self._key)
             if repl is None or isinstance(repl, str):
                 self.rows[file.index] = {"notLoaded": why or _unserved(path, repl)}
                 if not why and dialects_by_suffix().get(path.suffix):
@@ -142,11 +148,11 @@ class EditLoads:
         try:
             target = lane_of_caller(call, Target(repl, repl.sessions[MAIN_SESSION]), self._who)
             begin(call, target, self._who, replace(request, session=target.session.name))
-            current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()))
+            current = await wait_for_evaluation(call, request.id, max(0.0, ends_at - anyio.current_time()))
             if self._undo_id and not current.is_finished:
                 self.failure = self._timeout_failure(current, file.name)
-                await stop(call, request.id, "it took too long")
-                current = evaluation_of(call.state, request.id)
+                await stop_evaluation(call, request.id, "it took too long")
+                current = find_evaluation(call.state, request.id)
         except (RefusedError, ReplDisconnectedError) as error:
             self.rows[file.index] = {"notLoaded": f"{error}: call load_file when that is fixed"}
             if self._undo_id:
@@ -168,8 +174,8 @@ class EditLoads:
         """Return the failure of a load that did not finish in time, whether or not it started."""
         if current.status != "queued":
             return {"reason": "timed-out", "message": f"loading {name} took longer than the time limit"}
-        why = queue_notes(self._call, current)[0].partition(";")[0]
-        ends = way_to_end(self._call, current)
+        why = describe_queue(self._call, current)[0].partition(";")[0]
+        ends = describe_how_to_stop(self._call, current)
         return {
             "reason": "timed-out",
             "message": f"the load of {name} never started and was removed from the queue: {why}",

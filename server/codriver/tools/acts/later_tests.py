@@ -25,7 +25,7 @@ from codriver.tools.acts.python_tests import make_job, start_job
 from codriver.tools.acts.test_arguments import TestArguments
 from codriver.tools.acts.test_environments import TestEnvironment
 from codriver.tools.acts.test_runs import location_of_run
-from codriver.tools.calls.evaluation_waits import wait
+from codriver.tools.calls.evaluation_waits import wait_for_evaluation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -129,7 +129,7 @@ async def _report(call: Call, who: str, job: TestJob, requests: int) -> JobRepor
     if tests.requests != requests:
         return None
     name = start_job(call, who, job)
-    await wait(call, name, LIMIT_S + END_S, owns=False)
+    await wait_for_evaluation(call, name, LIMIT_S + END_S, owns=False)
     job_report = tests.report(name)
     is_outdated = job_report is None or tests.requests != requests or job_report.changed_files
     return None if is_outdated else job_report

@@ -31,8 +31,8 @@ from codriver.tools.answers.answer_notes import with_notes
 from codriver.tools.answers.lean_answers import wants_detail
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
-from codriver.tools.calls.evaluation_waits import evaluation_of, queue_notes, stop, wait
-from codriver.tools.calls.hooks import completed
+from codriver.tools.calls.evaluation_waits import describe_queue, find_evaluation, stop_evaluation, wait_for_evaluation
+from codriver.tools.calls.hooks import complete_answer
 from codriver.wire.untrusted import as_int, as_maps
 
 if TYPE_CHECKING:
@@ -151,14 +151,14 @@ async def run_job(
     await _stop_outdated_run(call, who)
     identity = start_job(call, who, job)
     wait_ms = call.wait_ms(arguments.timeout_ms)
-    current = await wait(call, identity, wait_ms / 1000)
+    current = await wait_for_evaluation(call, identity, wait_ms / 1000)
     if current.status == "queued":
         return _not_started_answer(call, current)
     if not current.is_finished and arguments.is_stopped_at_timeout:
         # If the client disconnected now, the run would go on. Each step has a time limit.
         with anyio.CancelScope(shield=True):
-            await stop(call, identity, f"the tests ran longer than {wait_ms} ms")
-        current = evaluation_of(call.state, identity)
+            await stop_evaluation(call, identity, f"the tests ran longer than {wait_ms} ms")
+        current = find_evaluation(call.state, identity)
     notes = [caution] if caution and call.services.delivered.repls.is_new(current, caution) else []
     answer = await describe_job(call, current, arguments, whole=arguments.report)
     return replace(answer, fields=with_notes(dict(answer.fields), notes)) if notes else answer
@@ -230,12 +230,14 @@ async def _stop_outdated_run(call: Call, who: str) -> None:
         ):
             continue
         if await call.services.tests.changed_since(evaluation.started_at or 0):
-            await stop(call, evaluation.id, "files changed since it started, and its caller started a new run")
+            await stop_evaluation(
+                call, evaluation.id, "files changed since it started, and its caller started a new run"
+            )
 
 
 def _not_started_answer(call: Call, job: Evaluation) -> Answer:
     """Return the answer about a run that could not start while its caller waited."""
-    notes = queue_notes(call, job)
+    notes = describe_queue(call, job)
     call.dispatch(CancelQueued(job.id, "its caller stopped waiting"))
     fields = {"reason": "busy", "message": f"the tests did not start: {'; '.join(notes)}", "hint": QUEUED_RUN_HINT}
     return Answer(fields, ok=False)
@@ -245,7 +247,7 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
     """Return the answer about a running or finished job. `whole` includes every result, for a report."""
     job_report = call.services.tests.report(job.id)
     if job.status == "queued":
-        return Answer({"evaluationId": job.id, "status": job.status, "notes": queue_notes(call, job)})
+        return Answer({"evaluationId": job.id, "status": job.status, "notes": describe_queue(call, job)})
     if job_report is None:
         if job.is_finished and job.failure is None:
             return Answer({"evaluationId": job.id, "status": job.status, "notes": [*job.notes, "its report is gone"]})
@@ -278,9 +280,9 @@ async def describe_job(call: Call, job: Evaluation, arguments: Evaluating, *, wh
         fields |= {"evaluationId": job.id, "status": job.status, "exitStatus": job_report.report.exit_status}
         fields |= {"sessionKey": job_report.job.session_key} if job_report.job.session_key else {}
     if job.status == "done":
-        return await completed(call, Answer(fields, handed_out=delivery.handed_out), job.id)
+        return await complete_answer(call, Answer(fields, handed_out=delivery.handed_out), job.id)
     fields = _without_usual({"evaluationId": job.id, **_end(call, job, job_report), **fields}, is_whole=is_detailed)
-    return await completed(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
+    return await complete_answer(call, Answer(fields, ok=False, handed_out=delivery.handed_out), job.id)
 
 
 def _without_usual(fields: Mapping[str, object], *, is_whole: bool) -> dict[str, object]:

@@ -10,7 +10,7 @@ from codriver.core.actions import Evaluate
 from codriver.core.state import queue_of, session_queue
 from codriver.core.values import NO_LIMITS, OCCUPYING_STATUSES, PrintLimits, execution_session_of
 from codriver.errors import RefusedError, refused
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.evaluation_waits import ways_to_free_session
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ MAX_ELEMENTS, MAX_LEVELS = 100_000, 1000
 
 def default_limits(call: Call, target: Target) -> PrintLimits | None:
     """Return the print limits for clients that pass none, or None for those of the settings."""
-    if not traits_of(call.client_name).reads_whole:
+    if not find_traits(call.client_name).reads_whole:
         return None
     # Collections of Python are finite when printed; a sequence of Lisp may be infinite.
     return NO_LIMITS if target.repl.dialect == "python" else PrintLimits(MAX_ELEMENTS, MAX_LEVELS)

@@ -42,9 +42,9 @@ from codriver.tools.answers.lean_answers import (
 )
 from codriver.tools.answers.new_output import Delivery
 from codriver.tools.calls.answer import Answer
-from codriver.tools.calls.evaluation_waits import evaluation_of, stop, wait
-from codriver.tools.calls.hooks import completed, notify_of_failures, request_extras
-from codriver.tools.calls.session_choice import check_tree, chosen, lane_of_caller
+from codriver.tools.calls.evaluation_waits import find_evaluation, stop_evaluation, wait_for_evaluation
+from codriver.tools.calls.hooks import complete_answer, notify_of_failures, request_extras
+from codriver.tools.calls.session_choice import check_tree, choose_session, lane_of_caller
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,7 +158,7 @@ async def location_of_run(call: Call, arguments: TestArguments, who: str) -> Tes
     file = (arguments.all_paths[0] if arguments.all_paths else "").partition("::")[0]
     is_python = Path(file).suffix in PYTHON_SUFFIXES
     try:
-        target = chosen(call, key, who, file=file)
+        target = choose_session(call, key, who, file=file)
     except RefusedError as error:
         if key is None and error.reason == "no-repl" and PYTHON in call.state.languages():
             return await project_environment(call)
@@ -202,7 +202,9 @@ async def _run_in_repl(
     )
     begin(call, target, who, request)
     is_limited = arguments.timeout_ms is not None
-    current = await wait(call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited)
+    current = await wait_for_evaluation(
+        call, request.id, max(0.0, ends_at - anyio.current_time()), may_last=not is_limited
+    )
     if current.status != "running" or arguments.on_timeout == "continue":
         return await describe_run(call, current, arguments, passed=arguments.passed, whole=arguments.report)
     return await _timed_out(call, current, arguments)
@@ -228,8 +230,8 @@ async def _timed_out(call: Call, current: Evaluation, arguments: TestArguments) 
     wait_ms = call.wait_ms(arguments.timeout_ms)
     # If the client disconnected now, the run would go on. Each step has a time limit.
     with anyio.CancelScope(shield=True):
-        did = await stop(call, current.id, f"the tests ran longer than {wait_ms} ms")
-    over = evaluation_of(call.state, current.id)
+        did = await stop_evaluation(call, current.id, f"the tests ran longer than {wait_ms} ms")
+    over = find_evaluation(call.state, current.id)
     answer = await describe_run(call, over, arguments, passed=arguments.passed, whole=arguments.report)
     where = ", outside of any test" if "tests" in answer.fields and "stoppedIn" not in answer.fields else ""
     fields = {
@@ -299,10 +301,10 @@ async def _describe_repl_run(
         named = (reader.namespace or "").partition("::")[0]
         fields = lean_run_fields(lean(fields, reader), call.services.workspace, "" if passed else named)
     if evaluation.status == "done":
-        return await completed(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
+        return await complete_answer(call, Answer(fields, handed_out=delivery.handed_out), evaluation.id)
     fields |= await _failure_fields(call, evaluation, report, is_lean=not wants_detail(call, arguments))
     answer = Answer(fields, ok=False, handed_out=delivery.handed_out)
-    return await completed(call, answer, evaluation.id)
+    return await complete_answer(call, answer, evaluation.id)
 
 
 async def _add_source(

@@ -12,7 +12,7 @@ from itertools import accumulate
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING
 
-from codriver.tools.calls.client_traits import ENVELOPE_BYTES, most_bytes, traits_of
+from codriver.tools.calls.client_traits import ENVELOPE_BYTES, find_traits, max_answer_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,14 +49,14 @@ class Cut:
 
 def budget(call: Call) -> int:
     """Return the maximum bytes of text in an answer for this caller by default."""
-    traits = traits_of(call.client_name)
+    traits = find_traits(call.client_name)
     most = traits.answer_characters - ENVELOPE_BYTES
     return min(call.services.live.settings.max_text_bytes, most) if traits.has_budget else most
 
 
 def requested_budget(call: Call, tool: str, requested: int | None = None) -> int:
     """Return the maximum bytes in an answer of `tool` if more is requested, or everything."""
-    most = most_bytes(call.client_name, tool)
+    most = max_answer_bytes(call.client_name, tool)
     return most if requested is None else min(requested, most)
 
 

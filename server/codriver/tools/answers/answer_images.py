@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.pictures import DATA_URL_PATTERN, parse_image
 from codriver.tools.calls.answer import Image
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 
 if TYPE_CHECKING:
     import re
@@ -32,7 +32,7 @@ def image_collector(call: Call, requested: int, way: str) -> Images:
 
     See `Images` for `way`. Codriver's commands need none.
     """
-    if traits_of(call.client_name).wants_detail:
+    if find_traits(call.client_name).wants_detail:
         return Images(min(requested, MAX_IMAGES), None, max_bytes=MAX_IMAGE_BYTES)
     allowed = call.services.live.settings.max_images
     words = way if allowed else "the setting maxImages allows none"
@@ -41,7 +41,7 @@ def image_collector(call: Call, requested: int, way: str) -> Images:
 
 def image_files(call: Call) -> Callable[[str, str], str | None] | None:
     """Return a function that saves images as files, or None for a client that passes images to its model."""
-    return None if traits_of(call.client_name).shows_images else call.services.image_files.save
+    return None if find_traits(call.client_name).shows_images else call.services.image_files.save
 
 
 class Images:

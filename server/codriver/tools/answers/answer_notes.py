@@ -16,7 +16,7 @@ from codriver.core.values import MAIN_SESSION
 from codriver.errors import cut, few
 from codriver.log.transcripts import read_transcripts
 from codriver.tools.answers.text_parts import is_same
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.ledgers.delivered_notes import COMMANDS
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ async def notes_of_repetition(answer: AnswerInProgress) -> list[str]:
     """Return a comparison of a finished evaluation with the last one of the same code in the same session."""
     call, evaluation, transcript = answer.call, answer.evaluation, answer.delivery.transcript
     before, state = transcript.before if transcript is not None else None, call.services.core.state
-    if traits_of(call.client_name).reads_whole:  # each command is a new process, and remembers no other
+    if find_traits(call.client_name).reads_whole:  # each command is a new process, and remembers no other
         return answer.repetition
     for _ in range(MAX_REPEATS):
         if transcript is None or before is None:

@@ -31,8 +31,8 @@ from codriver.files.tree_walk import walk
 from codriver.repls.contract.adapter_values import LOAD_IT_SUFFIX
 from codriver.repls.contract.fresh_imports import FreshImport, finding_lines
 from codriver.repls.contract.questions import Drift
-from codriver.tools.calls.session_choice import server_of
-from codriver.tools.ledgers.lisp_drift import Evaluated, Ledger, LispDrift, Source
+from codriver.tools.calls.session_choice import find_serving_repl
+from codriver.tools.ledgers.lisp_drift import DefinitionHistory, LispDrift, LispEvaluation, Source
 from codriver_lisp.binding_forms import namespace_of
 from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from codriver.repls.contract.fresh_imports import FreshFinding
     from codriver.repls.contract.questions import Difference, DriftKind, Loaded, LoadedNamespace, OnlyOf
     from codriver.tools.calls.call import Call, ReplUser
-    from codriver.tools.ledgers.lisp_drift import LispKnown
+    from codriver.tools.ledgers.lisp_drift import LispRecords
 
     Outcomes = Mapping[tuple[str, str], str]
 
@@ -158,7 +158,7 @@ async def notes_of_undo(call: Call, put_back: Iterable[FileResult]) -> tuple[str
     notes = []
     for edited in put_back if not call.services.live.settings.watch else ():
         path, data = edited.change.path, edited.change.after
-        repl = server_of(path, call.state.repls.values(), call.services.workspace)
+        repl = find_serving_repl(path, call.state.repls.values(), call.services.workspace)
         if data is None or repl is None or isinstance(repl, str):
             continue
         if repl.id not in found:
@@ -363,7 +363,7 @@ async def differences(call: ReplUser, repl: Repl) -> tuple[Difference, ...] | No
     drift = known.drifts.get(repl.id)
     if drift is None or drift.generation != repl.generation:
         drift = known.drifts[repl.id] = LispDrift(
-            Ledger(features, DEFINED_ONCE.get(repl.dialect, ONCE)), repl.generation
+            DefinitionHistory(features, DEFINED_ONCE.get(repl.dialect, ONCE)), repl.generation
         )
     async with drift.lock:
         services = call.services
@@ -407,7 +407,7 @@ def _stamp(path: str) -> files.Stamp | None:
         return None
 
 
-def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
+def _source(known: LispRecords, path: str, *, features: tuple[str, ...], logged: Callable[[str], str]) -> Source | None:
     """Return the present definitions of a file, or None if the file cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116  # a third of the time of a path
@@ -425,7 +425,7 @@ def _source(known: LispKnown, path: str, *, features: tuple[str, ...], logged: C
 def _compare(
     drift: LispDrift,
     loaded: Loaded,
-    new: Iterable[Evaluated],
+    new: Iterable[LispEvaluation],
     reads: Callable[[str], Source | None],
     compared_ms: int,
 ) -> tuple[Difference, ...]:
@@ -452,7 +452,7 @@ def _real(namespace: LoadedNamespace) -> LoadedNamespace:
     return replace(namespace, files=tuple(dict.fromkeys(real.values())), vars=found)
 
 
-def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evaluated]:
+def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[LispEvaluation]:
     """Return the finished evaluations of a REPL's process that are not in its ledger, in the order of the log."""
     waiting, since = drift.waiting, drift.line
     drift.waiting = set()
@@ -476,13 +476,13 @@ def _new_evaluations(call: ReplUser, repl: Repl, drift: LispDrift) -> list[Evalu
     return found
 
 
-def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> Evaluated:
+def _evaluated(number: int, entry: Entry, evaluation: Evaluation) -> LispEvaluation:
     """Return the evaluation that an entry of the log describes, numbered for the ledger."""
     head, failure = evaluation.head, evaluation.failure
     is_named = evaluation.kind != "evaluate" and head.startswith(LOAD) and len(head) < MAX_HEAD_CHARACTERS
     file = head.removeprefix(LOAD) if is_named else ""
     is_whole = evaluation.kind == "load-file"
-    return Evaluated(
+    return LispEvaluation(
         number,
         evaluation.id,
         evaluation.who,

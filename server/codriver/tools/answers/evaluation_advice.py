@@ -26,7 +26,7 @@ from codriver.tools.answers.drift_notes import (
     notes_of_use,
 )
 from codriver.tools.answers.file_editors import with_editor
-from codriver.tools.calls.evaluation_waits import queue_notes, way_to_end
+from codriver.tools.calls.evaluation_waits import describe_how_to_stop, describe_queue
 
 if TYPE_CHECKING:
     from codriver.core.values import Evaluation
@@ -72,9 +72,9 @@ def _next_step_notes(answer: AnswerInProgress) -> Notes:
     """Return the note about what to do while an evaluation runs or waits for input, once for each caller."""
     call, evaluation = answer.call, answer.evaluation
     if evaluation.status == "queued":
-        return queue_notes(call, evaluation)
+        return describe_queue(call, evaluation)
     if evaluation.status == "running":
-        ends = way_to_end(call, evaluation)
+        ends = describe_how_to_stop(call, evaluation)
         way = f"still running: get_evaluation waits for it, {ends} stops it"
         profile = answer.repl.profile if answer.repl is not None else None
         way += ", background: true runs code in parallel" if profile is not None and profile.runs_concurrently else ""
@@ -88,7 +88,7 @@ def _input_note(call: Call, evaluation: Evaluation) -> str:
     profile = repl.profile if repl else None
     if profile and "stdin" in profile.capabilities:
         return "the code reads from standard input: send it a line with send_input"
-    ends = way_to_end(call, evaluation)
+    ends = describe_how_to_stop(call, evaluation)
     return f"the code reads from standard input, which this REPL does not support: {ends} stops it"
 
 

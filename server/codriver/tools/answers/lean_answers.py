@@ -30,7 +30,7 @@ from codriver.errors import RefusedError, cut
 from codriver.repls.contract.adapter_values import AROUND, NO_MESSAGE
 from codriver.repls.contract.reports import FRAME
 from codriver.tools.calls.arguments import UNLISTED, Arguments, Json
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.calls.session_choice import session_in_use
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Reader:
 
 def wants_detail(call: Call, arguments: Evaluating) -> bool:
     """Return whether the caller requested every field."""
-    return traits_of(call.client_name).wants_detail if arguments.detail is None else arguments.detail
+    return find_traits(call.client_name).wants_detail if arguments.detail is None else arguments.detail
 
 
 def reader_of(

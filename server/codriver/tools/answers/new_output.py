@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from codriver.log.transcripts import NO_POSITIONS
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -28,7 +28,7 @@ NOTHING_NEW: Final = "nothing new was printed"
 
 def receiver_key(call: Call, arguments: Arguments) -> Hashable | None:
     """Return the key of the caller that receives an answer, or None if its content does not count as delivered."""
-    if call.lasting is not None or traits_of(call.client_name).wants_detail:
+    if call.lasting is not None or find_traits(call.client_name).wants_detail:
         return None
     return call.client, call.conversation, arguments.who
 

@@ -91,7 +91,7 @@ class ExpectedValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class ArgumentField:
     """An argument of a model."""
 
     name: str
@@ -155,7 +155,7 @@ def _any_of(options: Sequence[ExpectedValues]) -> ExpectedValues:
 
 
 @lru_cache(maxsize=256)
-def fields_of(model: type[Given]) -> Mapping[str, Field]:
+def model_fields(model: type[Given]) -> Mapping[str, ArgumentField]:
     """Return the arguments of a model by the names that callers use, including unlisted ones.
 
     Required arguments come first, and arguments of every tool last.
@@ -169,11 +169,11 @@ def fields_of(model: type[Given]) -> Mapping[str, Field]:
     )
 
 
-def _field(model: type[Given], python_name: str, info: FieldInfo) -> Field:
+def _field(model: type[Given], python_name: str, info: FieldInfo) -> ArgumentField:
     """Return the argument for a field of a model."""
     reads = any(isinstance(item, BeforeValidator) for item in info.metadata)
     default = None if info.is_required() else info.get_default(call_default_factory=True)
-    return Field(
+    return ArgumentField(
         name=info.alias or to_camel(python_name),
         expected=_expected(info.annotation, has_reader=reads),
         is_file=python_name in model.FILES,
@@ -194,11 +194,11 @@ class Reader:
 
     def read(self, model: type[Given], given: Mapping[str, object], position: Position = ()) -> dict[str, object]:
         """Return the arguments under the names of the model, in forms that it accepts, where their meaning is clear."""
-        fields = fields_of(model)
+        fields = model_fields(model)
         found: dict[str, object] = {}
         written_as: dict[str, str] = {}
         for written, value in _with_items(model, given).items():
-            name = argument_name(model, written)
+            name = resolve_argument_name(model, written)
             field = fields.get(name)
             if value is None and (field is None or not field.distinguishes_null):
                 continue
@@ -217,7 +217,7 @@ class Reader:
         also = "" if given == name else f" as {given}"
         self.errors.append(ArgumentError((*position, other), f"is another name of {name}, which is also given{also}"))
 
-    def _value(self, field: Field, value: object, position: Position) -> object:
+    def _value(self, field: ArgumentField, value: object, position: Position) -> object:
         """Return the value of an argument in the form that its field expects, with paths resolved."""
         value = self._as_expected(field.expected, value, position)
         if field.is_file:
@@ -257,22 +257,24 @@ def _with_items(model: type[Given], given: Mapping[str, object]) -> Mapping[str,
     if of_items is None:
         return given
     name, inner = of_items
-    fields, within = fields_of(model), fields_of(inner)
+    fields, within = model_fields(model), model_fields(inner)
     moved = {
         written: value
         for written, value in given.items()
-        if argument_name(model, written) not in fields and argument_name(inner, written) in within
+        if resolve_argument_name(model, written) not in fields and resolve_argument_name(inner, written) in within
     }
     if not moved:
         return given
-    written_as = next((argument for argument in given if argument_name(model, argument) == name), name)
+    written_as = next((argument for argument in given if resolve_argument_name(model, argument) == name), name)
     field, listed = fields[name], given.get(written_as)
     if isinstance(listed, str):
         listed = _from_json(field.expected, listed)
     items = [{}] if listed is None else listed if isinstance(listed, list) else [listed]
-    names = {argument_name(inner, written) for written in moved}
+    names = {resolve_argument_name(inner, written) for written in moved}
     objects = [item for item in items if isinstance(item, dict)]
-    if len(objects) < len(items) or any(argument_name(inner, key) in names for entry in objects for key in entry):
+    if len(objects) < len(items) or any(
+        resolve_argument_name(inner, key) in names for entry in objects for key in entry
+    ):
         return given
     others = {written: value for written, value in given.items() if written not in moved}
     return {**others, written_as: [{**moved, **entry} for entry in objects]}
@@ -283,7 +285,7 @@ def _item_field(model: type[Given]) -> tuple[str, type[Given]] | None:
     """Return the name of the required argument that is a list of objects, and the model of these objects."""
     found = [
         (field.name, field.expected.item.model)
-        for field in fields_of(model).values()
+        for field in model_fields(model).values()
         if field.is_required and field.expected.item is not None and field.expected.item.model is not None
     ]
     return found[0] if len(found) == 1 else None
@@ -298,7 +300,7 @@ def _has_half_character(value: object) -> bool:
     return isinstance(value, list) and any(map(_has_half_character, value))
 
 
-def _is_null_text(field: Field, value: object) -> bool:
+def _is_null_text(field: ArgumentField, value: object) -> bool:
     """Return whether a value is the text `null` for an argument that accepts neither text nor a list of texts."""
     expected = field.expected
     if not isinstance(value, str) or value.strip() != "null" or field.distinguishes_null:
@@ -347,9 +349,9 @@ def _refuse_constant(name: str) -> float:
 
 
 @lru_cache(maxsize=4096)
-def argument_name(model: type[Given], written: str) -> str:
+def resolve_argument_name(model: type[Given], written: str) -> str:
     """Return the argument that a name refers to, or the name itself if it refers to none."""
-    fields = fields_of(model)
+    fields = model_fields(model)
     if written in fields:
         return written
     mapped = model.OTHER_NAMES.get(written)
@@ -362,12 +364,12 @@ def argument_name(model: type[Given], written: str) -> str:
     return spelled if spelled in fields else written
 
 
-def nearest(model: type[Given], written: str, missing: str | None = None) -> str | None:
+def suggest_argument(model: type[Given], written: str, missing: str | None = None) -> str | None:
     """Return the argument that a name probably means, if any is similar enough.
 
     `missing` is the only missing argument, if this is the only unknown name.
     """
-    by_small = {name.lower(): name for name in fields_of(model)}
+    by_small = {name.lower(): name for name in model_fields(model)}
     small = written.lower().replace("_", "").replace("-", "")
     if misspelt := get_close_matches(small, by_small, n=1, cutoff=MISSPELT):
         return by_small[misspelt[0]]
@@ -378,13 +380,13 @@ def nearest(model: type[Given], written: str, missing: str | None = None) -> str
     return by_small[found[0]] if found else None
 
 
-def model_at(model: type[Given], position: Position) -> tuple[type[Given], Position]:
+def find_model(model: type[Given], position: Position) -> tuple[type[Given], Position]:
     """Return the model of the object that contains an argument, and the position of that object."""
     found: tuple[type[Given], Position] = model, ()
     for index, step in enumerate(position[:-1]):
         if isinstance(step, int):
             continue
-        field = fields_of(found[0]).get(step)
+        field = model_fields(found[0]).get(step)
         expected = field.expected if field is not None else ExpectedValues()
         inner = expected.model or (expected.item.model if expected.item is not None else None)
         if inner is None:
@@ -396,9 +398,9 @@ def model_at(model: type[Given], position: Position) -> tuple[type[Given], Posit
 @lru_cache(maxsize=256)
 def _names_files(model: type[Given]) -> bool:
     """Return whether an argument of the model, or of a model within it, is a file."""
-    inner = [field.expected.item or field.expected for field in fields_of(model).values()]
+    inner = [field.expected.item or field.expected for field in model_fields(model).values()]
     within = [shape.model for shape in inner if shape.model is not None]
-    return any(field.is_file for field in fields_of(model).values()) or any(map(_names_files, within))
+    return any(field.is_file for field in model_fields(model).values()) or any(map(_names_files, within))
 
 
 def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
@@ -416,6 +418,6 @@ def has_unusual_path(model: type[Given], given: Mapping[str, object]) -> bool:
     return found
 
 
-def path_reader(root: Path) -> Callable[[str], str]:
+def make_path_reader(root: Path) -> Callable[[str], str]:
     """Return a function that reads file arguments of a workspace. It blocks only for an unusual path."""
     return lambda given: convert_written_path(given, root) if may_need_conversion(given) else given

@@ -14,9 +14,9 @@ from codriver.errors import refused
 from codriver.net.fair_threads import WorkThreads
 from codriver.settings.durations import Durations
 from codriver.tools.calls.caller_slugs import RESERVED_SLUGS, client_slug, slug
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 from codriver.tools.ledgers.delivered_notes import NoteRecords
-from codriver.tools.ledgers.standing_queries import Waits
+from codriver.tools.ledgers.standing_queries import QueryLimits
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Mapping, Sequence
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from codriver.tools.calls.answer import Answer
     from codriver.tools.calls.arguments import Arguments
     from codriver.tools.ledgers.file_edits import EditedFile
-    from codriver.tools.ledgers.workspace_records import Ledger
+    from codriver.tools.ledgers.workspace_records import WorkspaceRecords
     from codriver_datalog.solve import QueryAnswer
 
 T = TypeVar("T")
@@ -176,11 +176,11 @@ class Services:
     editor: Editor
     image_files: ImageFiles
     """Files of images, for clients that do not pass images to their model."""
-    ledger: Ledger
+    ledger: WorkspaceRecords
     """Records of the code that callers sent and the files that they wrote."""
     work: WorkThreads = field(default_factory=WorkThreads)
     """Threads for blocking work, shared fairly between clients."""
-    waits: Waits = field(default_factory=Waits)
+    waits: QueryLimits = field(default_factory=QueryLimits)
     """Waiting queries."""
     durations: Durations = field(default_factory=Durations)
     """How long calls wait for evaluations."""
@@ -287,7 +287,7 @@ class Call:
             return given
         settings = self.services.live.settings
         is_set = "evaluate_timeout_ms" in settings.model_fields_set
-        return settings.evaluate_timeout_ms if is_set else traits_of(self.client_name).wait_ms
+        return settings.evaluate_timeout_ms if is_set else find_traits(self.client_name).wait_ms
 
     def who(self, given: str | None) -> str:
         """Return the redacted slug of the caller.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from codriver.tools.calls.client_traits import traits_of
+from codriver.tools.calls.client_traits import find_traits
 
 RESERVED_SLUGS = frozenset({"", "ui", "api", "human", "jupyter"})
 """Names that callers must not use, because they would hide who acted."""
@@ -23,4 +23,4 @@ def slug(text: str) -> str:
 @lru_cache(maxsize=64)
 def client_slug(client_name: str) -> str:
     """Return the default name for a client's callers: a short one, or the client's name in kebab-case."""
-    return traits_of(client_name).who or slug(client_name)
+    return find_traits(client_name).who or slug(client_name)

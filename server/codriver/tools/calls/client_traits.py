@@ -29,7 +29,7 @@ MAX_COMMAND_CHARACTERS = 64 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class ClientTraits:
     """How a known client differs from an unknown one."""
 
     answer_characters: int = 20_000
@@ -63,9 +63,9 @@ HUMAN_CLIENT: Final = "codriver-human"
 """Name of a client that a person uses. Its callers are called `human`."""
 
 
-TRAITS: Mapping[str, Traits] = MappingProxyType(
+TRAITS: Mapping[str, ClientTraits] = MappingProxyType(
     {
-        "claude-code": Traits(
+        "claude-code": ClientTraits(
             answer_characters=50_000,
             lifts_limit=True,
             reads_resources=True,
@@ -73,16 +73,16 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
             wait_ms=50_000,
             who="claude-code",
         ),
-        "copilot-cli": Traits(
+        "copilot-cli": ClientTraits(
             answer_characters=20_000, shows_images=False, lists_again=True, wait_ms=50_000, who="copilot-cli"
         ),
-        "codex-mcp-client": Traits(
+        "codex-mcp-client": ClientTraits(
             answer_characters=12_000, accepts_structure=False, reads_resources=True, wait_ms=50_000, who="codex"
         ),
-        "gemini-cli-mcp-client": Traits(
+        "gemini-cli-mcp-client": ClientTraits(
             answer_characters=40_000, reads_resources=True, lists_again=True, wait_ms=50_000, who="gemini"
         ),
-        "opencode": Traits(
+        "opencode": ClientTraits(
             answer_characters=48_000,
             shows_images=False,
             reads_resources=True,
@@ -90,12 +90,14 @@ TRAITS: Mapping[str, Traits] = MappingProxyType(
             wait_ms=50_000,
             who="opencode",
         ),
-        "qwen-cli-mcp-client": Traits(answer_characters=20_000, shows_images=False, who="qwen"),
-        "@cline/": Traits(accepts_structure=False, who="cline"),
-        "factory-cli": Traits(who="droid"),
-        "augment-mcp-client": Traits(who="auggie"),
-        HUMAN_CLIENT: Traits(answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"),
-        "codriver-": Traits(
+        "qwen-cli-mcp-client": ClientTraits(answer_characters=20_000, shows_images=False, who="qwen"),
+        "@cline/": ClientTraits(accepts_structure=False, who="cline"),
+        "factory-cli": ClientTraits(who="droid"),
+        "augment-mcp-client": ClientTraits(who="auggie"),
+        HUMAN_CLIENT: ClientTraits(
+            answer_characters=LIFTED_CHARACTERS, lists_again=True, wants_detail=True, who="human"
+        ),
+        "codriver-": ClientTraits(
             answer_characters=MAX_COMMAND_CHARACTERS,
             lists_again=True,
             has_budget=False,
@@ -113,7 +115,7 @@ Codex drops text and images next to structured content. Cline passes on both, so
 """
 
 
-_DEFAULT_TRAITS = Traits()
+_DEFAULT_TRAITS = ClientTraits()
 """Traits of an unknown client."""
 
 
@@ -122,15 +124,15 @@ _SPECIAL = tuple(TRAITS)
 
 
 @lru_cache(maxsize=64)
-def traits_of(client_name: str) -> Traits:
+def find_traits(client_name: str) -> ClientTraits:
     """Return the traits of a client by its name."""
     if not client_name.startswith(_SPECIAL):
         return _DEFAULT_TRAITS
     return next(traits for start, traits in TRAITS.items() if client_name.startswith(start))
 
 
-def most_bytes(client_name: str, tool: str = "") -> int:
+def max_answer_bytes(client_name: str, tool: str = "") -> int:
     """Return the maximum bytes of text in an answer of this tool that reach the model, however many are requested."""
-    traits = traits_of(client_name)
+    traits = find_traits(client_name)
     is_lifted = traits.lifts_limit and tool in LIFTED_TOOLS
     return (LIFTED_CHARACTERS if is_lifted else traits.answer_characters) - ENVELOPE_BYTES

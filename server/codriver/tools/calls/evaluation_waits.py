@@ -24,7 +24,7 @@ MAX_PROGRESS_CHARACTERS = 200
 """Maximum characters of output in a progress message."""
 
 
-def evaluation_of(state: State, given: str) -> Evaluation:
+def find_evaluation(state: State, given: str) -> Evaluation:
     """Return the evaluation with this id.
 
     Raises:
@@ -41,7 +41,7 @@ def evaluation_of(state: State, given: str) -> Evaluation:
     return evaluation
 
 
-async def wait(
+async def wait_for_evaluation(
     call: Call, evaluation: str, timeout_s: float, *, owns: bool = True, may_last: bool = False
 ) -> Evaluation:
     """Wait until an evaluation finishes, needs input, waits behind one that does, or `timeout_s` have passed.
@@ -57,7 +57,7 @@ async def wait(
     blocked_since: float | None = None
     try:
         while True:
-            current = evaluation_of(core.state, evaluation)
+            current = find_evaluation(core.state, evaluation)
             now = monotonic()
             if lasting is not None:
                 lasting.note(current)
@@ -78,7 +78,7 @@ async def wait(
     except anyio.get_cancelled_exc_class():
         if owns and not (lasting is not None and lasting.is_detached):
             with anyio.move_on_after(2 * durations.settle_s, shield=True):
-                await stop(call, evaluation, _why_cancelled(call))
+                await stop_evaluation(call, evaluation, _why_cancelled(call))
         raise
 
 
@@ -113,7 +113,7 @@ def _why_cancelled(call: Call) -> str:
     return f"{client} left while it ran" if call.has_left() else f"{client} cancelled the call that waited for it"
 
 
-async def give_input(call: Call, evaluation: Evaluation, text: str) -> None:
+async def send_line(call: Call, evaluation: Evaluation, text: str) -> None:
     """Send a line to code that reads input.
 
     The status changes before the line is sent, because the code may need the next line at once.
@@ -134,15 +134,15 @@ def _notify_follower(call: Call, action: InputSent | InputRequested) -> None:
     """Dispatch an action, and notify the call's follower before the evaluation changes again."""
     call.dispatch(action)
     if call.lasting is not None:
-        call.lasting.note(evaluation_of(call.state, action.evaluation))
+        call.lasting.note(find_evaluation(call.state, action.evaluation))
 
 
-async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
+async def stop_evaluation(call: Call, evaluation: str, why: str, *, allow_restart: bool = False) -> tuple[str, ...]:
     """Stop an evaluation by any available means, and describe what was done.
 
     Nothing happens if it has already finished.
     """
-    current = evaluation_of(call.state, evaluation)
+    current = find_evaluation(call.state, evaluation)
     if current.status == "queued":
         call.dispatch(CancelQueued(evaluation, f"removed from the queue before it ran: {why}"))
         return ("it was removed from the queue: its code never ran",)
@@ -156,9 +156,9 @@ async def stop(call: Call, evaluation: str, why: str, *, allow_restart: bool = F
 
 def _progress(call: Call, evaluation: str) -> str:
     """Describe the progress of an evaluation: what it waits for, its finished tests, or its last line of output."""
-    current = evaluation_of(call.state, evaluation)
+    current = find_evaluation(call.state, evaluation)
     if current.status == "queued":
-        return "; ".join(queue_notes(call, current))
+        return "; ".join(describe_queue(call, current))
     if current.is_test_job:
         return f"test run {evaluation}: {describe_test_progress(call, current)}"
     transcript = call.services.transcripts.get(evaluation)
@@ -168,7 +168,7 @@ def _progress(call: Call, evaluation: str) -> str:
     return f"evaluation {evaluation} is running" + (f"; last output: {last}" if last else "")
 
 
-def way_to_end(call: Call, evaluation: Evaluation) -> str:
+def describe_how_to_stop(call: Call, evaluation: Evaluation) -> str:
     """Return how a running evaluation can be stopped, given the capabilities of its REPL."""
     repl = call.state.repls.get(evaluation.repl)
     profile = repl.profile if repl is not None else None
@@ -179,7 +179,7 @@ def way_to_end(call: Call, evaluation: Evaluation) -> str:
     return f"restarting {repl.key} with the program that started it (it cannot interrupt)"
 
 
-def queue_notes(call: Call, evaluation: Evaluation) -> list[str]:
+def describe_queue(call: Call, evaluation: Evaluation) -> list[str]:
     """Return the reasons why a queued evaluation does not run yet, and what the caller can do."""
     state = call.state
     if evaluation.is_test_job:
@@ -223,7 +223,7 @@ def describe_test_progress(call: Call, job: Evaluation) -> str:
 def ways_to_free_session(call: Call, ahead: Evaluation) -> list[str]:
     """Return what a caller can do while an evaluation occupies its session."""
     ways = ["give it input with send_input" if ahead.status == "needs-input" else "wait with get_evaluation"]
-    ways.append(f"stop it with {way_to_end(call, ahead)}")
+    ways.append(f"stop it with {describe_how_to_stop(call, ahead)}")
     repl = call.state.repls.get(ahead.repl)
     profile = repl.profile if repl is not None else None
     if profile is not None and not profile.is_serial and profile.isolation != "none":

@@ -23,12 +23,12 @@ from codriver.tools.calls.argument_reading import (
     ArgumentError,
     Position,
     Reader,
-    argument_name,
-    fields_of,
+    find_model,
     has_unusual_path,
-    model_at,
-    nearest,
-    path_reader,
+    make_path_reader,
+    model_fields,
+    resolve_argument_name,
+    suggest_argument,
 )
 from codriver.tools.calls.arguments import Arguments, Given, Json
 
@@ -90,7 +90,7 @@ async def await_search(core: Core) -> None:
 async def await_start(tool: Tool, core: Core, settings: Settings, most_s: float) -> RefusedError | None:
     """Return the refusal of a tool that no connected REPL can serve after starting REPLs had `most_s` to connect."""
     with anyio.move_on_after(most_s):
-        while isinstance(obstacle := refusal(tool, core.state, settings), CapabilityMissingError):
+        while isinstance(obstacle := why_unavailable(tool, core.state, settings), CapabilityMissingError):
             is_coming = any(repl.is_awaited and repl.phase != "waiting" for repl in core.state.repls.values())
             if not (is_coming or core.state.lifecycle.has_unread_port_files):
                 break
@@ -120,10 +120,10 @@ async def await_session(call: Call, given: Arguments, key: str) -> None:
             if not (is_coming or is_searching) and anyio.current_time() > started + call.services.durations.found_s:
                 return
             await anyio.sleep(PREPARE_INTERVAL_S)
-            await prepare(call, given)
+            await prepare_repl(call, given)
 
 
-async def prepare(call: Call, given: Arguments) -> None:
+async def prepare_repl(call: Call, given: Arguments) -> None:
     """Let features find or connect the REPL that a call needs."""
     for hook in call.services.hooks.before:
         await hook(call, given)
@@ -139,9 +139,9 @@ def is_choice_open(state: State, used: Sequence[str]) -> bool:
     return len(able) > 1 and is_coming and not any(repl.id in used for repl in able)
 
 
-def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
+def why_unavailable(tool: Tool, state: State, settings: Settings) -> RefusedError | None:
     """Return the reason why `tool` cannot be used now, or None if it can."""
-    if obstacle := switched_off(tool, settings):
+    if obstacle := check_switched_off(tool, settings):
         return obstacle
     if tool.needs and not state.has_any(tool.needs) and not state.capabilities().intersection(tool.needs):
         capability = tool.needs[0]
@@ -151,7 +151,7 @@ def refusal(tool: Tool, state: State, settings: Settings) -> RefusedError | None
     return None
 
 
-def switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
+def check_switched_off(tool: Tool, settings: Settings, *, by: str = "") -> RefusedError | None:
     """Return the refusal of a tool that is switched off.
 
     `by` names another call that would have had the same effect.
@@ -188,7 +188,7 @@ def tools_to_list(
     are_known = any(repl.phase == "connected" for repl in repls) and not any(repl.is_awaited for repl in repls)
 
     def may_be_listed(tool: Tool) -> bool:
-        obstacle = refusal(tool, state, settings)
+        obstacle = why_unavailable(tool, state, settings)
         if not isinstance(obstacle, CapabilityMissingError):
             return obstacle is None
         return bool(promised.intersection(tool.needs)) or (not (tool.is_rare or lists_again or are_known))
@@ -229,10 +229,10 @@ def _provider(tool: Tool, state: State, settings: Settings) -> str:
     start = "start one, which is found by its port file within a second"
     if settings.repl or why:
         return f"no connected REPL has it{why}: {start}, or see status"
-    return f"no connected REPL has it: {to_name_one(state)}, or {start}"
+    return f"no connected REPL has it: {describe_repl_setup(state)}, or {start}"
 
 
-def to_name_one(state: State) -> str:
+def describe_repl_setup(state: State) -> str:
     """Describe how to configure a REPL: the one suggested by the files, or else Python's."""
     repl = state.repl_of_files or ("" if LISP in state.languages() else PYTHON)
     trusted = " and have the user run `codriver trust`" if state.repl_needs_trust else ""
@@ -253,25 +253,25 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     if tool.needs and core.state.lifecycle.is_searching:
         await await_search(core)
     if tool.added and not tool.base_arguments.issuperset(arguments):
-        call, arguments = with_added(tool, call, arguments)
+        call, arguments = with_added_arguments(tool, call, arguments)
     given, started = None, anyio.current_time()
-    if not switched_off(tool, call.services.live.settings):
-        given = await parsed(tool, call, arguments)
+    if not check_switched_off(tool, call.services.live.settings):
+        given = await parse_tool_arguments(tool, call, arguments)
         key: str | None = getattr(given, "repl_session_key", None)
         if tool.needs or given.chooses_session or key is not None:
-            await prepare(call, given)
+            await prepare_repl(call, given)
         if key is not None and not core.state.has_session(key):
             await await_session(call, given, key)
         if given.chooses_session and len(core.state.repls) > 1:
             await await_candidates(call, given)
-    obstacle = refusal(tool, core.state, call.services.live.settings)
+    obstacle = why_unavailable(tool, core.state, call.services.live.settings)
     if obstacle is not None:
-        given = given or await parsed(tool, call, arguments)
+        given = given or await parse_tool_arguments(tool, call, arguments)
         most_ms = call.wait_ms(getattr(given, "timeout_ms", None))
         obstacle = await await_start(tool, core, call.services.live.settings, most_ms / 1000)
     if obstacle is not None:
         raise obstacle
-    given = given or await parsed(tool, call, arguments)
+    given = given or await parse_tool_arguments(tool, call, arguments)
     waited_ms = round((anyio.current_time() - started) * 1000)
     if given.who is not None:
         call.note_name(given.who)
@@ -281,7 +281,7 @@ async def run(tool: Tool, call: Call, arguments: Json) -> Answer:
     return await tool.run(call, given)
 
 
-async def answer(tool: Tool, call: Call, arguments: Json) -> Answer:
+async def answer_call(tool: Tool, call: Call, arguments: Json) -> Answer:
     """Return the tool's answer with the usual fields, even for errors. Only a cancelled call has no answer."""
     try:
         given = await run(tool, call, arguments)
@@ -320,7 +320,7 @@ async def _unrecorded(call: Call) -> dict[str, object]:
     return {"recorded": False}
 
 
-def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
+def with_added_arguments(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
     """Return the call with validated arguments that features added, and the remaining arguments of the tool.
 
     Raises:
@@ -329,28 +329,30 @@ def with_added(tool: Tool, call: Call, arguments: Json) -> tuple[Call, Json]:
     added: dict[type, Any] = {}
     of_tool = dict(arguments)
     for model in tool.added:
-        fields = fields_of(model)
+        fields = model_fields(model)
         given = {
-            name: of_tool.pop(name) for name in arguments if argument_name(model, name) in fields and name in of_tool
+            name: of_tool.pop(name)
+            for name in arguments
+            if resolve_argument_name(model, name) in fields and name in of_tool
         }
         if given:
             added[model] = _validate_arguments(tool, model, given, str)
     return (call.with_added(added), of_tool) if added else (call, arguments)
 
 
-async def parsed(tool: Tool, call: Call, arguments: Json) -> Arguments:
+async def parse_tool_arguments(tool: Tool, call: Call, arguments: Json) -> Arguments:
     """Return the arguments as the tool's own type, with file arguments resolved in the workspace.
 
     Raises:
-        RefusedError: see `parse`.
+        RefusedError: see `parse_arguments`.
     """
     if not has_unusual_path(tool.arguments, arguments):
-        return parse(tool, arguments)
-    path_of = path_reader(call.services.workspace)
-    return await call.services.work.files.run(call.client, partial(parse, tool, arguments, path_of))
+        return parse_arguments(tool, arguments)
+    path_of = make_path_reader(call.services.workspace)
+    return await call.services.work.files.run(call.client, partial(parse_arguments, tool, arguments, path_of))
 
 
-def parse(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> Arguments:
+def parse_arguments(tool: Tool, arguments: Json, path_of: Callable[[str], str] = str) -> Arguments:
     """Return the arguments as the tool's own type.
 
     Raises:
@@ -384,9 +386,11 @@ def _validate_arguments(tool: Tool, model: type[G], arguments: Json, path_of: Ca
 def _error(tool: Tool, position: Position, kind: str, message: str, missing: str | None) -> ArgumentError:
     """Return an error of pydantic at a position in a form that helps the caller."""
     if kind == "extra_forbidden":
-        model, _ = model_at(tool.arguments, position)
+        model, _ = find_model(tool.arguments, position)
         models = (model, *(tool.added if len(position) == 1 else tool.added_inside.get(model, ())))
-        near = next(filter(None, (nearest(candidates, str(position[-1]), missing) for candidates in models)), None)
+        near = next(
+            filter(None, (suggest_argument(candidates, str(position[-1]), missing) for candidates in models)), None
+        )
         return ArgumentError(position, "there is no such argument" + (f"; did you mean {near}?" if near else ""))
     if kind == "too_short" and position and isinstance(position[-1], str):
         return ArgumentError((*position, 0), "the list is empty: pass at least one item")
@@ -397,11 +401,11 @@ def _bad_arguments_error(tool: Tool, errors: list[ArgumentError]) -> RefusedErro
     """Return the refusal that describes each error, and lists the possible arguments for unknown ones."""
     known: dict[str, list[str]] = {}
     for error in errors:
-        model, position = model_at(tool.arguments, error.position)
+        model, position = find_model(tool.arguments, error.position)
         words = f"each of {'.'.join(map(str, position))} accepts" if position else f"the arguments of {tool.name} are:"
         models = tool.added_inside.get(model, ()) if position else tool.added
-        added = [name for candidate in models for name in fields_of(candidate)]
-        known[words] = [*fields_of(model), *added]
+        added = [name for candidate in models for name in model_fields(candidate)]
+        known[words] = [*model_fields(model), *added]
     lines = "; ".join(f"{'.'.join(map(str, error.position)) or 'arguments'}: {error.text}" for error in errors)
     return refused(
         "bad-arguments",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from codriver.tools.ledgers.file_edits import EditedFile
 
 
-def merged(every: tuple[CallHooks, ...]) -> CallHooks:
+def merge_hooks(every: tuple[CallHooks, ...]) -> CallHooks:
     """Combine the hooks of several features, in their order."""
     return CallHooks(
         before=tuple(hook for hooks in every for hook in hooks.before),
@@ -52,7 +52,7 @@ def request_extras(call: Call, repl: Repl | None) -> tuple[Any, ...]:
     return tuple(extra for extra in found if extra is not None)
 
 
-async def completed(call: Call, answer: Answer, evaluation: str) -> Answer:
+async def complete_answer(call: Call, answer: Answer, evaluation: str) -> Answer:
     """Return an answer about an evaluation with the additions of all features."""
     for complete in call.services.hooks.complete:
         answer = await complete(call, answer, evaluation)

@@ -17,7 +17,7 @@ from codriver.errors import RefusedError, ReplDisconnectedError, refused
 from codriver.net.seen_clients import COMMAND_NAME_PREFIX
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.kinds import dialects_by_suffix
-from codriver.tools.calls.gate import CHECK_INTERVAL_S, to_name_one
+from codriver.tools.calls.gate import CHECK_INTERVAL_S, describe_repl_setup
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -109,16 +109,16 @@ def _other_tree_error(target: Target, tree: str) -> RefusedError:
     )
 
 
-def chosen(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
-    """Return the session that `key` names, or else the one that `resolve` chooses for this caller.
+def choose_session(call: Call, key: str | None, who: str, *, file: str = "") -> Target:
+    """Return the session that `key` names, or else the one that `resolve_session` chooses for this caller.
 
     `file` is the path of a file to load or run. Sessions of other languages are not considered for it.
 
     Raises:
-        RefusedError: see `resolve`.
+        RefusedError: see `resolve_session`.
     """
     dialects = dialects_by_suffix().get(Path(file).suffix, ()) if file else ()
-    return resolve(call.services.core.state, key, used=used_repls(call, who), dialects=dialects)
+    return resolve_session(call.services.core.state, key, used=used_repls(call, who), dialects=dialects)
 
 
 def used_repls(call: Call, who: str) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ def _first_of_each_program(repls: Sequence[Repl]) -> list[Repl]:
     return [repl for repl in repls if repl in first.values()]
 
 
-def resolve(
+def resolve_session(
     state: State,
     key: str | None,
     *,
@@ -203,7 +203,7 @@ def resolve(
             and not candidate.origin.is_discovered_only
         ]
         if not reachable:
-            raise _no_repl_error(tuple(repls), to_name_one(state))
+            raise _no_repl_error(tuple(repls), describe_repl_setup(state))
         candidates = [repl for repl in reachable if repl.dialect in dialects] or reachable
         displaced = tuple([repl.key for repl in candidates if _is_superseded(repl, candidates)])
         candidates = [repl for repl in candidates if repl.key not in displaced]
@@ -256,9 +256,9 @@ def session_in_use(call: Call, key: str | None, who: str) -> Target:
     Without a key, that is the caller's lane in the only REPL if it is in use, or else the shared session.
 
     Raises:
-        RefusedError: see `resolve`.
+        RefusedError: see `resolve_session`.
     """
-    target = chosen(call, key, who)
+    target = choose_session(call, key, who)
     if key is not None or not target.repl.gives_lanes:
         return target
     lane = _lane(call, who)
@@ -319,7 +319,9 @@ def check_tree(call: Call, target: Target, who: str, named: str | None) -> None:
         raise _other_tree_error(target, tree)
 
 
-def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()) -> Repl | str | None:
+def find_serving_repl(
+    file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence[str] = ()
+) -> Repl | str | None:
     """Return the connected REPL that serves a file, None if there is none, or a sentence if the choice is ambiguous.
 
     Among the REPLs of the file's most likely dialect, the one whose project is nearest to the file serves it, and among
@@ -335,7 +337,7 @@ def server_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequence
     return f"{' and '.join(sorted(repl.key for repl in best))} could all serve it: select one with replSessionKey"
 
 
-def check_server(call: Call, file: Path, who: str) -> None:
+def check_serving_repl(call: Call, file: Path, who: str) -> None:
     """Check that a file is not served by several sessions among which the caller has to choose.
 
     Raises:
@@ -368,25 +370,25 @@ def _servers_of(file: Path, repls: Iterable[Repl], workspace: Path, used: Sequen
     return preferred_repls([repl for repl in able if distance(repl) == nearest], used)[0]
 
 
-def serving(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
-    """Return the REPL that serves a file for a caller: the one that `key` names, or else the one of `server_of`.
+def repl_for_file(call: Call, file: Path, who: str, key: str | None = None) -> Repl | str | None:
+    """Return the REPL that serves a file for a caller: the one that `key` names, or that of `find_serving_repl`.
 
     Raises:
         RefusedError: there is no session with that key, or its REPL has failed.
     """
     if key is None:
-        return server_of(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
-    repl = resolve(call.state, key).repl
+        return find_serving_repl(file, call.state.repls.values(), call.services.workspace, used_repls(call, who))
+    repl = resolve_session(call.state, key).repl
     if repl.dialect not in dialects_by_suffix().get(file.suffix, ()):
         return f"{repl.key} does not load files of this language"
     return repl if repl.phase == "connected" else f"{repl.key} is not connected"
 
 
-async def await_server(call: Call, file: Path, wait_s: float) -> None:
+async def await_serving_repl(call: Call, file: Path, wait_s: float) -> None:
     """Wait for a starting REPL that may serve a file, if no other REPL serves it."""
     dialects = dialects_by_suffix().get(file.suffix, ())
     with anyio.move_on_after(wait_s):
-        while server_of(file, call.state.repls.values(), call.services.workspace) is None:
+        while find_serving_repl(file, call.state.repls.values(), call.services.workspace) is None:
             if not any(repl.is_awaited and repl.dialect in dialects for repl in call.state.repls.values()):
                 return
             await anyio.sleep(CHECK_INTERVAL_S)
@@ -406,7 +408,7 @@ def _home(repl: Repl, workspace: Path) -> Path:
     return workspace
 
 
-def target_of(state: State, evaluation: Evaluation) -> Target:
+def find_target(state: State, evaluation: Evaluation) -> Target:
     """Return the session of an evaluation.
 
     Raises:
@@ -418,7 +420,7 @@ def target_of(state: State, evaluation: Evaluation) -> Target:
     return Target(repl, repl.sessions[evaluation.session])
 
 
-async def isolated(call: Call, target: Target, who: str) -> Target:
+async def isolated_session(call: Call, target: Target, who: str) -> Target:
     """Return the isolated session of `who` and this client, opening it if necessary. It closes with the client.
 
     Raises:

@@ -46,7 +46,7 @@ MAX_DEFINITIONS: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Evaluated:
+class LispEvaluation:
     """One evaluation of Lisp from the log. `number` increases with each evaluation.
 
     `namespace` is the namespace at its start, and `file` is the file from which the code was loaded. With `is_whole`,
@@ -68,7 +68,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class DefinitionMade:
     """One evaluation of a definition. The text is not stored."""
 
     definition: Definition
@@ -81,7 +81,7 @@ class Made:
     is_sure: bool
 
 
-class Ledger:
+class DefinitionHistory:
     """The definitions made in one process of a REPL.
 
     `once` has the dialect's macros that have no effect if the name is already defined. The second of them has no effect
@@ -91,10 +91,10 @@ class Ledger:
     def __init__(self, features: Sequence[str] = ("clj",), once: Sequence[str] = ONCE) -> None:
         self._features = features
         self.once = once
-        self._made: dict[tuple[str, str], list[Made]] = {}
+        self._made: dict[tuple[str, str], list[DefinitionMade]] = {}
         self._aliases: Aliases = NO_ALIASES
 
-    def record(self, evaluated: Evaluated) -> tuple[Made, ...]:
+    def record(self, evaluated: LispEvaluation) -> tuple[DefinitionMade, ...]:
         """Record a finished evaluation, and return its definitions in order."""
         try:
             read = read_definitions(evaluated.text, evaluated.namespace, self._features, self._aliases)
@@ -106,7 +106,7 @@ class Ledger:
         made = tuple(self._enter(evaluated, read))
         return tuple(definition for definition in made if not definition.definition.is_removal)
 
-    def _enter(self, evaluated: Evaluated, read: Definitions) -> Iterator[Made]:
+    def _enter(self, evaluated: LispEvaluation, read: Definitions) -> Iterator[DefinitionMade]:
         """Record the definitions of an evaluation, and yield each of them."""
         sure = _certain_count(evaluated, read)
         for index, definition in enumerate(read.found):
@@ -127,7 +127,7 @@ class Ledger:
                     )
             yield made
 
-    def _add(self, key: tuple[str, str], made: Made) -> None:
+    def _add(self, key: tuple[str, str], made: DefinitionMade) -> None:
         """Add a definition of a name. Beyond the limit, the second one is discarded."""
         known = self._made.setdefault(key, [])
         known.append(made)
@@ -139,11 +139,11 @@ class Ledger:
         for key in [key for key in self._made if key[0] == definition.namespace and definition.name in ("", key[1])]:
             del self._made[key]
 
-    def makings(self, namespace: str, name: str) -> tuple[Made, ...]:
+    def makings(self, namespace: str, name: str) -> tuple[DefinitionMade, ...]:
         """Return the recorded definitions of a name since it was last undefined, in order."""
         return tuple(self._made.get((namespace, name), ()))
 
-    def methods(self, namespace: str) -> list[tuple[str, Made]]:
+    def methods(self, namespace: str) -> list[tuple[str, DefinitionMade]]:
         """Return the newest definition of each method of a multimethod or protocol that was defined in a namespace.
 
         Methods of a protocol that was redefined afterwards are left out, because the new protocol lacks them.
@@ -153,12 +153,12 @@ class Ledger:
         methods = [(name, made) for name, made in found if made.definition.head in EXTENDING_HEADS]
         return [(name, made) for name, made in methods if newest.get(_protocol(name, made), 0) <= made.number]
 
-    def effective_definition(self, namespace: str, name: str) -> Made | None:
+    def effective_definition(self, namespace: str, name: str) -> DefinitionMade | None:
         """Return the effective definition of a name, if all of its definitions were certain.
 
         For `defonce` and `defmulti`, that is not the last one.
         """
-        effective_definition: Made | None = None
+        effective_definition: DefinitionMade | None = None
         for made in self.makings(namespace, name):
             head = made.definition.head
             has_no_effect = (
@@ -170,9 +170,9 @@ class Ledger:
         return effective_definition
 
 
-def _made_by(evaluated: Evaluated, definition: Definition, *, is_sure: bool) -> Made:
+def _made_by(evaluated: LispEvaluation, definition: Definition, *, is_sure: bool) -> DefinitionMade:
     """Return the record of a definition by an evaluation."""
-    return Made(
+    return DefinitionMade(
         definition,
         evaluated.number,
         evaluated.evaluation,
@@ -184,12 +184,12 @@ def _made_by(evaluated: Evaluated, definition: Definition, *, is_sure: bool) -> 
     )
 
 
-def _protocol(name: str, made: Made) -> str:
+def _protocol(name: str, made: DefinitionMade) -> str:
     """Return the protocol that a method extends, or an empty string for a method of a multimethod."""
     return name.rpartition(" ")[2] if made.definition.head.startswith("extend") else ""
 
 
-def _certain_count(evaluated: Evaluated, read: Definitions) -> int:
+def _certain_count(evaluated: LispEvaluation, read: Definitions) -> int:
     """Return the number of definitions that certainly took effect."""
     if evaluated.is_done:
         return len(read.found)
@@ -238,7 +238,7 @@ class _KnownForm:
     var: tuple[str, int | None, str, str]
     """File, line, root and stamp of the var."""
     digest: bytes | None
-    made: Made | None
+    made: DefinitionMade | None
     number: int
     """Number of the newest evaluation in the log that was considered."""
 
@@ -261,7 +261,7 @@ class LispDrift:
     `waiting` has earlier lines whose evaluations were unfinished.
     """
 
-    ledger: Ledger = field(default_factory=Ledger)
+    ledger: DefinitionHistory = field(default_factory=DefinitionHistory)
     generation: int = 0
     lock: anyio.Lock = field(default_factory=anyio.Lock)
     """Held while comparing, because each comparison builds on the previous one."""
@@ -390,7 +390,7 @@ class LispDrift:
 
 
 @dataclass
-class LispKnown:
+class LispRecords:
     """What is known about Lisp code, for the lifetime of one server: files as last read, and the drift of each REPL."""
 
     read: dict[tuple[str, tuple[str, ...]], Source] = field(default_factory=dict)
@@ -507,11 +507,11 @@ class _Comparison:
             return replace(old, var=_state(var))  # code in the file may rebind it
         return self._now(var, REBOUND, None)
 
-    def _now(self, var: LoadedVar, digest: bytes | None, made: Made | None) -> _KnownForm:
+    def _now(self, var: LoadedVar, digest: bytes | None, made: DefinitionMade | None) -> _KnownForm:
         """Return the state of a var with the given digest and definition."""
         return _KnownForm(_state(var), digest, made, self._drift.number)
 
-    def _defining_evaluation(self, name: str, var: LoadedVar) -> Made | None:
+    def _defining_evaluation(self, name: str, var: LoadedVar) -> DefinitionMade | None:
         """Return the evaluation that defined a var, by the var's file and line."""
         for made in reversed(self._drift.ledger.makings(self._loaded.name, name)):
             is_placed = var.line in (None, made.definition.line) or not (made.is_whole or not made.file)
@@ -613,7 +613,9 @@ class _Comparison:
         """Return the `ns` forms of a file for this namespace."""
         return (form for form in source.definitions.ns_forms if form.namespace == self._loaded.name)
 
-    def _row(self, name: str, kind: DriftKind, made: Made | None = None, *, evaluated: bool = False) -> Difference:
+    def _row(
+        self, name: str, kind: DriftKind, made: DefinitionMade | None = None, *, evaluated: bool = False
+    ) -> Difference:
         """Return a difference, with the caller, evaluation and time of its definition, if known."""
         at = time.strftime("%H:%M:%S", time.localtime(made.at_ms / 1000)) if made is not None else ""
         by = f"{made.who}, {made.evaluation}, {at}" if made is not None else ""

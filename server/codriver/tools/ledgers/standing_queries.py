@@ -36,7 +36,7 @@ def _too_many_waits_error(standing: int, most: int, whose: str, unit: str) -> Re
     )
 
 
-class Waits:
+class QueryLimits:
     """Counts the waiting queries and the rows that they remember, for the lifetime of one server."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from codriver.editing.import_graph import ImportGraph
 from codriver.tools.ledgers.file_edits import FileEdits
-from codriver.tools.ledgers.lisp_drift import LispKnown
+from codriver.tools.ledgers.lisp_drift import LispRecords
 from codriver.tools.ledgers.own_saves import SavedFiles
 from codriver.tools.ledgers.python_test_runs import TestsRun
 from codriver.tools.ledgers.recent_edits import RecentEdits
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Ledger:
+class WorkspaceRecords:
     """All records of callers' code and files, for the lifetime of one server."""
 
     start_soon: Callable[..., object]
@@ -35,5 +35,5 @@ class Ledger:
     """Test runs and what is known about the code they executed."""
     imports: ImportGraph = field(default_factory=ImportGraph)
     """Imports between files of the workspace."""
-    lisp: LispKnown = field(default_factory=LispKnown)
+    lisp: LispRecords = field(default_factory=LispRecords)
     """Forms of Lisp that each REPL has loaded."""
