@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from pydantic import Field
 
 from codriver.core.values import PYTHON
-from codriver.errors import RefusedError, cut, refused
+from codriver.errors import cut, refused
 from codriver.repls.contract.adapter import CapabilityMissingError
 from codriver.repls.contract.questions import FindSource, LastError, ListNames, Lookup
 from codriver.tools.acts.source_files import read_source
@@ -51,19 +51,6 @@ NAMESPACE_TYPES = frozenset({"module", "namespace"})
 """Types of symbols that contain names."""
 
 
-class UnknownSymbolError(RefusedError):
-    """The symbol cannot be resolved."""
-
-    reason = "unknown-symbol"
-
-    def __init__(self, symbol: str, where: str) -> None:
-        super().__init__(
-            f"{symbol!r} is not known in {where}",
-            hint="Qualify it, or pass the namespace in which it is used. Load or require the code that defines it "
-            "first. complete_symbol lists names with the same beginning.",
-        )
-
-
 async def describe_symbol(
     services: Services, key: str | None, namespace: str | None, symbol: str, *, most: int | None = None
 ) -> dict[str, object]:
@@ -73,7 +60,7 @@ async def describe_symbol(
     names.
 
     Raises:
-        UnknownSymbolError: the symbol cannot be resolved.
+        RefusedError: the symbol cannot be resolved.
         CapabilityMissingError: the symbol is a pattern, and the REPL cannot search by patterns.
     """
     most = services.live.settings.max_text_bytes if most is None else most
@@ -240,12 +227,17 @@ def _refuse(symbol: str, where: str) -> None:
 
     Raises:
         CapabilityMissingError: the symbol is a pattern.
-        UnknownSymbolError: the symbol is not a pattern.
+        RefusedError: the symbol is not a pattern.
     """
     if "*" in symbol:
         words = "this REPL cannot search its names by a pattern"
         raise CapabilityMissingError("lookup", "complete_symbol lists names with the same beginning", message=words)
-    raise UnknownSymbolError(symbol, where)
+    raise refused(
+        "unknown-symbol",
+        f"{symbol!r} is not known in {where}",
+        hint="Qualify it, or pass the namespace in which it is used. Load or require the code that defines it first. "
+        "complete_symbol lists names with the same beginning.",
+    )
 
 
 def _symbol_json(symbol: Symbol, services: Services, most: int) -> dict[str, object]:
