@@ -134,7 +134,7 @@ class LiveSteps:
         """Messages of tests that failed with these files."""
         self._loaded = anyio.Event()
         self._choice_made: Choice | None = None
-        self._has_begun_tests = False
+        self._has_started_tests = False
         self._python_fields: dict[str, object] = {}
         """Answer fields about the tests that ran in a separate process."""
         self.later: LaterTests | None = None
@@ -262,7 +262,7 @@ class LiveSteps:
 
     async def _begin_tests(self, outcome: Outcome) -> None:
         """Choose the tests and run those of Python, possibly while the changed code is loaded."""
-        self._has_begun_tests = True
+        self._has_started_tests = True
         choice = self._choice_made or await self._choice(outcome)
         in_process = [run for run in choice.runs if self._is_of_python(run)]
         self._choice_made = choice
@@ -272,7 +272,7 @@ class LiveSteps:
         """Run the tests that have not run yet. Return false if the edit broke one."""
         if not self._tests:
             return True
-        if not self._has_begun_tests:
+        if not self._has_started_tests:
             await self._begin_tests(outcome)
         choice = self._choice_made or Choice(())
         in_repl = [run for run in choice.runs if not self._is_of_python(run)]

@@ -489,16 +489,16 @@ class CallWatches:
 def _waiting(calls: SimpleQueue[Call | None]) -> list[Call]:
     """Wait for the next calls, at most for `CHECK_S`."""
     deadline = time.monotonic() + CHECK_S
-    while _has_green_threads() and calls.empty() and time.monotonic() < deadline:
+    while _has_greenlets() and calls.empty() and time.monotonic() < deadline:
         time.sleep(POLL_S)  # a wait for the queue would stop the other threads of the REPL
     try:
-        first = calls.get(block=not _has_green_threads(), timeout=CHECK_S)
+        first = calls.get(block=not _has_greenlets(), timeout=CHECK_S)
     except Empty:
         return []
     return ([] if first is None else [first]) + _rest(calls)
 
 
-def _has_green_threads() -> bool:
+def _has_greenlets() -> bool:
     """Return whether a library such as gevent has replaced threads by ones that switch only at its own waits."""
     return type(_thread.start_new_thread) is not types.BuiltinFunctionType
 

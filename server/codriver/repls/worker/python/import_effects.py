@@ -767,7 +767,7 @@ class _Walk:
             return self.of_block[name]
         live = self.space.get(name, UNKNOWN)
         if name in self.space or not hasattr(builtins, name):
-            is_only_part = bool(attribute) and self._has_own_attribute(live, attribute)
+            is_only_part = bool(attribute) and self._has_direct_attribute(live, attribute)
             self.found.reads.add((self.home, f"{name}.{attribute}" if is_only_part else name))
         if live is UNKNOWN:
             live = builtins.__dict__.get(name, UNKNOWN)
@@ -775,7 +775,7 @@ class _Walk:
         self.found.objects[id(live)] = live
         return Value(_roots(live), live)
 
-    def _has_own_attribute(self, live: Any, name: str) -> bool:
+    def _has_direct_attribute(self, live: Any, name: str) -> bool:
         """Return whether an attribute of an instance of a workspace class is a value in the instance itself."""
         if live is UNKNOWN or is_class(live) or not self._is_workspace_class(type(live)):
             return False
