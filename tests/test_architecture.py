@@ -31,21 +31,22 @@ TOOL_PACKAGES = ("tools/ledgers", "tools/calls", "tools/answers", "tools/acts")
 # Each package, and the packages that it may import.
 MAY_IMPORT = {
     "errors": set(),
+    "python_syntax": set(),
     "systems": set(),
     "files": {"systems"},
     "wire": {"errors"},
     "core": {"errors"},
     "net": {"core", "errors", "files", "systems"},
     "log": {"core", "errors", "files"},
-    "editing": {"errors", "files", "systems", "wire"},
+    "editing": {"errors", "files", "python_syntax", "systems", "wire"},
     "skills": {"errors", "files"},
     "repls": {"core", "errors", "files", "log", "net", "systems", "wire"},
-    "testing": {"core", "errors", "files", "log", "repls", "systems"},
+    "testing": {"core", "errors", "files", "log", "python_syntax", "repls", "systems"},
     "settings": {"errors", "files", "net", "repls", "systems"},
     "setup": {"errors", "files", "net", "repls", "settings", "skills", "systems", "wire"},
     "tools/ledgers": {"core", "editing", "errors", "files", "log", "repls"},
     "tools/calls": {
-        "core", "editing", "errors", "files", "log", "net", "repls", "settings", "testing",
+        "core", "editing", "errors", "files", "log", "net", "python_syntax", "repls", "settings", "testing",
         "tools/ledgers", "wire",
     },
     "tools/answers": {

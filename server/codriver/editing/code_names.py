@@ -18,6 +18,7 @@ from operator import eq
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from codriver.errors import cut
+from codriver.python_syntax import parse_source
 from codriver_lisp.binding_forms import find_occurrences, namespace_of
 from codriver_lisp.definitions import ONCE, read_definitions
 from codriver_lisp.errors import TooManyFormsError
@@ -160,7 +161,7 @@ def _lisp_uses(code: str, space: str, name: tuple[str, str], known: str, *, is_h
 
 
 def _statements(code: str) -> list[ast.stmt]:
-    return ast.parse(code).body
+    return parse_source(code).body
 
 
 def _python_makings(code: str, space: str) -> Iterator[NameDefinition]:
@@ -199,7 +200,7 @@ def _python_import_statements(code: str) -> Iterator[str]:
 
 def _python_uses(code: str, space: str, name: tuple[str, str], known: str) -> bool:
     home, word = name
-    tree = ast.parse(code)
+    tree = parse_source(code)
     if home == space and _is_global(symtable.symtable(code, "<code>", "exec"), word):
         return any(isinstance(node, ast.Name) and node.id == word for node in ast.walk(tree))
     imported = dict(_imported([*_statements(known), *ast.walk(tree)]))

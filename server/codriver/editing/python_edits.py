@@ -25,6 +25,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.python_syntax import parse_source
 from codriver_lisp.edit import Append, EditedText, EditEffect, RefusedEdits
 from codriver_lisp.errors import EditError, EditFailedError
 
@@ -422,7 +423,7 @@ def parse_python(text: str, *, compiles: bool = True) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # warnings are no reason to refuse code
-            tree = ast.parse(text)
+            tree = parse_source(text)
             if compiles:
                 compile(tree, "<edited>", "exec", dont_inherit=True)
     except (ValueError, RecursionError, MemoryError) as error:

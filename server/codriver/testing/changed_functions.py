@@ -11,6 +11,8 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
+from codriver.python_syntax import parse_source
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -46,7 +48,7 @@ def functions_with_changed_bodies(before: str, after: str) -> frozenset[str] | N
         return None
     for text, changed in zip((before, after), _changed(before.splitlines(), after.splitlines()), strict=True):
         try:
-            bodies = _bodies(ast.parse(text))
+            bodies = _bodies(parse_source(text))
         except (SyntaxError, ValueError, RecursionError):
             return None
         lines = text.splitlines()

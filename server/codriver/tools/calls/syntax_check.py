@@ -5,7 +5,6 @@ A file is also refused if its name shows that it is not source code in the sessi
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 import warnings
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from codriver.core.values import NON_LISP_DIALECTS, Form
 from codriver.errors import CodriverError, RefusedError, refused
+from codriver.python_syntax import parse_source
 from codriver.repls.kinds import describe_session_for_suffix, loadable_suffixes
 from codriver.tools.calls.ipython_syntax import python_equivalent
 from codriver_lisp.errors import TooManyFormsError
@@ -182,12 +182,12 @@ def check_python(repls: list[Repl], code: str) -> None:
         return
     try:
         if not _MAY_CAUSE_WARNINGS.search(code):
-            ast.parse(code)
+            parse_source(code)
             return
         # The REPL issues warnings itself.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(code)
+            parse_source(code)
     except SyntaxError as error:
         raise _invalid_python_error(error, code) from error
     except (ValueError, RecursionError, MemoryError):

@@ -23,6 +23,7 @@ from codriver.features.export.documents.layout import (
     write_omitted_steps,
 )
 from codriver.features.export.documents.verification import DEFAULT_NAMESPACES
+from codriver.python_syntax import parse_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -261,7 +262,7 @@ def _split_comments(code: str) -> list[str]:
 
 def _as_operand(expression: str) -> str:
     """Return the expression, in parentheses if it needs them before an operator."""
-    node = ast.parse(f"async def steps():\n ({expression}\n)").body[0]
+    node = parse_source(f"async def steps():\n ({expression}\n)").body[0]
     value = (
         node.body[0].value if isinstance(node, ast.AsyncFunctionDef) and isinstance(node.body[0], ast.Expr) else None
     )
@@ -293,7 +294,7 @@ def _indented(code: str, indent: str) -> str:
     """Return the code indented, except for lines that continue a string."""
     moved = "\n".join(_INDENT + line for line in code.split("\n"))
     inside: set[int] = set()
-    for node in ast.walk(ast.parse(f"async def steps():\n{moved}\n")):
+    for node in ast.walk(parse_source(f"async def steps():\n{moved}\n")):
         if isinstance(node, ast.JoinedStr) or (isinstance(node, ast.Constant) and isinstance(node.value, str | bytes)):
             inside |= set(range(node.lineno, node.end_lineno or node.lineno))
     lines = enumerate(code.split("\n"), 1)

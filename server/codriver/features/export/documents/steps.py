@@ -13,6 +13,7 @@ import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal
 
+from codriver.python_syntax import parse_source
 from codriver_lisp.reader import read_forms
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def split_python(code: str) -> tuple[Step, ...] | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            body = ast.parse(code).body
+            body = parse_source(code).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     lines = code.split("\n")
@@ -199,7 +200,7 @@ def _targets(node: ast.Assign | ast.AnnAssign) -> list[ast.expr]:
 
 def is_constant(step: Step) -> bool:
     """Return whether an assignment binds a name to an immutable constant, such as a number or a string."""
-    node = ast.parse(step.text).body[0]
+    node = parse_source(step.text).body[0]
     if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
         return False
     return all(

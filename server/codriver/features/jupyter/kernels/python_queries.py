@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import re
@@ -27,6 +26,7 @@ from codriver.features.jupyter.kernels.silent_expressions import (
     evaluate_in_turn,
     evaluate_with_messages,
 )
+from codriver.python_syntax import parse_source
 from codriver.repls.contract.adapter_values import (
     SyntaxIssue,
     ThreadDump,
@@ -229,7 +229,7 @@ def is_plain(code: str) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ast.parse(code)
+            parse_source(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
