@@ -104,11 +104,11 @@ import sys, threading
 from codriver.commands import terminal
 terminal.PATIENCE_S = 0.01
 asked = threading.Event()
-with terminal.patience(lambda: (asked.set(), "it takes a while")[1]):
+with terminal.waiting_line(lambda: (asked.set(), "it takes a while")[1]):
     if sys.argv[1] == "slow":
         asked.wait(60)
         [thread.join() for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
-with terminal.patience(lambda: ""):
+with terminal.waiting_line(lambda: ""):
     [thread.join() for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 print("done", threading.active_count())
 """
@@ -135,7 +135,7 @@ def words():
 def drawn():
     for _ in range(3):  # the words were asked for again, so that they were drawn
         seen.acquire()
-with click.Context(click.Command("wait")), terminal.patience(words) as waiting:
+with click.Context(click.Command("wait")), terminal.waiting_line(words) as waiting:
     drawn()
     terminal.echo("meanwhile", err=sys.argv[1] == "err")
     drawn()

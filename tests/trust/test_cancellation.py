@@ -157,7 +157,7 @@ def play(workspace, monkeypatch, loop, client):
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr(calls, "answer", answer)
+    monkeypatch.setattr(calls, "answer_call", answer)
     anyio.run(both, backend_options=loop)
 
 

@@ -293,7 +293,7 @@ def test_no_process_survives_when_codriver_is_killed(tmp_path):
         from pathlib import Path
         from codriver.repls.launch import processes
         async def main():
-            async with processes.start([sys.executable, "-c", {child!r}], cwd=Path({str(tmp_path)!r}),
+            async with processes.start_repl_process([sys.executable, "-c", {child!r}], cwd=Path({str(tmp_path)!r}),
                                        env=dict(os.environ), on_output=lambda *_: None) as running:
                 await running.endpoint()
                 os.kill(os.getpid(), 9)

@@ -442,7 +442,7 @@ def test_an_argument_that_conflicts_with_its_previous_version_is_reported(projec
     rows = project.edit("arguments_c", ("const=0", "const=9"), ("LIMIT = 1", "LIMIT = 2"))
     reasons = [reason for _, kind, reason in rows if kind == "stays"]
     assert any(one.startswith("line 4: it was not applied, because its previous version still is") for one in reasons)
-    assert module.parser.parse_args(["--all"]).read_all == 0
+    assert module.parser.parse_args(["--all"]).all == 0
     assert module.LIMIT == 2
 
 
