@@ -1,9 +1,8 @@
 """Recording of an application's events, their origins, its exceptions, and the handlers that it registers.
 
 Everything is stored in bounded buffers of the process. Recording never locks, writes, or raises into the application,
-and without `install` only the positions of handlers are stored. Values are converted to text by their exact types on
-whatever thread uses them. This calls no `repr`, property or comparison of the application's classes, and does not walk
-long collections.
+and without `install` only the positions of handlers are stored. Values are stored by their exact types, without calling
+code of the application.
 
 Exceptions are identified by object, so one that is seen by several sources is one event. A recorded exception carries a
 mark that refers to its event. The mark keeps nothing of the application alive, is not pickled, and is set and read
@@ -14,21 +13,18 @@ from __future__ import annotations
 
 import collections
 import contextvars
-import enum
 import functools
 import itertools
 import os
-import re
 import sys
 import time
-import types
 import uuid
 
 from .values import cut, words_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     Json = dict[str, Any]
@@ -82,8 +78,6 @@ class Seam:
         """The subscriptions, after the first one was created."""
         self.queued: dict[int, tuple[float, contextvars.Context, str, str]] = {}
         """Events that agents queued and that have no epoch yet, by dispatch id: time, context, frame and event."""
-        self.way: Any = None
-        """How to listen to functions, once it is needed."""
         self.probes = self.loads = 0
         self.changes, self.sensitive_version = itertools.count(1), 0
         """The version of the values at sensitive paths, and the numbers for new versions."""
@@ -188,7 +182,7 @@ def tag(value: Any) -> Any:
     kind = type(value)
     if kind is str:
         return cut(value, TAG)
-    if kind in SCALARS or kind is FormattedText:
+    if kind in SCALARS:
         return value
     if kind in (list, tuple) and len(value) <= PARTS:
         return tuple([_part(part) for part in value])
@@ -217,203 +211,6 @@ def bind(function: Callable[..., Any], *arguments: Any) -> Callable[..., Any]:
             origin.reset(first)
 
     return bound
-
-
-LONG, ITEMS, LEVELS, BITS = 200, 10, 3, 400
-"""Maximum length of a string, size of a collection, nesting, and number of bits of an integer that are displayed."""
-MANY = 100
-"""Maximum number of items of a collection that is compared."""
-SECRET = re.compile(
-    r"pass(wor[dt]|wd|phrase|code)|secret|token|credential|api_?key|private_?key|access_?key|auth(?!or)|cookie|session_?id"
-    r"|(^|_)(pwd|pin|pw)$|_key$",
-    re.IGNORECASE,
-)
-"""Matches names of variables, fields and keys whose values may be secret."""
-HIDDEN = "<not shown>"
-"""The text that is displayed in place of a value that may be secret."""
-ATOMS = (float, complex, bool, type(None), type(Ellipsis), range)
-"""Types whose `repr` is always short."""
-LIBRARY = ("datetime", "decimal", "uuid", "fractions", "pathlib")
-"""Modules of the standard library whose values may be printed and compared by their own code."""
-LISP = "basilisp.lang."
-"""The prefix of Basilisp's modules."""
-LISP_BRACKETS = {"map": "{}", "vector": "[]", "set": "#{}", "list": "()"}
-"""The brackets of Basilisp's collections, by the module of their class."""
-BRACKETS: Mapping[type, tuple[str, str]] = {
-    list: ("[", "]"),
-    tuple: ("(", ")"),
-    set: ("{", "}"),
-    frozenset: ("frozenset({", "})"),
-}
-"""The brackets of Python's collections."""
-
-
-class FormattedText(str):
-    """A text that is stored in a tag without being shortened again."""
-
-    __slots__ = ()
-
-
-class Plain:
-    """Prints values in one line of about `most` characters in total. An ellipsis marks what was cut."""
-
-    def __init__(self, most: int) -> None:
-        self._left = most
-
-    def named(self, values: Iterable[tuple[str, Any]]) -> str:
-        """Format variables as `name=value`, separated by commas."""
-        return ", ".join(self._pairs(values, "="))
-
-    def text(self, value: Any, level: int = 0) -> str:
-        """Format a value."""
-        try:
-            text = self._text(value, level)
-        except Exception:  # noqa: BLE001  # another thread changed it, or its class is unusual
-            text = "<changing>"
-        self._left -= len(text) if type(value) not in BRACKETS and not isinstance(value, dict) else 2
-        return text
-
-    def _text(self, value: Any, level: int) -> str:
-        """Format a value, without counting the length of the result."""
-        kind = type(value)
-        if kind in (str, bytes):
-            most = max(0, min(LONG, self._left))
-            return repr(value if len(value) <= most else value[:most] + ("…" if kind is str else b"..."))
-        if kind is int:
-            return repr(value) if value.bit_length() <= BITS else f"<int of {value.bit_length()} bits>"
-        if kind in ATOMS or kind.__module__ in LIBRARY:
-            return repr(value)
-        if isinstance(value, enum.Enum):
-            return f"{kind.__name__}.{value._name_}"
-        if isinstance(value, (dict, *BRACKETS)):
-            return self._collection(value, kind, level)
-        if kind.__module__.startswith(LISP):
-            return self._lisp(value, kind, level)
-        return self._record(value, kind, level)
-
-    def _lisp(self, value: Any, kind: type, level: int) -> str:
-        """Format a keyword, symbol or collection of Basilisp. Lazy sequences are not realized."""
-        name = kind.__module__[len(LISP) :]
-        if name in ("keyword", "symbol"):
-            return str(value)
-        if name not in LISP_BRACKETS or level >= LEVELS:
-            return f"<{kind.__name__}>"
-        size, pairs = len(value), value.items() if name == "map" else ()
-        elements = [
-            self.text(key, LEVELS) + " " + self._of_key(key, part, level)
-            for key, part in self._printable_parts(iter(pairs))
-        ]
-        elements = elements or [self.text(part, level + 1) for part in self._printable_parts(iter(value))]
-        brackets = LISP_BRACKETS[name]
-        return (
-            brackets[:-1]
-            + " ".join(elements)
-            + (f" …+{size - len(elements)}" if size > len(elements) else "")
-            + brackets[-1]
-        )
-
-    def _of_key(self, key: Any, part: Any, level: int) -> str:
-        """Format a value that has a key, hiding it if the key suggests that the value is secret."""
-        name = getattr(key, "name", "") or str(key)
-        return HIDDEN if SECRET.search(name.replace("-", "_")) else self.text(part, level + 1)
-
-    def _collection(self, value: Any, kind: type, level: int) -> str:
-        base: Any = next(base_type for base_type in (dict, *BRACKETS) if isinstance(value, base_type))
-        size = base.__len__(value)
-        if size and level >= LEVELS:
-            return f"<{kind.__name__} of {size}>"
-        name = "" if kind is base else kind.__name__
-        if base is dict:
-            return name + "{" + ", ".join(self._pairs(dict.items(value), ": ", level + 1, size)) + "}"
-        fields = vars(kind).get("_fields") if base is tuple else None
-        if fields:
-            return name + "(" + ", ".join(self._pairs(zip(fields, tuple.__iter__(value)), "=", level + 1)) + ")"
-        before, after = BRACKETS[base]
-        if not size:
-            return name + ("set()" if base is set else before + after)
-        elements = [self.text(part, level + 1) for part in self._printable_parts(base.__iter__(value))]
-        elements += [f"…+{size - len(elements)}"] if size > len(elements) else []
-        return name + before + ", ".join(elements) + (",)" if base is tuple and size == 1 else after)
-
-    def _record(self, value: Any, kind: type, level: int) -> str:
-        """Format an object of another class with its public attributes, unless it is nested too deeply."""
-        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
-            return f"<{kind.__name__} {getattr(value, '__name__', '?')}>"
-        fields = {name: part for name, part in fields_of(value).items() if not name.startswith("_")}
-        if not fields or level >= LEVELS or isinstance(value, BaseException):
-            return f"<{kind.__name__}>" if not isinstance(value, BaseException) else self.raised(value)
-        return f"{kind.__name__}({', '.join(self._pairs(fields.items(), '=', level + 1, len(fields)))})"
-
-    def raised(self, error: BaseException) -> str:
-        """Format an exception with its class and arguments."""
-        arguments = BaseException.__dict__["args"].__get__(error)
-        parts = [self.text(argument, 1) for argument in self._printable_parts(iter(arguments))]
-        return f"{type(error).__name__}({', '.join(parts)})"
-
-    def _printable_parts(self, parts: Iterator[Any]) -> Iterator[Any]:
-        """Yield parts while there are characters left, and at most `ITEMS`."""
-        return (part for part in itertools.islice(parts, ITEMS) if self._left > 0)
-
-    def _pairs(self, pairs: Iterable[tuple[Any, Any]], between: str, level: int = 0, size: int = 0) -> list[str]:
-        """Format pairs of a name or key and a value, with the text `between` them.
-
-        The keys of a mapping are formatted as values.
-        """
-        elements = []
-        for key, part in itertools.islice(pairs, ITEMS if size else None):
-            if self._left <= 0:
-                elements.append("…")
-                break
-            key_text = self.text(key, LEVELS) if between == ": " else str(key)
-            text = HIDDEN if type(key) is str and SECRET.search(key) else self.text(part, level)
-            self._left -= len(key_text) + 4
-            elements.append(key_text + between + text)
-        return [*elements, f"…+{size - len(elements)}"] if size > len(elements) and elements[-1:] != ["…"] else elements
-
-
-def fields_of(value: Any) -> dict[str, Any]:
-    """Return the attributes stored in an object, without running its properties."""
-    found: dict[str, Any] = {}
-    for kind in reversed(type(value).__mro__):
-        for name, member in vars(kind).items():
-            if type(member) is types.MemberDescriptorType:
-                try:
-                    found[name] = member.__get__(value)
-                except AttributeError:  # the slot has no value
-                    continue
-    try:
-        attributes = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return found
-    return {**found, **attributes} if type(attributes) is dict else found
-
-
-def comparable(value: Any) -> Any:
-    """Return a form of a value that can be compared without running the application's code.
-
-    This form is the value itself, the value of an Enum, or the value of a plain base class.
-
-    Raises:
-        TypeError: the value has no such form.
-    """
-    if isinstance(value, enum.Enum):
-        value = value._value_
-    kind = type(value)
-    if kind in (str, int, bytes, *ATOMS) or kind.__module__ in LIBRARY:
-        return value
-    if kind in (list, tuple, dict, set, frozenset):
-        if len(value) > MANY:
-            raise TypeError(f"a {kind.__name__} of {len(value)} items is too large to be compared")
-        for part in [*value.values(), *value] if kind is dict else value:
-            comparable(part)
-        return value
-    if kind.__module__ == LISP + "keyword":
-        return value.name
-    if isinstance(value, str):
-        return str.__str__(value)
-    if isinstance(value, (int, float)):
-        return int.__int__(value) if isinstance(value, int) else float.__float__(value)
-    raise TypeError(f"a {kind.__name__} cannot be compared")
 
 
 class Mark:

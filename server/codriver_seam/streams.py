@@ -17,7 +17,6 @@ import threading
 import time
 from queue import Empty, SimpleQueue
 
-from . import capture
 from .accessors import line_of, matcher, note_overdue, origin_who
 from .frames import secrets
 from .recording import (
@@ -52,8 +51,10 @@ if TYPE_CHECKING:
     """Writes a frame as text. Returns False if there is no space yet, and raises if the reader is gone."""
 
 CALLS = "calls"
-"""The topic of captures. A subscription to it ends after the requested number of events."""
-TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error", CALLS: "call"}
+"""The topic of calls of a function, which seams of other languages have."""
+NO_CALLS = "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
+"""The hint if that topic is requested."""
+TOPICS: Mapping[str, str | None] = {"trace": None, "epoch": "epoch", "fx": "fx", "error": "error"}
 """The op-type of each topic's events, or None for all events."""
 MOST = 10
 """Maximum number of subscriptions in a process."""
@@ -82,6 +83,8 @@ class Subscription:
 
     def __init__(self, identity: str, request: Json, write: Write, wake: Callable[[], object]) -> None:
         topic = request.get("topic") or "trace"
+        if topic == CALLS:
+            raise Refusal("capability-missing", NO_CALLS)
         if topic not in TOPICS:
             raise Refusal("unknown-topic", f"topic must be one of {', '.join(TOPICS)}")
         self.id, self.topic, self.filter = identity, topic, request.get("filter") or {}
@@ -101,8 +104,6 @@ class Subscription:
         self.is_awake = False
         """Whether the writer has been notified of queued events."""
         self._write = write
-        self.capture = capture.Capture(identity, self.filter) if topic == CALLS else None
-        """The capture, which starts and ends with a subscription of that topic."""
         self.offer = self._make_offer(wake)
         """Receives each event of the application on the application's thread."""
         self.renew()
@@ -110,8 +111,7 @@ class Subscription:
     def _make_offer(self, wake: Callable[[], object]) -> Callable[[Event], None]:
         """Return a function that queues an event if the event matches. The function never waits or raises."""
         kind, append, numbers = TOPICS[self.topic], self._queue.append, itertools.count(1)
-        criteria = {name: value for name, value in self.filter.items() if not self.capture or name not in capture.KEYS}
-        test = matcher({**criteria, "source": self.id} if self.capture else criteria) if self.filter else None
+        test = matcher(self.filter) if self.filter else None
 
         def offer(event: Event) -> None:
             if kind is not None and event[OP] != kind:
@@ -148,11 +148,6 @@ class Subscription:
         self.ends = time.monotonic() + self._lease_s
 
     @property
-    def is_complete(self) -> bool:
-        """Return whether a capture has finished and all of its events were written."""
-        return self.capture is not None and self.capture.is_over and not self._queue and self._unsent is None
-
-    @property
     def dropped(self) -> int:
         """Return the number of events that were dropped from the queue."""
         return max(0, self._newest - self._removed)
@@ -164,8 +159,7 @@ class Subscription:
         return {"id": self.id, "topic": self.topic, "filter": self.filter, "origin": self.origin,
                 "createdAt": self.created, "queueDepth": depth, "queueBytes": sum(map(_size, waiting)),
                 "dropped": self.dropped, "sent": self.sent,
-                **({"failed": self.failed, "why": self.failure} if self.failed else {}),
-                **({"capture": self.capture.row()} if self.capture else {})}  # fmt: skip
+                **({"failed": self.failed, "why": self.failure} if self.failed else {})}  # fmt: skip
 
     def flush(self, now: float) -> None:
         """Write a batch of queued events, if one is due. Raises the exceptions of `write`."""
@@ -257,8 +251,6 @@ class Streams:
             # The id must be unique across processes.
             identity = f"s{next(self._numbers)}-{str(seam.session_id)[:6]}"
             subscription = Subscription(identity, request, write, self._wake)
-            if subscription.capture is not None:
-                subscription.capture.start()
             self._all[identity] = subscription
             self._update_offers()
             if self._writer is None:
@@ -290,12 +282,6 @@ class Streams:
         """Return the descriptions of all subscriptions."""
         return [subscription.row() for subscription in tuple(self._all.values())]
 
-    def abandon_captures(self) -> None:
-        """Stop all captures from reporting events."""
-        for subscription in tuple(self._all.values()):
-            if subscription.capture is not None:
-                subscription.capture.is_over = True
-
     def _update_offers(self) -> None:
         seam.offers = tuple([subscription.offer for subscription in self._all.values()])
 
@@ -325,22 +311,13 @@ class Streams:
         """End expired subscriptions, and return whether any are left."""
         now = time.monotonic()
         with self._lock:
-            self._leave(
-                [
-                    subscription
-                    for subscription in self._all.values()
-                    if subscription.ends <= now or subscription.is_complete
-                ]
-            )
+            self._leave([subscription for subscription in self._all.values() if subscription.ends <= now])
             if not self._all:
                 self._writer = None
             return bool(self._all)
 
     def _leave(self, subscriptions: list[Subscription]) -> None:
-        """End subscriptions and stop their captures."""
-        for subscription in subscriptions:
-            if subscription.capture is not None:
-                subscription.capture.stop()
+        """End subscriptions."""
         self._all = {
             name: subscription for name, subscription in self._all.items() if subscription not in subscriptions
         }
@@ -349,7 +326,7 @@ class Streams:
     def _sleep(self) -> None:
         """Sleep until an event is queued, a frame is due, or a lease expires."""
         times = [
-            subscription.due if subscription.is_awake or subscription.is_complete else subscription.ends
+            subscription.due if subscription.is_awake else subscription.ends
             for subscription in tuple(self._all.values())
         ]
         left = min(times, default=0.0) - time.monotonic()
@@ -359,8 +336,6 @@ class Streams:
 
 def _after_fork() -> None:
     """Abandon the subscriptions in a child process. They belong to the parent and have no reader in the child."""
-    if seam.streams is not None:
-        seam.streams.abandon_captures()
     seam.streams, seam.offers = None, ()
 
 
@@ -390,8 +365,7 @@ def _streams() -> Streams:
 def subscribe(request: Json, write: Write | None = None) -> Json:
     """Subscribe to the events of a topic, which are passed to `write` or the caller's standard output."""
     subscription = _streams().add(request, write or printing())
-    extra = {"capture": subscription.capture.description} if subscription.capture else {}
-    return {"subId": subscription.id, "topic": subscription.topic, "lastId": seam.last_id(), **extra}
+    return {"subId": subscription.id, "topic": subscription.topic, "lastId": seam.last_id()}
 
 
 def unsubscribe(request: Json) -> Json:

@@ -249,6 +249,28 @@ def test_application_events_are_logged_and_end_waits_with_their_caller(shop):
     assert shop.client.call("watch_app")["count"] == 0
 
 
+def test_calls_of_a_function_are_events_in_clojure_only(shop):
+    watch = partial(shop.client.call, "watch_app", topic="calls")
+    if shop.found.name not in ("jvm", "nbb"):
+        refused = watch(filter={"of": "shop:handle"})
+        assert (refused["reason"], "watch_calls" in refused["hint"]) == ("capability-missing", True)
+        return
+    call = partial(shop.client.call, "evaluate_code", code="(do (shop/handle [:add 3]) nil)")
+    begun = watch(filter={"of": "shop/handle", "when": "(= size 3)"}, who="ann")
+    assert begun["lines"][0].startswith("shop/handle at ")
+    assert begun["lines"][0].endswith(", wrapped, until 50 hits")
+    assert call()["ok"]
+    [line] = shop.client.call("watch_app")["lines"]
+    assert ", its condition failed: " in line
+    assert shop.client.call("watch_app", stop=begun["subId"])["existed"] is True
+    begun = watch(filter={"of": "shop/handle", "hits": 1})
+    assert call()["ok"]
+    told = shop.client.call("wait_for", query=begun["query"], since=begun["since"])
+    assert "call shop/handle " in told["result"][0][1]
+    assert "args=(arg0=[:add 3]) result=" in told["result"][0][1]
+    assert "ended=1 hits" in told["result"][0][1]
+
+
 NAMED = ("jvm", "ipykernel", "hy")
 """REPLs that show code the message by which it came: there its events carry who evaluated it."""
 THREAD = {

@@ -43,7 +43,7 @@ REASONS = {
     "no-such-accessor", "accessor-failed", "no-frame-resolved", "ambiguous-frame", "no-such-frame", "path-not-found",
     "no-such-epoch", "band-missing", "read-only-frame", "no-dispatch", "not-an-event-vector", "handler-failed",
     "during-drain", "unknown-epoch", "non-ok-record", "schema-mismatch", "missing-handler", "version-mismatch",
-    "no-such-predicate", "unknown-topic", "too-many-subscriptions", "not-enabled",
+    "no-such-predicate", "unknown-topic", "too-many-subscriptions", "not-enabled", "capability-missing",
 }  # fmt: skip
 """The closed list."""
 

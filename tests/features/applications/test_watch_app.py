@@ -285,108 +285,11 @@ def test_requests_are_served_while_everything_is_streamed(web):
     assert gained(client, watch)
 
 
-def test_capturing_a_request_does_not_count_as_a_code_change(web):
-    shop, _, client = web
-    line = 1 + next(place for place, line in enumerate(APP.splitlines()) if 'state["hits"] += 1' in line)
-    calls = begin(client, "calls", filter={"of": "__main__:Shop.do_GET", "when": "self.path == '/fail'"})
-    [begun] = begin(client, "calls", filter={"of": f"shop.py:{line}", "hits": 1})["lines"]
-    assert f" at shop.py:{line}, " in begun
-    assert client.call("what_changed")["differences"] == []
-    assert (shop.get("/"), shop.get("/"), shop.get("/fail")) == (200, 200, 500)
-    rows = until(lambda: (found := lines(client, "call")) and len(found) == 2 and found, "a call and a line")
-    assert gained(client, calls)
-    [at_line] = [text for text in rows if "locals=(self=Shop(" in text]
-    [whole] = [text for text in rows if "args=(self=Shop(" in text]
-    assert "ended=1 hits" in at_line
-    assert "GET /fail" in whole
-    assert "result=None" in whole
-    client.call("evaluate_code", code="None")
-    assert client.call("what_changed")["differences"] == []
-
-
-CALLED = """
-class Order:
-    def __init__(self, total):
-        self.total = total
-    def __repr__(self):
-        raise RuntimeError("a repr was run")
-
-def pay(order, card):
-    fee = order.total // 10
-    if order.total > 500:
-        raise ValueError("too much")
-    return order.total + fee
-"""
-
-
-def test_captured_calls_of_a_plain_function_end_a_wait(watching, other):
-    watching.call("evaluate_code", code=CALLED)
-    watch = begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total > 100", "hits": 2}, who="ann")
-    assert watch["lines"] == [line for line in watch["lines"] if line.startswith("pay at ") and "until 2 hits" in line]
-    waiting = other.begin_call("wait_for", query=watch["query"], since=watch["since"])
-    watching.call("evaluate_code", code="[pay(Order(n), 'x') for n in (50, 200)]", who="bob")
-    told = json.loads(other.answer(waiting)["result"]["content"][0]["text"])
-    [[_, text]] = told["result"]
-    assert "call pay " in text
-    assert "args=(order=Order(total=200), card='x') result=220" in text
-    sent = "by ann: 1 sent, 0 dropped"
-    until(lambda: watching.call("watch_app")["lines"][0].endswith(sent), "the stream with what it sent")
-    watching.call("evaluate_code", code="pay(Order(600), 'x')")
-    told = until(lambda: [line for line in lines(watching, "call") if "raised=" in line], "the second call")
-    assert "raised=ValueError('too much')" in told[0]
-    assert "ended=2 hits" in told[0]
-    until(lambda: not watching.call("watch_app")["lines"], "the end of the capture")
-    watching.call("evaluate_code", code="pay(Order(300), 'x')")
-    assert not any("total=300" in line for line in lines(watching))
-
-
-def test_capturing_an_unknown_function_is_refused_with_a_reason(watching):
-    answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:no_such"})
-    assert (answer["ok"], answer["reason"]) == (False, "path-not-found")
-    assert "no_such" in answer["hint"]
-
-
-def test_a_redefined_function_is_reported_as_no_longer_captured(watching):
-    watching.call("evaluate_code", code=CALLED)
-    begin(watching, "calls", filter={"of": "__main__:pay", "when": "order.total.cents > 1"})
-    watching.call("evaluate_code", code="pay(Order(2), 'x')")
-    [line] = watching.call("watch_app")["lines"]
-    assert "1 conditions failed: KeyError('cents')" in line
-    assert "anew" not in line
-    watching.call("evaluate_code", code="def pay(order, card): return 0")
-    [line] = watching.call("watch_app")["lines"]
-    assert line.endswith("; it was redefined: start a new capture")
-
-
-LISP = """
-(import codriver_seam)
-(codriver_seam/install true)
-(defn pay ([order] (pay order 1)) ([order n] (+ n (:total order))))
-(defn twice [order] (assoc order :total (* 2 (:total order))))
-"""
-
-
-@pytest.mark.slow
-def test_captured_lisp_calls_are_written_in_lisp_notation(tmp_path):
-    with serving(tmp_path, "--repl", "lisp") as live, live.client() as client:
-        until(lambda: "evaluate_code" in client.tools(), "the REPL's tools")
-        assert client.call("evaluate_code", code=LISP)["ok"]
-        watch = begin(client, "calls", filter={"of": "user/twice", "when": "order['total'] > 3"})
-        begin(client, "calls", filter={"of": "user/pay"})
-        code = "[(pay {:total 3 :api-key 4}) (twice {:total 2}) (twice {:total 5 :status [:paid]})]"
-        assert client.call("evaluate_code", code=code)["result"].startswith("[4 ")
-        told = until(lambda: (rows := gained(client, watch)) and len(rows) == 3 and rows, "three calls")
-        text = json.dumps(told)
-        assert ":total 3" in text
-        assert ":api-key <not shown>" in text
-        assert ", 1)) result=4 from=" in text
-        assert ":status [:paid]" in text
-        assert ":total 10" in text
-        refused = client.call("watch_app", topic="calls", filter={"of": "user/no-such"})
-        assert (refused["ok"], refused["reason"]) == (False, "path-not-found")
-        again = client.call("evaluate_code", code="(defn twice [x] x)")
-        assert again["ok"]
-        assert "it was redefined" in client.call("watch_app")["lines"][0]
+def test_calls_of_a_python_function_are_refused_in_favour_of_watch_calls(watching):
+    answer = watching.call("watch_app", topic="calls", filter={"of": "__main__:pay"})
+    assert (answer["ok"], answer["reason"]) == (False, "capability-missing")
+    assert answer["hint"] == "in Python, the tool watch_calls records calls of a function, from Python 3.12 on"
+    assert watching.call("watch_app")["lines"] == []
 
 
 def following(live, **asked):

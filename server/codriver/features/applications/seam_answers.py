@@ -46,6 +46,7 @@ REASONS: Final = frozenset(
         "unknown-topic",
         "too-many-subscriptions",
         "not-enabled",
+        "capability-missing",
     }
 )
 """All values of `reason` in refusals by a seam."""

@@ -32,7 +32,7 @@ class WatchAppArguments(Arguments):
 
     topic: Literal["trace", "epoch", "fx", "error", "calls"] | None = Field(None, description="None: list the streams.")
     filter: dict[str, Any] | None = Field(
-        None, description="As in inspect_app; of calls also of (module:function or file:line), when (n > 3), hits."
+        None, description="As in inspect_app; of calls (Clojure) also of (ns/fn), when (n > 3), hits."
     )
     stop: str | None = Field(None, description="A subId to end.")
     repl_session_key: str | None = None
@@ -64,9 +64,8 @@ async def watch_app(call: Call, arguments: WatchAppArguments) -> Answer:
 
 
 def _capture_line(capture: Mapping[str, Any]) -> str:
-    """Format a new capture as one line: its function, location, mechanism, limit, and what it does not record."""
-    unrecorded = f"; not recorded: {capture['missed']}" if capture.get("missed") else ""
-    return f"{capture['of']} at {capture['at']}, {capture['how']}, until {capture['hits']} hits{unrecorded}"
+    """Format a new capture as one line: its function, location, mechanism and limit."""
+    return f"{capture['of']} at {capture['at']}, {capture['how']}, until {capture['hits']} hits"
 
 
 async def _stop(call: Call, stream_id: str) -> Answer:
@@ -94,10 +93,9 @@ async def _list(call: Call, repl: Repl) -> Answer:
 def _line(stream: AppStream, row: Mapping[str, Any]) -> str:
     filter_text = f" {json.dumps(row['filter'])}" if row.get("filter") else ""
     line = f"{stream.id} {stream.topic}{filter_text} by {stream.who}: {row['sent']} sent, {row['dropped']} dropped"
+    line += f", {row['failed']} conditions failed: {row['why']}" if "failed" in row else ""
     capture = row.get("capture", {})
-    failing = [counts for counts in (row, capture) if "failed" in counts]
-    line += "".join([f", {counts['failed']} conditions failed: {counts['why']}" for counts in failing])
-    return line + (f"; {capture['replaced']}" if "replaced" in capture else "")
+    return line + (f", its condition failed: {capture['why']}" if "why" in capture else "")
 
 
 TOOL = Tool(

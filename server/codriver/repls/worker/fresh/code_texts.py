@@ -43,7 +43,6 @@ _GLOBAL_SHIFT = 1 if sys.version_info >= (3, 11) else 0
 @functools.lru_cache(maxsize=CODES)
 def code_digest(code: types.CodeType) -> str:
     """Return a digest of the instructions, names and constants of code, without docstrings and line numbers."""
-    code = _original(code)
     head = (
         code.co_name, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars,
         code.co_flags & BEHAVIOUR_FLAGS, code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount,
@@ -55,13 +54,6 @@ def code_digest(code: types.CodeType) -> str:
 def digest_of(data: bytes) -> str:
     """Return a short digest that is not cryptographically secure. Importing `hashlib` would take longer."""
     return f"{zlib.crc32(data):08x}{zlib.adler32(data):08x}"
-
-
-def _original(code: types.CodeType) -> types.CodeType:
-    """Return the original code if the seam has replaced it by a copy to capture calls."""
-    last = code.co_consts[-1] if code.co_consts else None
-    is_copy = type(last).__module__ == "codriver_seam.copies"
-    return last.code if is_copy else code  # type: ignore[union-attr]  # it is the seam's own class
 
 
 def nested_codes(code: types.CodeType) -> Iterator[types.CodeType]:

@@ -14,7 +14,7 @@ import weakref
 
 from ..basics.held_definitions import home_of, is_class, space_of
 from .python_names import attribute_dict
-from .renewal import are_all_objects, function_code, is_same_code, referrers_of
+from .renewal import are_all_objects, is_same_code, referrers_of
 from .statements import CLASS, GUARD, span_of
 
 TYPE_CHECKING = False
@@ -283,7 +283,6 @@ def _loaded_code_of(
     code: types.CodeType, file: str, positions: dict[Position, list[types.CodeType]]
 ) -> types.CodeType | None:
     """Return the code object of the loaded source that is equal to one of a live object, or None."""
-    code = function_code(code)
     if code.co_filename != file:
         return None
     for item in positions.get((code.co_name, code.co_firstlineno), ()):

@@ -352,7 +352,6 @@ def _referrers_among_frozen(*objects: object) -> list[Any]:
 
 def is_same_code(first: types.CodeType, other: types.CodeType) -> bool:
     """Return whether two code objects have the same behaviour."""
-    first, other = function_code(first), function_code(other)
     if first is other:
         return True
     if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
@@ -366,7 +365,6 @@ NEW_LOCALS_FLAG = 0x2
 
 def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
     """Return whether calling two code objects has the same effect, ignoring changes inside nested functions."""
-    first, other = function_code(first), function_code(other)
     if _shape(first) != _shape(other) or len(first.co_consts) != len(other.co_consts):
         return False
     pairs = list(zip(first.co_consts, other.co_consts))
@@ -380,13 +378,6 @@ def is_same_function_code(first: types.CodeType, other: types.CodeType) -> bool:
         ):  # the body of a class runs as part of the call
             return False
     return True
-
-
-def function_code(code: types.CodeType) -> types.CodeType:
-    """Return the original code if the seam has replaced it by a copy to capture calls."""
-    last = code.co_consts[-1] if code.co_consts else None
-    is_copy = type(last).__module__ == "codriver_seam.copies"
-    return last.code if is_copy else code  # type: ignore[union-attr]  # it is an application's class
 
 
 def _shape(code: types.CodeType) -> tuple[Any, ...]:
